@@ -16,20 +16,17 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ccm_fixtures::kubernetes::node;
 use ccm_tests::apiserver::{ApiServer, AuditEntry, StartOptions};
+use ccm_tests::controllers::create;
 use ccm_tests::link::{Cut, Link};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-fn node(name: &str) -> Node {
-    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
-}
 
 #[tokio::test]
 async fn a_node_survives_the_restart_of_the_api_server() {
@@ -43,10 +40,7 @@ async fn a_node_survives_the_restart_of_the_api_server() {
             .items
             .is_empty()
     );
-    let written = nodes
-        .create(&PostParams::default(), &node("one"))
-        .await
-        .unwrap();
+    let written = create(&nodes, node("one")).await;
 
     server.restart().await.unwrap();
 
@@ -68,7 +62,7 @@ async fn a_user_may_do_only_what_is_granted_and_the_audit_log_tells() {
     .unwrap();
     let nodes: Api<Node> = Api::all(server.client_for("guest").await.unwrap());
     let refused = nodes
-        .create(&PostParams::default(), &node("two"))
+        .create(&PostParams::default(), &node("two").build())
         .await
         .unwrap_err();
     assert!(

@@ -117,10 +117,10 @@ fn build(folder: &TempDir) -> PathBuf {
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let reported = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "`cargo component build --release` failed; it needs `rustup target add wasm32-wasip1`, and the crate wit-bindgen-rt:\n{said}"
+        "`cargo component build --release` failed; it needs `rustup target add wasm32-wasip1`, and the crate wit-bindgen-rt:\n{reported}"
     );
     target.join("wasm32-wasip1/release/guest_component.wasm")
 }
@@ -182,14 +182,17 @@ fn a_guest_built_by_cargo_component_is_checked_loaded_and_answers() {
         .arg(&file)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&checked.stdout);
+    let reported = String::from_utf8_lossy(&checked.stdout);
     assert_eq!(
         checked.status.code(),
         Some(0),
-        "{said}{}",
+        "{reported}{}",
         String::from_utf8_lossy(&checked.stderr)
     );
-    assert!(said.contains("yes: component 0.1.0 loads"), "{said}");
+    assert!(
+        reported.contains("yes: component 0.1.0 loads"),
+        "{reported}"
+    );
 
     let wasm = std::fs::read(&file).unwrap();
     let inspection = ccm_host::inspect("component.wasm", &wasm).unwrap();

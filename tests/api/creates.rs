@@ -142,7 +142,7 @@ fn invalid() -> Vec<Row> {
             json!({"spec": {"taints": [taint("a", "1", "NoSchedule"), taint("a", "2", "NoSchedule")]}}),
         )
         .has("/details/causes/0/field", "metadata.taints[1]")
-        .any_words(),
+        .any_message(),
         refused("a_taint_effect_is_one_of_three", json!({"spec": {"taints": [taint("a", "", "Never")]}})),
         refused("a_taint_needs_an_effect", json!({"spec": {"taints": [{"key": "a"}]}})),
         refused("a_taint_key_must_be_qualified", json!({"spec": {"taints": [taint("", "", "NoSchedule")]}})),
@@ -163,7 +163,7 @@ fn unreadable() -> Vec<Row> {
         row(name)
             .when(post(NODES, body), 400)
             .refused("BadRequest")
-            .any_words()
+            .any_message()
     };
     vec![
         refused("a_body_must_be_json", "{not json"),

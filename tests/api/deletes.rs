@@ -126,7 +126,7 @@ fn one() -> Vec<Row> {
         made("delete_options_must_be_readable")
             .when(delete_with(NODE, "{not json"), 400)
             .refused("BadRequest")
-            .any_words(),
+            .any_message(),
     ]
 }
 

@@ -14,11 +14,11 @@ pub(crate) fn normal(row: &Row, answer: &Answer) -> Value {
             *place = Value::from("<free>");
         }
     }
-    walk(&mut body, "", row.words);
+    walk(&mut body, "", row.compares_messages);
     body
 }
 
-fn walk(value: &mut Value, key: &str, words: bool) {
+fn walk(value: &mut Value, key: &str, compares_messages: bool) {
     match value {
         Value::Object(fields) => {
             // Field ownership is not simulated.

@@ -80,7 +80,7 @@ fn json_patches() -> Vec<Row> {
         made("a_json_patch_is_a_list", json!({}))
             .when(json_patch(json!({"metadata": {"labels": {"a": "b"}}})), 400)
             .refused("BadRequest")
-            .any_words(),
+            .any_message(),
     ]
 }
 
@@ -130,7 +130,7 @@ fn merge_patches() -> Vec<Row> {
         made("a_merge_patch_must_be_json", json!({}))
             .when(patch(MERGE, NODE, "{not json"), 400)
             .refused("BadRequest")
-            .any_words(),
+            .any_message(),
     ]
 }
 
@@ -195,11 +195,11 @@ fn typed() -> Vec<Row> {
         made("a_merge_patch_must_keep_types", json!({}))
             .when(merge(json!({"spec": {"unschedulable": "yes"}})), 422)
             .refused("Invalid")
-            .any_words(),
+            .any_message(),
         made("a_strategic_patch_must_keep_types", json!({}))
             .when(strategic(json!({"spec": {"unschedulable": "yes"}})), 422)
             .refused("Invalid")
-            .any_words(),
+            .any_message(),
         made(
             "a_strict_merge_patch_is_told_about_unknown_fields",
             json!({}),
@@ -213,7 +213,7 @@ fn typed() -> Vec<Row> {
             422,
         )
         .refused("Invalid")
-        .any_words(),
+        .any_message(),
         made(
             "a_strict_strategic_patch_is_told_about_unknown_fields",
             json!({}),
@@ -227,7 +227,7 @@ fn typed() -> Vec<Row> {
             422,
         )
         .refused("Invalid")
-        .any_words(),
+        .any_message(),
         made("a_json_patch_can_test_the_version", json!({}))
             .given(merge(json!({"metadata": {"labels": {"a": "1"}}})))
             .when(
@@ -246,6 +246,6 @@ fn typed() -> Vec<Row> {
         made("a_strategic_patch_must_be_json", json!({}))
             .when(patch(STRATEGIC, NODE, "[1, 2"), 400)
             .refused("BadRequest")
-            .any_words(),
+            .any_message(),
     ]
 }

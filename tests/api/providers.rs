@@ -10,7 +10,7 @@ const STATUS: &str = "/apis/wasm-ccm.dev/v1alpha1/providers/{n}/status";
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 pub(crate) fn rows() -> Vec<Row> {
-    let mut rows = lives();
+    let mut rows = lifecycle();
     rows.extend(statuses());
     rows.extend(invalid());
     rows.extend(watches());
@@ -35,7 +35,7 @@ fn active() -> Value {
     json!({"digest": DIGEST, "version": "1.0.0", "origin": "", "since": "2024-01-01T00:00:00Z"})
 }
 
-fn lives() -> Vec<Row> {
+fn lifecycle() -> Vec<Row> {
     vec![
         row("a_provider_is_created_without_its_status")
             .when(create(json!({"status": {"state": "Serving"}})), 201)
@@ -56,11 +56,11 @@ fn lives() -> Vec<Row> {
                 400,
             )
             .refused("BadRequest")
-            .any_words(),
+            .any_message(),
         row("a_provider_says_what_it_is")
             .when(post(ALL, json!({"metadata": {"name": "{n}"}})), 400)
             .refused("BadRequest")
-            .any_words(),
+            .any_message(),
         row("a_provider_is_not_created_twice")
             .given(create(json!({})))
             .when(create(json!({})), 409)
@@ -80,7 +80,7 @@ fn lives() -> Vec<Row> {
             .given(create(json!({})))
             .when(put(ONE, provider(json!({}))), 422)
             .refused("Invalid")
-            .any_words(),
+            .any_message(),
         row("a_stale_provider_is_not_replaced")
             .given(create(json!({})))
             .given(patch(MERGE, ONE, json!({"metadata": {"annotations": {"a": "b"}}})))
@@ -112,7 +112,7 @@ fn lives() -> Vec<Row> {
                 422,
             )
             .refused("Invalid")
-            .any_words(),
+            .any_message(),
         row("a_provider_has_no_strategic_merge")
             .given(create(json!({})))
             .when(patch(STRATEGIC, ONE, json!({"metadata": {"labels": {"a": "b"}}})), 415)
@@ -204,7 +204,7 @@ fn invalid() -> Vec<Row> {
             .refused("Invalid")
             .has("/details/causes/0/field", field)
             .has("/details/causes/0/reason", reason)
-            .any_words()
+            .any_message()
     };
     let mut phase = active();
     phase["phase"] = json!("Somewhere");

@@ -82,7 +82,7 @@ fn objects() -> Vec<Row> {
             .given(node("a", "one"))
             .when(get("/api/v1/nodes/{n}-a").accepting("text/csv"), 406)
             .refused("NotAcceptable")
-            .any_words(),
+            .any_message(),
     ]
 }
 
@@ -153,7 +153,7 @@ fn selectors() -> Vec<Row> {
         row("a_malformed_label_selector_is_refused")
             .when(get("/api/v1/nodes?labelSelector=a+b+c"), 400)
             .refused("BadRequest")
-            .any_words(),
+            .any_message(),
         row("a_label_selector_with_a_bad_key_is_refused")
             .when(get("/api/v1/nodes?labelSelector=-bad-%3Dx"), 400)
             .refused("BadRequest"),
@@ -192,7 +192,7 @@ fn pages() -> Vec<Row> {
         row("a_malformed_continue_token_is_refused")
             .when(get("/api/v1/namespaces/{n}/configmaps?continue=nonsense"), 400)
             .refused("BadRequest")
-            .any_words(),
+            .any_message(),
         three_maps("a_continue_token_brings_its_own_version")
             .given(first())
             .when(

@@ -84,7 +84,7 @@ pub(crate) struct Row {
     /// JSON pointers into the answer, and the expected values; `null` stands for absence.
     pub(crate) fields: Vec<(&'static str, Value)>,
     /// Whether the messages of refusals are compared, too.
-    pub(crate) words: bool,
+    pub(crate) compares_messages: bool,
     /// Pointers that are left out of the comparison of both answers, because the value is the server's choice.
     pub(crate) free: Vec<&'static str>,
     /// Code and reason of the real server where the in-memory one deliberately differs, and why.
@@ -104,7 +104,7 @@ pub(crate) fn row(name: &'static str) -> Row {
         code: 200,
         reason: "",
         fields: Vec::new(),
-        words: true,
+        compares_messages: true,
         free: Vec::new(),
         real: None,
         forgets: false,
@@ -151,8 +151,8 @@ impl Row {
     }
 
     /// Excludes messages from the comparison: the two servers may have different ones for the same refusal.
-    pub(crate) fn any_words(mut self) -> Self {
-        self.words = false;
+    pub(crate) fn any_message(mut self) -> Self {
+        self.compares_messages = false;
         self
     }
 

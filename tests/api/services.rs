@@ -267,7 +267,7 @@ fn invalid() -> Vec<Row> {
     vec![
         refused("a_service_needs_ports", json!({})),
         refused("two_ports_need_names", json!({"ports": [{"port": 80}, {"port": 81}]})),
-        refused("ports_are_unique", json!({"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]})).any_words(),
+        refused("ports_are_unique", json!({"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]})).any_message(),
         refused("port_names_are_unique", json!({"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]})),
         refused("a_port_number_has_a_range", json!({"ports": [{"port": 70_000}]})),
         refused("a_protocol_is_one_of_three", json!({"ports": [{"port": 80, "protocol": "ICMP"}]})),

@@ -176,7 +176,7 @@ fn data() -> Vec<Row> {
             )
             .refused("Invalid")
             .has("/details/causes/0/reason", "FieldValueTooLong")
-            .any_words(),
+            .any_message(),
         row("a_secret_is_merged_key_by_key")
             .given(post(
                 secrets,
@@ -210,7 +210,7 @@ fn data() -> Vec<Row> {
                 400,
             )
             .refused("BadRequest")
-            .any_words(),
+            .any_message(),
         row("a_config_key_stands_in_one_of_the_maps")
             .when(
                 post(
@@ -220,7 +220,7 @@ fn data() -> Vec<Row> {
                 422,
             )
             .refused("Invalid")
-            .any_words(),
+            .any_message(),
         row("a_config_map_may_have_a_mebibyte")
             .when(
                 post(
@@ -239,7 +239,7 @@ fn data() -> Vec<Row> {
             )
             .refused("Invalid")
             .has("/details/causes/0/reason", "FieldValueTooLong")
-            .any_words(),
+            .any_message(),
         row("a_config_map_is_watched_by_its_name")
             .given(post(maps, json!({"metadata": {"name": "a"}, "data": {"k": "1"}})))
             .given(post(maps, json!({"metadata": {"name": "b"}, "data": {"k": "1"}})))

@@ -225,13 +225,13 @@ fn mistakes() -> Vec<Row> {
             main(json!({"metadata": {"labels": {"$patch": "nonsense"}}})),
             500,
         )
-        .any_words(),
+        .any_message(),
         addressed("an_element_without_merge_key_is_an_error")
             .when(
                 status(json!({"status": {"addresses": [{"address": "x"}]}})),
                 500,
             )
-            .any_words(),
+            .any_message(),
         addressed("an_element_outside_the_order_is_an_error")
             .when(
                 status(json!({"status": {
@@ -240,12 +240,12 @@ fn mistakes() -> Vec<Row> {
                 }})),
                 500,
             )
-            .any_words(),
+            .any_message(),
         addressed("an_order_must_be_a_list")
             .when(
                 status(json!({"status": {"$setElementOrder/addresses": "no"}})),
                 500,
             )
-            .any_words(),
+            .any_message(),
     ]
 }

@@ -30,7 +30,7 @@ const LIMIT: usize = 20_000;
 
 /// The condition of the cloud.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weather {
+pub(crate) enum CloudBehaviour {
     /// It answers everything, without a request limit.
     Fair,
     /// One request of twenty is answered with 503, and the vendor's budget of requests is in force.
@@ -39,7 +39,7 @@ pub(crate) enum Weather {
     Instant,
 }
 
-impl Weather {
+impl CloudBehaviour {
     const ALL: [Self; 3] = [Self::Fair, Self::Trouble, Self::Instant];
 
     fn name(self) -> &'static str {
@@ -79,9 +79,9 @@ pub(crate) struct Cloud {
 }
 
 impl Cloud {
-    pub(crate) async fn start(weather: Weather) -> Result<Self> {
+    pub(crate) async fn start(behaviour: CloudBehaviour) -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
-            .args([ARGUMENT, weather.name()])
+            .args([ARGUMENT, behaviour.name()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -139,22 +139,24 @@ impl Cloud {
 
 /// The cloud's process: serves until its standard input ends.
 pub(crate) async fn serve() -> Result<()> {
-    let weather = std::env::args().nth(2).unwrap_or_default();
-    let weather = Weather::ALL.into_iter().find(|one| one.name() == weather);
-    let weather = weather.context("the cloud needs its weather")?;
+    let behaviour = std::env::args().nth(2).unwrap_or_default();
+    let behaviour = CloudBehaviour::ALL
+        .into_iter()
+        .find(|one| one.name() == behaviour);
+    let behaviour = behaviour.context("the cloud needs its weather")?;
     let options = Options {
-        latency: match weather {
-            Weather::Instant => Duration::ZERO,
-            Weather::Fair | Weather::Trouble => LATENCY,
+        latency: match behaviour {
+            CloudBehaviour::Instant => Duration::ZERO,
+            CloudBehaviour::Fair | CloudBehaviour::Trouble => LATENCY,
         },
         action_duration: ACTIONS,
-        rate_limit: (weather == Weather::Trouble).then_some(VENDOR_LIMIT),
+        rate_limit: (behaviour == CloudBehaviour::Trouble).then_some(VENDOR_LIMIT),
         ..Options::new(TOKEN)
     };
     let cloud = Hetzner::start(options).await?;
     cloud.set_load_balancer_quota(LIMIT);
     cloud.set_max_targets(LIMIT);
-    if weather == Weather::Trouble {
+    if behaviour == CloudBehaviour::Trouble {
         let refusal = Trouble::Refuse {
             status: 503,
             code: "unavailable".to_owned(),

@@ -33,7 +33,7 @@ const PROBES: usize = 300;
 /// How often a slow client sends one more byte.
 const DRIP: Duration = Duration::from_millis(500);
 /// Time after which a start's effects on memory are over: of the process, and of the slow clients.
-const CALM: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// Starts ccm twice on one world, the second time with the modules that the first one has compiled, and sends requests
 /// to its port. The other times are compared with that of a probe without load.
@@ -63,7 +63,7 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
 
     // The controllers read the existing objects after the port is ready, and the first scrape allocates memory that
     // later ones use.
-    tokio::time::sleep(CALM).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     let text = port.get(&client, "/metrics").await?;
     let before = manager.usage()?.resident;
     let scrapes = port.measure(&client, "/metrics", SCRAPES).await?;
@@ -73,11 +73,11 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
     progress!("endpoints, {nodes} nodes, {slow_clients} slow clients");
     let before = manager.usage()?.resident;
     allow_descriptors(slow_clients)?;
-    let siege = siege(&port, slow_clients);
-    tokio::time::sleep(CALM).await;
+    let slow_connections = slow_connections(&port, slow_clients);
+    tokio::time::sleep(SETTLE_TIME).await;
     let besieged = port.measure(&client, "/livez", PROBES).await?;
     let by_slow_clients = manager.usage()?.resident.saturating_sub(before);
-    drop(siege);
+    drop(slow_connections);
     manager.stop().await?;
 
     let key = |what: &str| Key::new("endpoints", Size::Nodes(nodes), Subject::Ccm, what);
@@ -199,7 +199,7 @@ fn allow_descriptors(clients: usize) -> Result<()> {
 }
 
 /// Clients that send a byte of a handshake, or of a header, now and then, and come again when they are sent away.
-fn siege(port: &Port, clients: usize) -> JoinSet<()> {
+fn slow_connections(port: &Port, clients: usize) -> JoinSet<()> {
     let mut all = JoinSet::new();
     for number in 0..clients {
         let (address, trust) = (port.address, port.trust.clone());

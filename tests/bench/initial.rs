@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::audit::Entry;
 use crate::bare::{self, Form, PER_PAGE, Writes};
-use crate::cloud::{Cloud, Weather};
+use crate::cloud::{Cloud, CloudBehaviour};
 use crate::course::Course;
 use crate::figure::{Cost, Figure, Key, Size, Subject, percentile};
 use crate::measured::Launch;
@@ -85,7 +85,7 @@ async fn first_bare(course: &mut Course<'_>, nodes: usize) -> Result<Vec<Entry>>
             add_writes(course, nodes, connections, Form::WithoutEvents, &writes);
         }
     }
-    let mut cloud = Cloud::start(Weather::Fair).await?;
+    let mut cloud = Cloud::start(CloudBehaviour::Fair).await?;
     cloud.add(&fat::names(nodes)).await?;
     let pages = bare::list_cloud(&cloud.endpoint, nodes).await?;
     let whole = pages.iter().sum();

@@ -49,16 +49,17 @@ pub(crate) fn surroundings(options: &Options) -> Value {
         true => "cargo bench".to_owned(),
         false => format!("cargo bench --bench nodes -- {}", arguments.join(" ")),
     };
-    let commit = said("git", &["rev-parse", "--short=12", "HEAD"]);
-    let is_changed = !said("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty();
+    let commit = first_line("git", &["rev-parse", "--short=12", "HEAD"]);
+    let is_changed =
+        !first_line("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty();
     json!({
         "command": command,
         "form": options.form_name(),
         "build": if cfg!(debug_assertions) { "debug" } else { "release" },
         "commit": if is_changed { format!("{commit} with changes") } else { commit },
-        "ccm": said(&options.ccm.display().to_string(), &["version"]).lines().next(),
-        "peer": options.peer.as_ref().map(|peer| said(&peer.display().to_string(), &["--version"])),
-        "rustc": said("rustc", &["--version"]),
+        "ccm": first_line(&options.ccm.display().to_string(), &["version"]).lines().next(),
+        "peer": options.peer.as_ref().map(|peer| first_line(&peer.display().to_string(), &["--version"])),
+        "rustc": first_line("rustc", &["--version"]),
         "kubernetes": kubernetes(),
         "processor": cpu.unwrap_or_default().trim_start_matches([' ', '\t', ':']),
         "processors": std::thread::available_parallelism().map_or(0, usize::from),
@@ -69,7 +70,7 @@ pub(crate) fn surroundings(options: &Options) -> Value {
 }
 
 /// The first line that a program prints; empty without it.
-fn said(program: &str, arguments: &[&str]) -> String {
+fn first_line(program: &str, arguments: &[&str]) -> String {
     let mut command = std::process::Command::new(program);
     let output = command.args(arguments).current_dir(repository()).output();
     let text = output.map(|output| output.stdout).unwrap_or_default();
@@ -80,7 +81,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
 /// The version of the API server that is built, unless ready binaries are named.
 fn kubernetes() -> String {
     if let Ok(folder) = std::env::var("KUBEBUILDER_ASSETS") {
-        return said(&format!("{folder}/kube-apiserver"), &["--version"]);
+        return first_line(&format!("{folder}/kube-apiserver"), &["--version"]);
     }
     let modules = repository().join("tests/cluster/apiserver/go.mod");
     let modules = std::fs::read_to_string(modules).unwrap_or_default();

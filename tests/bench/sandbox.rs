@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup, Readiness};
+use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup};
 use ccm_core::permit::{CloudRequest, Permit};
+use ccm_fixtures::objects::ready_node;
 use ccm_guest::testing::{Answer, TestHost, config, json, node, ready};
 use ccm_host::egress::FetchError;
 use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
@@ -18,7 +19,7 @@ use ccm_host::{
 };
 use guest_hcloud::provider::Hetzner;
 
-use crate::cloud::{Cloud, TOKEN, Weather};
+use crate::cloud::{Cloud, CloudBehaviour, TOKEN};
 use crate::cluster::repository;
 use crate::course::Course;
 use crate::figure::{Figure, Key, Size, Subject, percentile};
@@ -81,7 +82,7 @@ struct Times {
 
 pub(crate) async fn measure(course: &mut Course<'_>) -> Result<()> {
     let wire = Arc::new(Wire::default());
-    let mut cloud = Cloud::start(Weather::Fair).await?;
+    let mut cloud = Cloud::start(CloudBehaviour::Fair).await?;
     let mut ids = Vec::new();
     let provider = load(&cloud.endpoint, &wire).await?;
     for (nodes, calls) in course.options.calls() {
@@ -151,7 +152,7 @@ async fn answers(
 ) -> Result<HashMap<String, String>> {
     cloud.take_requests().await?;
     let reply = provider
-        .find_fresh(&told("hcloud", ids), permit())
+        .find_fresh(&nodes_of("hcloud", ids), permit())
         .await
         .context("the provider does not answer")?;
     let found = |lookup: &&Lookup| matches!(lookup, Lookup::Found(_));
@@ -199,7 +200,7 @@ async fn one(
 }
 
 async fn sandboxed(provider: &Provider, scheme: &str, ids: &[u64]) -> Result<Duration> {
-    let (nodes, permit) = (told(scheme, ids), permit());
+    let (nodes, permit) = (nodes_of(scheme, ids), permit());
     let began = Instant::now();
     let reply = provider.find_fresh(&nodes, permit).await;
     let took = began.elapsed();
@@ -239,21 +240,9 @@ fn native(answers: &HashMap<String, String>, scheme: &str, ids: &[u64]) -> Resul
     Ok(took)
 }
 
-fn told(scheme: &str, ids: &[u64]) -> Vec<CloudNode> {
+fn nodes_of(scheme: &str, ids: &[u64]) -> Vec<CloudNode> {
     let nodes = ids.iter().zip(fat::names(ids.len()));
-    let nodes = nodes.map(|(id, name)| CloudNode {
-        uid: format!("uid-of-{name}"),
-        name,
-        provider_id: Some(format!("{scheme}://{id}")),
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-        readiness: Readiness::Ready,
-        initialized: true,
-    });
+    let nodes = nodes.map(|(id, name)| ready_node(&name, Some(&format!("{scheme}://{id}"))));
     nodes.collect()
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::cloud::{Balancers, Weather};
+use crate::cloud::{Balancers, CloudBehaviour};
 use crate::course::Course;
 use crate::figure::{Cost, Figure, Key, Size, Subject};
 use crate::measured::Manager;
@@ -52,7 +52,7 @@ pub(crate) async fn measure(course: &mut Course<'_>, services: usize) -> Result<
     let subjects = course.options.subjects(services > PEERS_DEFAULTS);
     for subject in course.in_turn(subjects) {
         let run = course.run(format!("W3, {services} Services, {}", subject.name()));
-        let life = live(course, subject, services, Weather::Fair, &run).await?;
+        let life = live(course, subject, services, CloudBehaviour::Fair, &run).await?;
         let key = |what: &str| Key::new("W3", Size::Services(services), subject, what);
         for phase in &life.phases {
             add_phase(course, &key, services, phase);
@@ -89,11 +89,11 @@ pub(crate) async fn live(
     course: &Course<'_>,
     subject: Subject,
     services: usize,
-    weather: Weather,
+    behaviour: CloudBehaviour,
     run: &str,
 ) -> Result<Life> {
     let targets = course.options.targets();
-    let mut world = World::set_in(targets, weather).await?;
+    let mut world = World::set_in(targets, behaviour).await?;
     progress!("{run}");
     let launch = course.launch(subject);
     let mut manager = Manager::start(course.options, &launch, &world.cluster, &world.cloud, run)?;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::audit::Entry;
-use crate::cloud::{Cloud, Weather};
+use crate::cloud::{Cloud, CloudBehaviour};
 use crate::cluster::Cluster;
 use crate::figure::Subject;
 use crate::measured::{Launch, Manager};
@@ -19,7 +19,7 @@ use crate::{fat, gate, progress};
 /// Timeout for expected events.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between filling a cluster and measuring in it.
-const CALM: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 /// Upstream's interval between two checks of nodes that are not ready.
 const CHECK: Duration = Duration::from_secs(5);
 
@@ -32,16 +32,16 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn set(nodes: usize) -> Result<Self> {
-        Self::set_in(nodes, Weather::Fair).await
+        Self::set_in(nodes, CloudBehaviour::Fair).await
     }
 
-    pub(crate) async fn set_in(nodes: usize, weather: Weather) -> Result<Self> {
+    pub(crate) async fn set_in(nodes: usize, behaviour: CloudBehaviour) -> Result<Self> {
         progress!("a fresh cluster with {nodes} nodes");
-        let (cluster, mut cloud) = (Cluster::start().await?, Cloud::start(weather).await?);
+        let (cluster, mut cloud) = (Cluster::start().await?, Cloud::start(behaviour).await?);
         let names = fat::names(nodes);
         let ids = cloud.add(&names).await?;
         cluster.fill(&names).await?;
-        tokio::time::sleep(CALM).await;
+        tokio::time::sleep(SETTLE_TIME).await;
         Ok(Self {
             cluster,
             cloud,
@@ -118,7 +118,7 @@ pub(crate) async fn measure(
     let (first, last) = watch.ends().context("no node was seen")?;
     drop(watch);
     let ours = launch.subject == Subject::Ccm;
-    let events = until_told(&world.cluster, if ours { nodes } else { 0 }, &mut manager).await?;
+    let events = until_events(&world.cluster, if ours { nodes } else { 0 }, &mut manager).await?;
     let usage = manager.usage()?;
     let asked = world.cluster.asked()?;
     let cloud_calls = world.cloud.take_requests().await?.len();
@@ -177,7 +177,7 @@ pub(crate) async fn until_watching(
 }
 
 /// Waits for the Events, which are written after the nodes.
-async fn until_told(cluster: &Cluster, wanted: usize, manager: &mut Manager) -> Result<usize> {
+async fn until_events(cluster: &Cluster, wanted: usize, manager: &mut Manager) -> Result<usize> {
     let deadline = Instant::now() + TIMEOUT;
     loop {
         manager.check()?;

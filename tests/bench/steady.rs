@@ -16,7 +16,7 @@ use crate::{fat, progress};
 const PERIOD: Duration = Duration::from_secs(10);
 const RATE: u32 = 100;
 /// Time from the last node until there are no more effects.
-const CALM: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()> {
     let is_large = nodes > crate::initial::PEERS_DEFAULTS;
@@ -35,7 +35,7 @@ async fn one(course: &mut Course<'_>, nodes: usize, subject: Subject) -> Result<
     let mut watch = Watch::nodes(world.cluster.admin.clone());
     watch.until(nodes, || manager.check()).await?;
     drop(watch);
-    tokio::time::sleep(CALM).await;
+    tokio::time::sleep(SETTLE_TIME).await;
 
     progress!("{run}: nothing happens for {:?}", length / 2);
     let before = manager.usage()?.exact_cpu;

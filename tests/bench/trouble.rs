@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::cloud::Weather;
+use crate::cloud::CloudBehaviour;
 use crate::course::Course;
 use crate::figure::{Figure, Key, Size};
 use crate::measured::Manager;
@@ -15,7 +15,7 @@ use crate::{progress, services as life};
 pub(crate) async fn nodes(course: &mut Course<'_>, nodes: usize) -> Result<()> {
     for subject in course.in_turn(course.options.subjects(true)) {
         let run = course.run(format!("W6, {nodes} nodes, {}", subject.name()));
-        let mut world = World::set_in(nodes, Weather::Trouble).await?;
+        let mut world = World::set_in(nodes, CloudBehaviour::Trouble).await?;
         let mut watch = Watch::nodes(world.cluster.admin.clone());
         progress!("{run}");
         let launch = course.launch(subject);
@@ -47,7 +47,7 @@ pub(crate) async fn nodes(course: &mut Course<'_>, nodes: usize) -> Result<()> {
 pub(crate) async fn services(course: &mut Course<'_>, services: usize) -> Result<()> {
     for subject in course.in_turn(course.options.subjects(true)) {
         let run = course.run(format!("W6, {services} Services, {}", subject.name()));
-        let life = life::live(course, subject, services, Weather::Trouble, &run).await?;
+        let life = life::live(course, subject, services, CloudBehaviour::Trouble, &run).await?;
         let failed: usize = life.phases.iter().map(|phase| phase.failed_calls).sum();
         // A few Services need fewer requests than one in twenty can show.
         let is_enough = life

@@ -157,10 +157,10 @@ fn lint_finds_nothing_and_no_rule_has_a_wildcard() {
         let mut lint = vec!["lint".to_owned(), "--strict".to_owned()];
         lint.push(chart().to_str().unwrap().to_owned());
         lint.extend_from_slice(&more);
-        let said = helm.run(&lint).unwrap();
+        let reported = helm.run(&lint).unwrap();
         assert!(
-            said.contains("1 chart(s) linted, 0 chart(s) failed"),
-            "{said}"
+            reported.contains("1 chart(s) linted, 0 chart(s) failed"),
+            "{reported}"
         );
         let more: Vec<_> = more
             .iter()
@@ -324,8 +324,8 @@ fn mistakes_in_values_are_refused_and_named() {
     for (values, expected) in table {
         let file = helm.values("mistake.json", &values).unwrap();
         let rendered = helm.template(&chart(), &["--values", file.to_str().unwrap()]);
-        let said = rendered.expect_err(&values.to_string()).to_string();
-        assert!(said.contains(expected), "{values}: {said}");
+        let reported = rendered.expect_err(&values.to_string()).to_string();
+        assert!(reported.contains(expected), "{values}: {reported}");
     }
 }
 

@@ -176,14 +176,14 @@ async fn an_upgrade_and_the_way_back_and_the_end_leave_nodes_services_and_the_cl
     let before = versions(&world, &services).await;
     assert_eq!(before.len(), 3, "with the Service `kubernetes`: {before:?}");
     let log = world.api.audit_log().unwrap().len();
-    let told = release.run(&["upgrade"], &values("0.2.1", 5));
+    let reported = release.run(&["upgrade"], &values("0.2.1", 5));
     for part in [
         "kubectl -n kube-system rollout status deployment/ccm",
         "kubectl -n kube-system exec deployment/ccm -- /ccm status",
         "set hostNetwork=true",
         "WARNING: no PodMonitor was made",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(reported.contains(part), "{part}: {reported}");
     }
     let (ccm, upgraded) = replace(&world, ccm).await;
     assert!(upgraded.contains(&"--v=5".to_owned()), "{upgraded:?}");

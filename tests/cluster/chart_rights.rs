@@ -102,9 +102,10 @@ async fn a_release_with_the_controller_of_nodes_that_go_has_exactly_its_rights()
         .nodes_until(&mut ccm, "the drained one to go", |nodes| nodes.len() == 2)
         .await;
     until(&mut ccm, "an Event about it", async || {
-        let said = world.events_about(&drained.node).await;
-        let mut said = said.iter().map(|event| event.reason.as_deref());
-        said.any(|reason| reason == Some("DeletingNode"))
+        let reported = world.events_about(&drained.node).await;
+        let mut reported = reported.iter().map(|event| event.reason.as_deref());
+        reported
+            .any(|reason| reason == Some("DeletingNode"))
             .then_some(())
     })
     .await;

@@ -189,10 +189,13 @@ impl<'a> Delivered<'a> {
     }
 
     /// Waits for an Event about a provider with this reason.
-    pub(crate) async fn told(&self, ccm: &mut Process, name: &str, reason: &str) {
+    pub(crate) async fn wait_for_event(&self, ccm: &mut Process, name: &str, reason: &str) {
         until(ccm, &format!("{name}: {reason}"), async || {
-            let said = self.said(name).await;
-            said.iter().any(|said| said == reason).then_some(())
+            let reported = self.event_reasons(name).await;
+            reported
+                .iter()
+                .any(|reported| reported == reason)
+                .then_some(())
         })
         .await;
     }
@@ -246,14 +249,14 @@ impl<'a> Delivered<'a> {
     }
 
     /// The reasons of the Events about a provider, each once.
-    pub(crate) async fn said(&self, name: &str) -> Vec<String> {
+    pub(crate) async fn event_reasons(&self, name: &str) -> Vec<String> {
         let events = self.described(name).await;
-        let mut said: Vec<_> = events
+        let mut reported: Vec<_> = events
             .into_iter()
             .filter_map(|event| event.reason)
             .collect();
-        said.sort();
-        said.dedup();
-        said
+        reported.sort();
+        reported.dedup();
+        reported
     }
 }

@@ -40,8 +40,8 @@ pub(crate) fn built(folder: &str) -> Vec<Value> {
         .arg(root().join("deploy/kustomize").join(folder))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{folder}: {said}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{folder}: {reported}");
     serde_saphyr::from_multiple(std::str::from_utf8(&output.stdout).unwrap()).unwrap()
 }
 

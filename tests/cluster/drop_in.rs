@@ -9,11 +9,13 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::process::Command;
 
+use ccm_fixtures::kubernetes::service;
 use ccm_sim::hetzner::Options;
 use ccm_tests::apiserver::AuditEntry;
+use ccm_tests::controllers::create;
 use ccm_tests::log::severity;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -75,16 +77,16 @@ pub(crate) fn apart_in(module: &str, name: &str, test: impl Future<Output = ()>)
         .env(INSIDE, "yes")
         .output()
         .expect("unshare, of util-linux, makes the namespaces");
-    let (said, errors) = (
+    let (reported, errors) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{}: {said}\n{errors}",
+        output.status.success() && reported.contains("1 passed"),
+        "{}: {reported}\n{errors}",
         output.status
     );
-    println!("{said}");
+    println!("{reported}");
 }
 
 /// A cluster in which a manager is deployed, and its container.
@@ -188,19 +190,8 @@ impl Deployment {
             }
         }
         let services = Services::of(world).await;
-        let service: Service = serde_json::from_value(json!({
-            "metadata": {
-                "name": "web",
-                "annotations": {"load-balancer.hetzner.cloud/location": "fsn1"},
-            },
-            "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
-        }))
-        .unwrap();
-        services
-            .api
-            .create(&PostParams::default(), &service)
-            .await
-            .unwrap();
+        let service = service("web").annotation("load-balancer.hetzner.cloud/location", "fsn1");
+        create(&services.api, service.port(80)).await;
         services.has_address(process, "web").await;
         services.event(process, "web", "EnsuredLoadBalancer").await;
     }

@@ -59,7 +59,7 @@ async fn create(services: &Services<'_>, name: &str, annotations: &[(&str, &str)
 
 impl Deployment {
     /// Waits for an Event about a Service with this reason, whose message contains these words.
-    async fn says(&mut self, service: &str, reason: &str, words: &str) {
+    async fn wait_for_event(&mut self, service: &str, reason: &str, words: &str) {
         let admin = self.world.api.client_for("admin").await.unwrap();
         let events: Api<Event> = Api::default_namespaced(admin);
         let about = format!("involvedObject.kind=Service,involvedObject.name={service}");
@@ -107,9 +107,11 @@ fn a_load_balancer_is_imported_by_its_name_unless_a_living_service_has_it() {
         let import = create(&services, "import", &[("name", "made-by-hand")]).await;
         drop(services);
         deployment
-            .says("import", "LoadBalancerAdopted", "no owner")
+            .wait_for_event("import", "LoadBalancerAdopted", "no owner")
             .await;
-        deployment.says("import", "EnsuredLoadBalancer", "").await;
+        deployment
+            .wait_for_event("import", "EnsuredLoadBalancer", "")
+            .await;
         let imported = deployment.balancer(&import);
         assert_eq!(imported["id"], by_hand);
         assert_eq!(imported["services"][0]["listen_port"], 80);
@@ -128,7 +130,7 @@ fn a_load_balancer_is_imported_by_its_name_unless_a_living_service_has_it() {
             create(&services, thief, &[("name", name)]).await;
             drop(services);
             deployment
-                .says(thief, REFUSED, "another Service of this cluster")
+                .wait_for_event(thief, REFUSED, "another Service of this cluster")
                 .await;
             let services = Services::of(&deployment.world).await;
             let theirs = services.api.get(thief).await.unwrap().status.unwrap();
@@ -189,7 +191,9 @@ fn robot_without_credentials_makes_targets_of_internal_addresses() {
             let services = Services::of(&deployment.world).await;
             let service = create(&services, name, &annotations).await;
             drop(services);
-            deployment.says(name, "EnsuredLoadBalancer", "").await;
+            deployment
+                .wait_for_event(name, "EnsuredLoadBalancer", "")
+                .await;
             let balancer = deployment.balancer(&service);
             let targets = balancer["targets"].as_array().unwrap();
             assert_eq!(targets.len(), expected, "{balancer}");
@@ -198,7 +202,9 @@ fn robot_without_credentials_makes_targets_of_internal_addresses() {
             assert_eq!(addresses.next(), bare, "{balancer}");
         }
         let words = "use-private-ip is not true: bare-1";
-        deployment.says("public", "ServerNotFound", words).await;
+        deployment
+            .wait_for_event("public", "ServerNotFound", words)
+            .await;
         // The node controllers leave the node alone.
         let now = deployment.world.nodes.get("bare-1").await.unwrap();
         assert_eq!(

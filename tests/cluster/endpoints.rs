@@ -193,8 +193,12 @@ async fn proc_075_users_are_known_and_reviewed_by_the_cluster() {
     let verbosity = format!("https://127.0.0.1:{}/debug/flags/v", served.port);
     let set = admin.put(&verbosity).body("5").send().await.unwrap();
     assert_eq!(set.status(), 200);
-    let told = "\"the verbosity of the log was set\" verbosity=5";
-    assert!(served.world.log().contains(told), "{}", served.world.log());
+    let recorded = "\"the verbosity of the log was set\" verbosity=5";
+    assert!(
+        served.world.log().contains(recorded),
+        "{}",
+        served.world.log()
+    );
     let user = served.client(Some(("jane", "developers")));
     let set = user.put(&verbosity).body("0").send().await.unwrap();
     assert_eq!(set.status(), 403);
@@ -328,10 +332,13 @@ async fn the_managers_own_account_sees_the_status_page_and_others_do_not() {
         command.arg(file);
         let asked = tokio::task::spawn_blocking(move || command.output().unwrap());
         let output = asked.await.unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8(said).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(holds) && !said.contains(&token), "{said}");
+        let reported = [output.stdout, output.stderr].concat();
+        let reported = String::from_utf8(reported).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{reported}");
+        assert!(
+            reported.contains(holds) && !reported.contains(&token),
+            "{reported}"
+        );
     }
     served.world.stop(served.ccm).await;
 }

@@ -274,8 +274,8 @@ fn rendered(chart: &Path, values: &str) -> String {
         .current_dir(root().join("tests/cluster/helm"))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{reported}");
     String::from_utf8(output.stdout).unwrap()
 }
 

@@ -8,16 +8,17 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use ccm_fixtures::kubernetes::{node, service};
 use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::controllers::create;
 use ccm_tests::grants;
 use ccm_tests::process::Process;
 use ccm_tests::versions::numbered;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::delivered::{Delivered, RIGHTS};
-use crate::kubelet::{addresses, is_tainted, uninitialized};
+use crate::kubelet::{addresses, is_tainted};
 use crate::lifecycle::YOUNG;
 use crate::moto::Moto;
 use crate::pve::{self, Pve, SECRET, machine};
@@ -186,24 +187,14 @@ impl Entries<'_> {
 
 /// A node joins; its kubelet reports the UUID of its machine.
 async fn joins(world: &World, name: &str) {
-    let node = json!({
-        "metadata": {"name": name, "labels": {"rack": "a"}},
-        "spec": {"taints": [uninitialized()]},
-        "status": {
-            "addresses": [{"type": "Hostname", "address": name}],
-            "nodeInfo": {
-                "systemUUID": uuid(name), "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "",
-                "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "",
-                "operatingSystem": "linux", "osImage": "",
-            },
-        },
+    let info = json!({
+        "systemUUID": uuid(name), "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "",
+        "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "",
+        "operatingSystem": "linux", "osImage": "",
     });
-    let node: Node = serde_json::from_value(node).unwrap();
-    world
-        .nodes
-        .create(&PostParams::default(), &node)
-        .await
-        .unwrap();
+    let node = node(name).label("rack", "a").address("Hostname", name);
+    let node = node.with(|node| node["status"]["nodeInfo"] = info);
+    create(&world.nodes, node.uninitialized()).await;
     world.report(name, "True").await;
 }
 
@@ -333,23 +324,17 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     are_initialised(&world, &mut ccm, &first).await;
     services.create("web", load_balancer(&[80])).await;
     services.has_address(&mut ccm, "web").await;
-    let mut of_aws = json!({
-        "metadata": {"name": "inside", "annotations": {"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}},
-        "spec": load_balancer(&[80]),
-    });
-    of_aws["spec"]["loadBalancerClass"] = json!(CLASS);
+    let of_aws = service("inside")
+        .annotation("service.beta.kubernetes.io/aws-load-balancer-type", "nlb")
+        .with(|service| service["spec"]["loadBalancerClass"] = json!(CLASS))
+        .port(80);
     // AWS throttles a request in the middle.
     aws.moto.refuse(
         "CreateTargetGroup",
         "503 Service Unavailable",
         "RequestLimitExceeded",
     );
-    let of_aws = serde_json::from_value(of_aws).unwrap();
-    services
-        .api
-        .create(&PostParams::default(), &of_aws)
-        .await
-        .unwrap();
+    create(&services.api, of_aws).await;
     until(&mut ccm, "a host name for inside", async || {
         let inside = services.api.get("inside").await.unwrap();
         let ingress = inside.status?.load_balancer?.ingress?;

@@ -16,7 +16,7 @@ use crate::world::{Setup, World, size, until};
 pub(crate) const YOUNG: &[&str] = &["--node-deletion-min-age=1s"];
 
 /// Upper bound for the deletion of a node whose machine is gone, from when it is NotReady.
-const PROMISE: Duration = Duration::from_secs(90);
+const DELETION_LIMIT: Duration = Duration::from_secs(90);
 
 #[tokio::test]
 #[allow(clippy::print_stdout, reason = "the measured times are a figure")]
@@ -42,7 +42,7 @@ async fn nodes_of_deleted_servers_go_within_ninety_seconds_of_not_ready_and_no_o
     }
     let mut took = Vec::new();
     while let Some((_, first)) = since.iter().min_by_key(|(_, since)| **since) {
-        let change = timeout_at(*first + PROMISE, observed.changed()).await;
+        let change = timeout_at(*first + DELETION_LIMIT, observed.changed()).await;
         ccm.check().unwrap();
         let Ok(nodes) = change else {
             panic!("{:?} are still there:\n{}", since.keys(), ccm.tail());

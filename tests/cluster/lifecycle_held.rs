@@ -165,12 +165,12 @@ async fn a_restart_in_the_middle_does_not_refill_the_budget() {
     let last = last.clone().find(|name| nodes.contains_key(*name)).unwrap();
     let event = world.event(&mut ccm, last, HELD).await;
     assert!(event.message.unwrap().contains("node-deletion"));
-    let said = world.times_said(last, HELD).await;
+    let reported = world.event_count(last, HELD).await;
     ccm.kill();
 
     let mut ccm = world.ccm(&configuration, YOUNG);
     let event = until(&mut ccm, "the same from the next process", async || {
-        let again = world.times_said(last, HELD).await > said;
+        let again = world.event_count(last, HELD).await > reported;
         match again {
             true => world.events_about(last).await.pop(),
             false => None,
@@ -211,9 +211,9 @@ async fn a_deletion_that_is_forbidden_is_said_once_and_tried_ever_more_seldom() 
         (world.deletions().len() >= 3).then_some(())
     })
     .await;
-    assert_eq!(world.times_said(name, "DeletingNode").await, 1);
-    assert_eq!(world.times_said(name, "DeletingNodeFailed").await, 1);
-    assert_eq!(world.times_said(name, HELD).await, 0);
+    assert_eq!(world.event_count(name, "DeletingNode").await, 1);
+    assert_eq!(world.event_count(name, "DeletingNodeFailed").await, 1);
+    assert_eq!(world.event_count(name, HELD).await, 0);
     let events = world.events_about(name).await;
     assert_eq!(events.len(), 2, "{events:#?}");
 

@@ -1,10 +1,12 @@
 //! Nodes that joined the cluster a while ago, each on a server of its own, and their later life. Asserts nothing.
 
+use ccm_fixtures::kubernetes::node;
 use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::apiserver::AuditEntry;
+use ccm_tests::controllers::create;
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -43,17 +45,12 @@ impl World {
 
     /// Creates the node of a server that was initialised before.
     pub(crate) async fn join(&self, name: &str, server: u64, ready: &str) -> Node {
-        let node = json!({
-            "metadata": {"name": name, "labels": {"wasm-ccm.dev/provider": "hcloud"}},
-            "spec": {"providerID": format!("hcloud://{server}")},
-            "status": {
-                "addresses": [{"type": "Hostname", "address": name}],
-                "conditions": condition(ready),
-            },
-        });
-        let node = serde_json::from_value(node).unwrap();
-        let params = PostParams::default();
-        self.nodes.create(&params, &node).await.unwrap()
+        let node = node(name)
+            .label("wasm-ccm.dev/provider", "hcloud")
+            .provider_id(&format!("hcloud://{server}"))
+            .address("Hostname", name)
+            .with(|node| node["status"]["conditions"] = condition(ready));
+        create(&self.nodes, node).await
     }
 
     /// Reports a node's readiness: `True`, `False` or `Unknown`.
@@ -81,12 +78,12 @@ impl World {
     }
 
     /// How often an Event with this reason about a node was counted.
-    pub(crate) async fn times_said(&self, name: &str, reason: &str) -> i32 {
+    pub(crate) async fn event_count(&self, name: &str, reason: &str) -> i32 {
         let events = self.events_about(name).await;
-        let said = events
+        let reported = events
             .iter()
             .filter(|event| event.reason.as_deref() == Some(reason));
-        said.map(|event| event.count.unwrap_or(1)).sum()
+        reported.map(|event| event.count.unwrap_or(1)).sum()
     }
 }
 

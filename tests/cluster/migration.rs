@@ -40,7 +40,7 @@ const CONDITION: &str = "wasm-ccm.dev/LoadBalancer";
 const OWNER: &str = "wasm-ccm.dev/provider";
 
 async fn world() -> World {
-    let mut cloud = Options::new("the-clouds-token");
+    let mut cloud = Options::new(ccm_fixtures::TOKEN);
     cloud.rate_limit = None;
     World::start(Setup {
         cloud,

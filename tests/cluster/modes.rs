@@ -34,13 +34,13 @@ async fn plan_with(
     let flags = [PLAN, YOUNG, &[&plan_for], flags].concat();
     let mut ccm = world.ccm(&world.configuration(values), &flags);
     let status = ccm.ended(Duration::from_secs(120)).await.unwrap();
-    let said = ccm.output();
+    let reported = ccm.output();
     // Log lines are JSON objects, too; the plan is the one with counts.
-    let lines = said
+    let lines = reported
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut plans = lines.filter(|line| line.get("counts").is_some());
-    let plan = plans.next_back().unwrap_or_else(|| panic!("{said}"));
+    let plan = plans.next_back().unwrap_or_else(|| panic!("{reported}"));
     (status.code(), plan)
 }
 

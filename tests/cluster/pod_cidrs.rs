@@ -87,8 +87,9 @@ async fn nodes_that_have_pod_cidrs_keep_them_and_bad_ones_hold_up_nobody_else() 
     // An Event names the node, and no route is made to addresses outside the cluster's.
     let events = until(&mut ccm, "an Event about the bad one", async || {
         let events = world.events_about("outside").await;
-        let mut said = events.iter().filter_map(|event| event.message.as_ref());
-        said.any(|message| message.contains("192.168.7.0/24"))
+        let mut reported = events.iter().filter_map(|event| event.message.as_ref());
+        reported
+            .any(|message| message.contains("192.168.7.0/24"))
             .then_some(events)
     })
     .await;
@@ -107,7 +108,7 @@ async fn nodes_that_have_pod_cidrs_keep_them_and_bad_ones_hold_up_nobody_else() 
 }
 
 /// An admission policy that forbids a write to nodes with the label `contended`.
-pub(crate) struct Ban {
+pub(crate) struct WriteBan {
     /// The resource of the forbidden writes: `nodes` or `nodes/status`.
     pub(crate) resource: &'static str,
     /// A CEL expression that must hold of `object` in every write, those of `ccm` included.
@@ -116,10 +117,10 @@ pub(crate) struct Ban {
     pub(crate) trial: Value,
 }
 
-impl Ban {
+impl WriteBan {
     /// Forbids pod CIDRs other than 10.244.3.0/24.
-    pub(crate) fn on_pod_cidrs() -> Ban {
-        Ban {
+    pub(crate) fn on_pod_cidrs() -> WriteBan {
+        WriteBan {
             resource: "nodes",
             unless: "!has(object.spec.podCIDR) || object.spec.podCIDR == '10.244.3.0/24'",
             trial: json!({"spec": cidrs(&["192.168.0.0/24"])}),
@@ -127,8 +128,8 @@ impl Ban {
     }
 
     /// Forbids the condition NetworkUnavailable.
-    pub(crate) fn on_conditions() -> Ban {
-        Ban {
+    pub(crate) fn on_conditions() -> WriteBan {
+        WriteBan {
             resource: "nodes/status",
             unless: "!object.status.conditions.exists(one, one.type == 'NetworkUnavailable')",
             trial: json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": "True"}]}}),
@@ -203,7 +204,7 @@ pub(crate) fn contended() -> Value {
 async fn a_node_to_which_another_writer_was_faster_keeps_what_it_got_and_ours_is_free_again() {
     let world = World::start(setup()).await;
     let network = Network::add(&world);
-    Ban::on_pod_cidrs().begin(&world).await;
+    WriteBan::on_pod_cidrs().begin(&world).await;
     network.servers(&world, &names("contended", 1));
     world.add_node("contended-1", contended()).await;
     let mut ccm = network.ccm(&world, FOUR, &[]);

@@ -299,8 +299,8 @@ pub(crate) fn has_route() -> Option<(String, String)> {
 
 /// How many nodes report that there is a route to their pods.
 pub(crate) fn routed(nodes: &BTreeMap<String, Node>) -> usize {
-    let said = nodes.values().map(unavailable);
-    said.filter(|said| *said == has_route()).count()
+    let reported = nodes.values().map(unavailable);
+    reported.filter(|reported| *reported == has_route()).count()
 }
 
 /// The node's only InternalIP.

@@ -45,7 +45,7 @@ pub(crate) fn kubectl(kubeconfig: &std::path::Path, arguments: &[&str]) -> Comma
     command
 }
 
-pub(crate) async fn said(command: Command) -> String {
+pub(crate) async fn output_of(command: Command) -> String {
     let mut command = tokio::process::Command::from(command);
     let output = command.output().await.unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
@@ -110,7 +110,7 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
     let admin_config = world.api.kubeconfig("admin").unwrap();
     let file = world.file("provider.json", provider.to_string());
     let file = file.to_str().unwrap();
-    said(kubectl(
+    output_of(kubectl(
         &admin_config,
         &["apply", "--server-side", "-f", file],
     ))
@@ -121,8 +121,8 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
         "provider/hcloud",
         "--timeout=90s",
     ];
-    said(kubectl(&admin_config, &wait)).await;
-    let table = said(kubectl(&admin_config, &["get", "ccmp"])).await;
+    output_of(kubectl(&admin_config, &wait)).await;
+    let table = output_of(kubectl(&admin_config, &["get", "ccmp"])).await;
     let mut lines = table
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -214,8 +214,10 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
         .await
         .unwrap();
     until(&mut ccm, "nobody to serve", async || {
-        let said = world.log();
-        said.contains("the configuration has changed").then_some(())
+        let reported = world.log();
+        reported
+            .contains("the configuration has changed")
+            .then_some(())
     })
     .await;
     until(&mut ccm, "the object to be gone", async || {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::delivered::Delivered;
 use crate::deploy::apply;
-use crate::provider_objects::{FLAG, has, said};
+use crate::provider_objects::{FLAG, has, output_of};
 use crate::providers::{ROLL_BACK, joins};
 use crate::record::{granted, used};
 use crate::services::{PLACE, Services};
@@ -50,7 +50,7 @@ async fn what_init_writes_serves_nodes_and_a_class_of_services_with_the_rights_o
 
     let mut init = Command::new(env!("CARGO_BIN_EXE_ccm"));
     init.args(["provider", "init", "embedded:hcloud"]);
-    let object = edited(&said(init).await, &world.endpoint());
+    let object = edited(&output_of(init).await, &world.endpoint());
     let reference = &object["spec"]["grants"]["targets"][0]["credential"]["bearer"]["secret"];
     assert_eq!(reference["name"], "hcloud", "the one that may be read");
     let secret: Secret = serde_json::from_value(json!({
@@ -80,7 +80,7 @@ async fn what_init_writes_serves_nodes_and_a_class_of_services_with_the_rights_o
     apply(&admin, &elsewhere).await.unwrap();
     delivered.annotate("hcloud", ROLL_BACK, "true").await;
     delivered
-        .told(&mut ccm, "hcloud", "RollBackImpossible")
+        .wait_for_event(&mut ccm, "hcloud", "RollBackImpossible")
         .await;
     until(&mut ccm, "the order to be taken away", async || {
         let annotations = delivered.annotations("hcloud").await;

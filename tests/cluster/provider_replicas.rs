@@ -98,7 +98,7 @@ async fn two_replicas_obey_an_object_and_the_second_goes_on_when_the_first_dies(
     let accepted = ("Accepted", "True", "Accepted");
     has(&delivered, &mut first.ccm, "hcloud", accepted).await;
     let status = delivered.serves(&mut first.ccm, "hcloud", &module).await;
-    let said = delivered.said("hcloud").await;
+    let reported = delivered.event_reasons("hcloud").await;
     second.ready().await;
     world.cloud.clear_requests();
 
@@ -108,7 +108,7 @@ async fn two_replicas_obey_an_object_and_the_second_goes_on_when_the_first_dies(
     joins(&world, &mut second.ccm, "worker-2", apart, "hcloud").await;
     second.ready().await;
     assert_eq!(delivered.status("hcloud").await, status);
-    assert_eq!(delivered.said("hcloud").await, said);
+    assert_eq!(delivered.event_reasons("hcloud").await, reported);
     let requests = world.cloud.requests();
     let changes: Vec<_> = requests
         .iter()

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::delivered::digest;
 use crate::deploy::{api, apply, define_providers};
-use crate::provider_objects::{minimal, said};
+use crate::provider_objects::{minimal, output_of};
 
 /// JSON pointer, value there, message of the API server. A `null` removes the field.
 fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
@@ -280,7 +280,7 @@ async fn what_init_writes_of_a_module_is_taken_by_the_api_server() {
         command.args(["provider", "init", module, "--name=written"]);
         command.arg("--ca-file").arg(registry.ca_file());
         command.arg("--registry-config").arg(&logins);
-        let text = said(command).await;
+        let text = output_of(command).await;
         assert!(!text.contains(PASSWORD), "{text}");
         let object: Value = serde_saphyr::from_str(&text).unwrap();
         let params = PatchParams::apply("a-person").validation_strict().dry_run();

@@ -170,12 +170,12 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     let status = delivered.serves(&mut ccm, "hcloud", &third).await;
     assert_eq!(status["rejected"], before);
     // An Event says that it is offered again, and why it was rejected.
-    let said = world.log()[seen..].to_owned();
-    let mut lines = said.lines();
+    let reported = world.log()[seen..].to_owned();
+    let mut lines = reported.lines();
     let is_told = |line: &str| line.contains("was rejected before");
     assert!(
         !lines.any(|line| line.contains("unreachable") && !is_told(line)),
-        "it was tried again:\n{said}"
+        "it was tried again:\n{reported}"
     );
 
     // A wider fifth waits until a person approves it.
@@ -215,7 +215,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
         "name": "toy",
         "source": format!("file://{}", module.display()),
         "config": {"behaviour": "honest"},
-        "grants": toy_grants(),
+        "grants": other_cloud_grants(),
     });
     delivered.configure(&[
         on(first_account, "account=a"),
@@ -255,14 +255,18 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     })
     .await;
 
-    let said = delivered.said("hcloud").await;
+    let reported = delivered.event_reasons("hcloud").await;
     for reason in ["ProviderActivated", "PermissionsPending"] {
-        assert!(said.contains(&reason.to_owned()), "{reason}: {said:?}");
+        assert!(
+            reported.contains(&reason.to_owned()),
+            "{reason}: {reported:?}"
+        );
     }
     assert!(
-        said.iter()
+        reported
+            .iter()
             .any(|reason| reason == "ProviderRejected" || reason == "ProviderRolledBack"),
-        "{said:?}"
+        "{reported:?}"
     );
     world.stop(ccm).await;
 
@@ -274,7 +278,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
 }
 
 /// The requests of the other cloud's module. Its endpoint has no listener: the module answers by itself.
-fn toy_grants() -> Value {
+fn other_cloud_grants() -> Value {
     let inspection = ccm_host::inspect("toy.wasm", test_guests::MISBEHAVING).unwrap();
     let target = &inspection.manifest.targets[0];
     let rules = [
@@ -318,8 +322,10 @@ async fn a_folder_swaps_a_module_as_a_mounted_config_map_does() {
     world.add_node("worker-1", json!({})).await;
     world.initialised(&mut ccm, "worker-1").await;
     until(&mut ccm, "an Event about it", async || {
-        let said = delivered.said("hcloud").await;
-        said.contains(&"ProviderActivated".to_owned()).then_some(())
+        let reported = delivered.event_reasons("hcloud").await;
+        reported
+            .contains(&"ProviderActivated".to_owned())
+            .then_some(())
     })
     .await;
     world.stop(ccm).await;
@@ -336,8 +342,8 @@ async fn edge_095_nobody_stands_for_the_lease_before_a_provider_serves() {
     delivered.configure(&[delivered.entry("hcloud", &source)]);
     let mut ccm = delivered.ccm(&[]);
     until(&mut ccm, "it says that it does not stand", async || {
-        let said = world.log().contains("no lease is stood for");
-        said.then_some(())
+        let reported = world.log().contains("no lease is stood for");
+        reported.then_some(())
     })
     .await;
     let admin = world.api.client_for("admin").await.unwrap();

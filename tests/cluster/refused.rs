@@ -52,8 +52,8 @@ async fn a_module_that_requests_more_than_is_granted_is_not_loaded() {
     let status = ccm.ended(Duration::from_secs(60)).await.unwrap();
 
     assert_eq!(status.code(), Some(1));
-    let said = ccm.output();
-    assert!(said.contains("GET /servers/{id}"), "{said}");
+    let reported = ccm.output();
+    assert!(reported.contains("GET /servers/{id}"), "{reported}");
     assert_eq!(world.cloud.connections(), 0);
     assert!(is_tainted(&world.nodes.get("worker-1").await.unwrap()));
     assert_eq!(world.asked(), []);

@@ -12,9 +12,9 @@ use crate::deploy::define_providers;
 use crate::kubelet::uninitialized;
 use crate::lifecycle::YOUNG;
 use crate::namespaces::Leaving;
-use crate::pod_cidrs::{Ban, contended};
+use crate::pod_cidrs::{WriteBan, contended};
 use crate::pod_network::{Network, pod_cidrs, setup};
-use crate::provider_objects::{has, kubectl, said};
+use crate::provider_objects::{has, kubectl, output_of};
 use crate::record::{granted, used};
 use crate::services::{PLACE, Services, load_balancer};
 use crate::world::{Setup, World, until};
@@ -67,7 +67,7 @@ async fn shows_what_serves(world: &World, ccm: &mut Process) {
     let status = has(&delivered, ccm, "hcloud", ("Ready", "True", "Serving")).await;
     let version = status["active"]["version"].as_str().unwrap();
     let admin = world.api.kubeconfig("admin").unwrap();
-    let table = said(kubectl(&admin, &["get", "ccmp", "--no-headers"])).await;
+    let table = output_of(kubectl(&admin, &["get", "ccmp", "--no-headers"])).await;
     let words: Vec<_> = table.split_whitespace().collect();
     assert_eq!(words[..4], ["hcloud", version, "True", "Active"], "{table}");
 }
@@ -207,7 +207,7 @@ async fn the_role_of_the_controller_of_pod_cidrs_is_exactly_what_it_uses_alone()
     let world = only("ccm:node-ipam-controller").await;
     world.add_node("worker-1", json!({})).await;
     // A node that is read again, because writes to it are refused.
-    let ban = Ban::on_pod_cidrs();
+    let ban = WriteBan::on_pod_cidrs();
     ban.begin(&world).await;
     world.add_node("contended-1", contended()).await;
     let mut ccm = world.ccm(
@@ -239,7 +239,7 @@ async fn the_role_of_the_controller_of_routes_is_exactly_what_it_uses_alone() {
     network
         .initialised(&world, "worker-1", "10.244.0.0/24")
         .await;
-    let ban = Ban::on_conditions();
+    let ban = WriteBan::on_conditions();
     ban.begin(&world).await;
     let label = json!({"metadata": contended()});
     world.change("worker-1", label).await;

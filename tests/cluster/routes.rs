@@ -262,7 +262,7 @@ async fn each_event_costs_at_most_its_calls() {
 async fn what_a_network_plugin_says_of_a_node_stays_and_the_route_is_made_all_the_same() {
     let world = World::start(setup()).await;
     let network = Network::documented(&world);
-    let said = |status: &str, reason: &str| {
+    let reported = |status: &str, reason: &str| {
         json!([{
             "type": "NetworkUnavailable", "status": status, "reason": reason, "message": "told",
             "lastTransitionTime": "2026-01-02T03:04:05Z", "lastHeartbeatTime": "2026-01-02T03:04:05Z",
@@ -271,22 +271,22 @@ async fn what_a_network_plugin_says_of_a_node_stays_and_the_route_is_made_all_th
     let before = [
         (
             "calico",
-            said("False", "CalicoIsUp"),
+            output_of("False", "CalicoIsUp"),
             ("False", "CalicoIsUp"),
         ),
         (
             "cilium",
-            said("True", "CiliumIsDown"),
+            output_of("True", "CiliumIsDown"),
             ("True", "CiliumIsDown"),
         ),
         (
             "failed",
-            said("True", "NoRouteCreated"),
+            output_of("True", "NoRouteCreated"),
             ("False", "RouteCreated"),
         ),
         (
             "known",
-            said("False", "RouteCreated"),
+            output_of("False", "RouteCreated"),
             ("False", "RouteCreated"),
         ),
         ("new", json!([]), ("False", "RouteCreated")),
@@ -323,13 +323,13 @@ async fn what_a_network_plugin_says_of_a_node_stays_and_the_route_is_made_all_th
 #[tokio::test]
 async fn a_provider_without_a_network_leaves_routes_and_what_nodes_say_of_them_alone() {
     let world = World::start(setup()).await;
-    let told = json!([{
+    let recorded = json!([{
         "type": "NetworkUnavailable", "status": "True", "reason": "NoRouteCreated", "message": "told",
     }]);
     world
         .cloud
         .add_servers(["told", "new"].map(ServerSpec::named));
-    world.join_tainted("told", json!({}), told).await;
+    world.join_tainted("told", json!({}), recorded).await;
     world.join_tainted("new", json!({}), json!([])).await;
     let often = [
         "--node-status-update-frequency=1s",
@@ -358,6 +358,6 @@ async fn a_provider_without_a_network_leaves_routes_and_what_nodes_say_of_them_a
         "{requests:#?}"
     );
     assert_eq!(world.condition_writes(), Vec::<String>::new());
-    let told = world.nodes.get("told").await.unwrap();
-    assert_eq!(unavailable(&told).unwrap().1, "NoRouteCreated");
+    let recorded = world.nodes.get("told").await.unwrap();
+    assert_eq!(unavailable(&recorded).unwrap().1, "NoRouteCreated");
 }

@@ -74,13 +74,13 @@ async fn flags_that_nobody_can_work_with_end_the_process_before_it_stands_for_th
     network.populate(&world, &names("worker", 1)).await;
     let configuration = network.configuration(&world);
     let mut before = 0;
-    for (flags, said) in MISTAKES {
+    for (flags, reported) in MISTAKES {
         let mut ccm = world.ccm(&configuration, flags);
         let status = ccm.ended(Duration::from_secs(60)).await.unwrap();
         let log = world.log().split_off(before);
         before += log.len();
         assert_eq!(status.code(), Some(1), "{flags:?}: {log}");
-        assert!(log.contains(said), "{flags:?}: {log}");
+        assert!(log.contains(reported), "{flags:?}: {log}");
         assert!(!log.contains("panicked"), "{flags:?}: {log}");
     }
     let leases = |entry: &&_| {

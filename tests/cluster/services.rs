@@ -124,11 +124,11 @@ impl<'a> Services<'a> {
     }
 
     /// How often each reason occurs in the Events that `ccm` recorded about a Service.
-    async fn said(&self, name: &str) -> BTreeMap<String, i32> {
+    async fn event_reasons(&self, name: &str) -> BTreeMap<String, i32> {
         let about = format!("involvedObject.kind=Service,involvedObject.name={name}");
         let params = ListParams::default().fields(&about);
         let events = self.events.list(&params).await.unwrap();
-        let mut said = BTreeMap::new();
+        let mut reported = BTreeMap::new();
         for event in events {
             // The API server records Events about the repair of Services whose address it has not found allocated yet.
             let reporter = event.reporting_component.unwrap_or_default();
@@ -138,9 +138,9 @@ impl<'a> Services<'a> {
             let source = event.source.unwrap_or_default().component;
             assert_eq!(source.as_deref(), Some("service-controller"));
             let reason = event.reason.unwrap_or_default();
-            *said.entry(reason).or_default() += event.count.unwrap_or(1);
+            *reported.entry(reason).or_default() += event.count.unwrap_or(1);
         }
-        said
+        reported
     }
 
     /// Waits for an Event about a Service with this reason.
@@ -148,7 +148,12 @@ impl<'a> Services<'a> {
         until(
             ccm,
             &format!("an Event {reason} about {name}"),
-            async || self.said(name).await.contains_key(reason).then_some(()),
+            async || {
+                self.event_reasons(name)
+                    .await
+                    .contains_key(reason)
+                    .then_some(())
+            },
         )
         .await;
     }
@@ -156,8 +161,8 @@ impl<'a> Services<'a> {
     /// Waits until such an Event was counted more than once.
     async fn event_again(&self, ccm: &mut Process, name: &str, reason: &str) {
         until(ccm, &format!("{reason} about {name} again"), async || {
-            let said = self.said(name).await;
-            said.get(reason).filter(|times| **times > 1).map(drop)
+            let reported = self.event_reasons(name).await;
+            reported.get(reason).filter(|times| **times > 1).map(drop)
         })
         .await;
     }
@@ -268,9 +273,15 @@ async fn svc_103_a_load_balancer_is_made_and_changed_and_leaves_no_trace() {
     services.is_gone(&mut ccm, "web").await;
     assert!(world.cloud.load_balancers().is_empty(), "gone before it");
     services.event(&mut ccm, "web", "DeletedLoadBalancer").await;
-    let said = services.said("web").await;
-    assert!(said.contains_key("DeletingLoadBalancer"), "{said:?}");
-    assert!(!said.contains_key("SyncLoadBalancerFailed"), "{said:?}");
+    let reported = services.event_reasons("web").await;
+    assert!(
+        reported.contains_key("DeletingLoadBalancer"),
+        "{reported:?}"
+    );
+    assert!(
+        !reported.contains_key("SyncLoadBalancerFailed"),
+        "{reported:?}"
+    );
     world.stop(ccm).await;
 
     let mut writes = world.asked();

@@ -159,14 +159,14 @@ async fn each_has_its_own(
 }
 
 /// The nodes about which there is an Event with this reason.
-async fn told(world: &World, reason: &str) -> Vec<String> {
+async fn nodes_with_event(world: &World, reason: &str) -> Vec<String> {
     let events = world.events().await.into_iter();
-    let told = events.filter(|event| event.reason.as_deref() == Some(reason));
-    let told = told.flat_map(|event| {
+    let nodes_with_event = events.filter(|event| event.reason.as_deref() == Some(reason));
+    let nodes_with_event = nodes_with_event.flat_map(|event| {
         let name = event.involved_object.name.unwrap();
         vec![name; usize::try_from(event.count.unwrap()).unwrap()]
     });
-    told.collect()
+    nodes_with_event.collect()
 }
 
 /// Waits until our allocator has listed the nodes.
@@ -182,7 +182,7 @@ async fn knows_all_nodes(world: &World, ccm: &mut Process) {
 /// Waits until our allocator has recorded, once, that it pauses.
 async fn stands_back(world: &World, ccm: &mut Process) {
     until(ccm, "that it stands back", async || {
-        (told(world, "OtherPodCIDRAllocator").await.len() == 1).then_some(())
+        (nodes_with_event(world, "OtherPodCIDRAllocator").await.len() == 1).then_some(())
     })
     .await;
 }
@@ -220,14 +220,28 @@ async fn nodes_that_join_under_two_allocators_never_share_a_range_and_ours_takes
     each_has_its_own(&world, &mut ccm, 230).await;
     has_allocated(&world, &mut ccm, 10).await;
     until(&mut ccm, "that it takes over", async || {
-        (told(&world, "PodCIDRAllocationTakenOver").await.len() == 1).then_some(())
+        (nodes_with_event(&world, "PodCIDRAllocationTakenOver")
+            .await
+            .len()
+            == 1)
+            .then_some(())
     })
     .await;
     join(&world, "last", 1).await;
     each_has_its_own(&world, &mut ccm, 231).await;
     world.stop(ccm).await;
-    assert_eq!(told(&world, "OtherPodCIDRAllocator").await.len(), 1);
-    assert_eq!(told(&world, "PodCIDRAllocationTakenOver").await.len(), 1);
+    assert_eq!(
+        nodes_with_event(&world, "OtherPodCIDRAllocator")
+            .await
+            .len(),
+        1
+    );
+    assert_eq!(
+        nodes_with_event(&world, "PodCIDRAllocationTakenOver")
+            .await
+            .len(),
+        1
+    );
     let log = world.log();
     assert_eq!(log.matches("this manager allocates none").count(), 1);
     assert_eq!(log.matches("the other allocator is gone").count(), 1);

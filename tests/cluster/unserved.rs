@@ -48,7 +48,7 @@ async fn a_provider_that_leaves_the_binary_for_a_config_map_is_written_down_with
     assert_eq!(condition(&status, "Ready")["status"], "True", "{status}");
     joins(&world, &mut ccm, "worker-2", json!({}), "hcloud").await;
     delivered
-        .told(&mut ccm, "hcloud", "ProviderActivated")
+        .wait_for_event(&mut ccm, "hcloud", "ProviderActivated")
         .await;
     world.stop(ccm).await;
 }
@@ -67,7 +67,7 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
     delivered.serves(&mut ccm, "hcloud", &first).await;
     // The object is created with the first Event, and `kubectl describe` shows the Event all the same.
     delivered
-        .told(&mut ccm, "hcloud", "ProviderActivated")
+        .wait_for_event(&mut ccm, "hcloud", "ProviderActivated")
         .await;
     joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
     delivered.apply(&second).await;
@@ -99,11 +99,11 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
     assert_eq!(status["state"], "NotServing", "{status}");
     assert_eq!(status["active"]["digest"], digest(&first), "{status}");
     delivered
-        .told(&mut ccm, "hcloud", "ProviderNotServing")
+        .wait_for_event(&mut ccm, "hcloud", "ProviderNotServing")
         .await;
-    let said = world.log()[seen..].to_owned();
+    let reported = world.log()[seen..].to_owned();
     let is_loud = |line: &str| severity(line) == Some('E') && line.contains("is not served");
-    assert!(said.lines().any(is_loud), "{said}");
+    assert!(reported.lines().any(is_loud), "{reported}");
 
     // The old version is put back, beside the other one: neither this pod nor a new one needs anything else.
     delivered
@@ -161,7 +161,7 @@ async fn nothing_that_asks_for_more_takes_the_place_of_a_lost_module_before_a_pe
     };
     assert_eq!(lines.iter().filter(asks).count(), 1, "{status}");
     delivered
-        .told(&mut ccm, "hcloud", "PermissionsPending")
+        .wait_for_event(&mut ccm, "hcloud", "PermissionsPending")
         .await;
     delivered
         .annotate("hcloud", APPROVE, &digest(&second))

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use ccm_fixtures::TOKEN;
 use ccm_sim::hetzner::{Hetzner, Options};
 use ccm_tests::apiserver::{ApiServer, StartOptions};
 use ccm_tests::compiled_modules;
@@ -32,8 +33,6 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The namespace of the manifests.
 const NAMESPACE: &str = "kube-system";
-
-const TOKEN: &str = "the-clouds-token";
 
 /// The settings of a world.
 pub(crate) struct Setup {

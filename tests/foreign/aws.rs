@@ -235,13 +235,13 @@ fn own_instance(world: &mut World) {
         ),
     ] {
         tag(world, method, key);
-        let told = match checked(world, &load(world)) {
+        let reported = match checked(world, &load(world)) {
             Ok(()) => String::new(),
-            Err(ProviderError::Invalid(told)) => told,
+            Err(ProviderError::Invalid(reported)) => reported,
             Err(other) => panic!("{other:?}"),
         };
-        assert_eq!(told.is_empty(), expected.is_empty(), "{told}");
-        assert!(told.contains(expected), "{told}");
+        assert_eq!(reported.is_empty(), expected.is_empty(), "{reported}");
+        assert!(reported.contains(expected), "{reported}");
     }
     let ended = json!({"InstanceIds": [own]});
     world.moto.call("ec2", "terminate_instances", ended);
@@ -293,13 +293,13 @@ fn routes(world: &mut World) {
     );
     create(world, &nodes[1], "10.244.2.0/24").unwrap();
     let listed = list(world);
-    let told: Vec<_> = listed
+    let reported: Vec<_> = listed
         .iter()
         .map(|one| (one.destination_cidr.as_str(), one.target.clone()))
         .collect();
     let node = |number: usize| RouteTarget::Node(nodes[number].name.clone());
     assert_eq!(
-        told,
+        reported,
         [("10.244.1.0/24", node(0)), ("10.244.2.0/24", node(1))]
     );
     for route in &listed {

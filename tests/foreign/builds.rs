@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, CloudProvider as _, Readiness};
-use ccm_core::load_balancer::{
-    CloudService, DeleteRequest, EnsureRequest, Protocol, ServicePort, UpdateRequest,
-};
+use ccm_core::load_balancer::{CloudService, DeleteRequest, EnsureRequest, UpdateRequest};
 use ccm_core::permit::{Mode, Permit};
 use ccm_fixtures::TOKEN;
+use ccm_fixtures::objects::cloud_service;
 use ccm_fixtures::permits;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{GuestConfig, Host, Module, Provider};
@@ -85,12 +84,12 @@ impl Build {
     /// final state of its cloud.
     async fn play(&self) -> Vec<String> {
         let Build { provider, cloud } = self;
-        let mut said = Vec::new();
+        let mut reported = Vec::new();
         let known = cloud.add_server(ServerSpec::named("known"));
         let off = cloud.add_server(ServerSpec::named("off"));
         cloud.set_status(off, ServerStatus::Off);
-        said.push(format!("{:?}", provider.manifest()));
-        said.push(format!("{:?}", provider.self_check(permit()).await));
+        reported.push(format!("{:?}", provider.manifest()));
+        reported.push(format!("{:?}", provider.self_check(permit()).await));
 
         let on = |name: &str, id: u64| CloudNode {
             provider_id: Some(format!("hcloud://{id}")),
@@ -106,8 +105,8 @@ impl Build {
             node("stranger", None),
             node("elsewhere", Some("aws:///eu-central-1a/i-0")),
         ];
-        said.push(format!("{:?}", provider.find(&nodes, permit()).await));
-        said.push(format!("{:?}", provider.find_fresh(&nodes, permit()).await));
+        reported.push(format!("{:?}", provider.find(&nodes, permit()).await));
+        reported.push(format!("{:?}", provider.find_fresh(&nodes, permit()).await));
 
         for ports in [&[80, 443][..], &[443]] {
             let request = EnsureRequest {
@@ -117,7 +116,7 @@ impl Build {
                 hint: None,
             };
             let reply = provider.ensure_load_balancer(&request, permit()).await;
-            said.push(format!("{reply:?}"));
+            reported.push(format!("{reply:?}"));
         }
         let request = UpdateRequest {
             service: Arc::new(service(&[443])),
@@ -125,19 +124,19 @@ impl Build {
             hint: None,
         };
         let reply = provider.update_targets(&request, permit()).await;
-        said.push(format!("{reply:?}"));
+        reported.push(format!("{reply:?}"));
         let reply = provider.get_load_balancer(&request.service, permit()).await;
-        said.push(format!("{reply:?}"));
+        reported.push(format!("{reply:?}"));
         let balancers = cloud.load_balancers();
-        assert_eq!(balancers.len(), 1, "{said:#?}");
-        said.push(format!("{balancers:?}"));
+        assert_eq!(balancers.len(), 1, "{reported:#?}");
+        reported.push(format!("{balancers:?}"));
         let request = DeleteRequest {
             service: request.service,
             hint: None,
         };
         let reply = provider.delete_load_balancer(&request, permit()).await;
-        said.push(format!("{reply:?}"));
-        assert!(cloud.load_balancers().is_empty(), "{said:#?}");
+        reported.push(format!("{reply:?}"));
+        assert!(cloud.load_balancers().is_empty(), "{reported:#?}");
 
         // Parallel requests of a guest arrive in any order.
         let asked = cloud.requests();
@@ -147,10 +146,11 @@ impl Build {
             .map(|one| format!("{} {} {:?}", one.method, one.path, one.status))
             .collect();
         asked.sort();
-        said.extend(asked);
+        reported.extend(asked);
         // The only difference between the two clouds.
         let endpoint = cloud.address().to_string();
-        said.into_iter()
+        reported
+            .into_iter()
             .map(|line| line.replace(&endpoint, "CLOUD"))
             .collect()
     }
@@ -162,20 +162,9 @@ fn permit() -> Arc<Permit> {
 }
 
 fn service(ports: &[u16]) -> CloudService {
-    let port = |port: &u16| ServicePort {
-        name: Some(format!("p{port}")),
-        protocol: Protocol::Tcp,
-        app_protocol: None,
-        port: *port,
-        node_port: Some(30_000 + port),
-    };
-    CloudService {
-        namespace: "default".to_owned(),
-        name: "web".to_owned(),
-        uid: "11111111-2222-3333-4444-555555555555".to_owned(),
-        ports: ports.iter().map(port).collect(),
-        ..CloudService::default()
-    }
+    let uid = "11111111-2222-3333-4444-555555555555";
+    let ports = ports.iter().map(|port| (*port, 30_000 + port));
+    cloud_service("web", uid, &ports.collect::<Vec<_>>())
 }
 
 #[test]

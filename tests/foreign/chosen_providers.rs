@@ -20,8 +20,8 @@ fn cargo(arguments: &[&str]) -> String {
         .current_dir(checkout())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{reported}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -95,11 +95,11 @@ fn a_release_embeds_no_provider_that_there_is_not() {
     // The demo is a feature of the binary, too.
     for (providers, unknown) in [("hcloud,nimbus", "nimbus"), ("static,demo", "demo")] {
         let output = build(providers);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let reported = String::from_utf8_lossy(&output.stderr);
         let expected = format!(
             "error: PROVIDERS: there is no provider {unknown}: known are aws, digitalocean, hcloud, proxmox, static\n"
         );
-        assert_eq!(said, expected);
+        assert_eq!(reported, expected);
         assert_eq!(output.status.code(), Some(1));
     }
 }

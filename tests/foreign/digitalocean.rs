@@ -4,13 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ccm_fixtures::TOKEN;
 use ccm_sim::digitalocean::{DigitalOcean, DropletSpec, Fault, Options, Trouble};
 use ccm_tests::authority;
 use serde_json::{Value, json};
 
 use super::python::Client;
-
-const TOKEN: &str = "the-token";
 
 /// A call of the client, and where the vendor's document describes its answer.
 struct Call {
@@ -63,17 +62,17 @@ fn the_vendors_client_and_document_understand_the_simulator() {
         .iter()
         .map(|one| json!([one.method, one.arguments]))
         .collect();
-    let said = drive(&client, &cloud, json!(listed));
+    let reported = drive(&client, &cloud, json!(listed));
     let bodies: Vec<&Value> = calls
         .iter()
-        .zip(&said)
-        .map(|(call, said)| match call.status {
-            200..300 => said
+        .zip(&reported)
+        .map(|(call, reported)| match call.status {
+            200..300 => reported
                 .get("answer")
-                .unwrap_or_else(|| panic!("{}: {said:#}", call.method)),
-            _ => said
+                .unwrap_or_else(|| panic!("{}: {reported:#}", call.method)),
+            _ => reported
                 .get("refused")
-                .unwrap_or_else(|| panic!("{}: {said:#}", call.method)),
+                .unwrap_or_else(|| panic!("{}: {reported:#}", call.method)),
         })
         .collect();
     understood(&bodies, first);
@@ -309,19 +308,19 @@ fn busy(client: &Client, cloud: &DigitalOcean) {
     cloud.set_durations(Duration::MAX, Duration::ZERO);
     let droplet = cloud.add_droplet(DropletSpec::named("node-3"));
     cloud.inject(Fault::new(Trouble::TooManyRequests { retry_after: None }).path("/v2/account"));
-    let wish = body(json!([droplet]), json!({"name": "slow"}));
+    let requested = body(json!([droplet]), json!({"name": "slow"}));
     let id = of(0, &["load_balancer", "id"]);
     let calls = json!([
-        ["load_balancers.create", {"body": wish}],
-        ["load_balancers.update", {"lb_id": id, "body": wish}],
+        ["load_balancers.create", {"body": requested}],
+        ["load_balancers.update", {"lb_id": id, "body": requested}],
         ["load_balancers.create", {"body": body(json!([1]), json!({}))}],
         ["account.get", {}],
     ]);
-    let said = drive(client, cloud, calls);
-    let message = said[1]["refused"]["message"].as_str().unwrap();
-    assert!(message.contains("previous actions"), "{said:#?}");
-    assert_eq!(said[2]["refused"]["id"], "unprocessable_entity");
-    assert_eq!(said[3]["refused"]["id"], "too_many_requests");
+    let reported = drive(client, cloud, calls);
+    let message = reported[1]["refused"]["message"].as_str().unwrap();
+    assert!(message.contains("previous actions"), "{reported:#?}");
+    assert_eq!(reported[2]["refused"]["id"], "unprocessable_entity");
+    assert_eq!(reported[3]["refused"]["id"], "too_many_requests");
 }
 
 fn documented(checkout: &str, calls: &[Call], bodies: &[&Value]) {
@@ -332,10 +331,10 @@ fn documented(checkout: &str, calls: &[Call], bodies: &[&Value]) {
         .map(|(call, body)| json!({"path": call.path, "method": call.verb, "status": call.status, "body": body}))
         .collect();
     let task = json!({"document": document, "answers": answers});
-    let said = Client::install("digitalocean_schema").drive(&task, &[]);
+    let reported = Client::install("digitalocean_schema").drive(&task, &[]);
     let wrong: Vec<String> = calls
         .iter()
-        .zip(&said)
+        .zip(&reported)
         .filter(|(_, errors)| !errors.as_array().unwrap().is_empty())
         .map(|(call, errors)| format!("{} {}: {errors:#}", call.verb, call.path))
         .collect();

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ccm_fixtures::TOKEN;
 use ccm_sim::hetzner::{Fault, Hetzner, Location, Options, ServerSpec, Trouble};
 use ccm_tests::authority;
 use serde_json::{Value, json};
@@ -12,8 +13,6 @@ use super::python::Client;
 
 #[path = "hcloud/routes.rs"]
 mod routes;
-
-const TOKEN: &str = "the-token";
 
 fn drive(client: &Client, cloud: &Hetzner, calls: Value) -> Vec<Value> {
     let authority = client.trust(cloud.ca_pem().unwrap());

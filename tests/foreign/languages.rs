@@ -94,9 +94,9 @@ fn asked(folder: &Path, module: &str, endpoint: &str, region: &str, node: &str) 
 }
 
 fn document(output: &Output) -> Value {
-    let said = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&said)
-        .unwrap_or_else(|_| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)))
+    let reported = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&reported)
+        .unwrap_or_else(|_| panic!("{reported}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 #[test]
@@ -157,10 +157,10 @@ fn languages_the_commands_of_the_page_build_providers() {
         // An error of the contract is no trap; a defect has its traceback in the error, and an Event at once.
         let refused = ask("", "a=other://m-1");
         assert_eq!(refused.status.code(), Some(2));
-        let said = document(&refused)["reasons"].to_string();
+        let reported = document(&refused)["reasons"].to_string();
         assert!(
-            said.contains("invalid: region: it is empty"),
-            "{module}: {said}"
+            reported.contains("invalid: region: it is empty"),
+            "{module}: {reported}"
         );
         let broken = document(&ask("north", "a=other://m-broken"));
         let object = &broken["asked"][0]["objects"][0];

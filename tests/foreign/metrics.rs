@@ -19,16 +19,19 @@ fn promtool_has_nothing_to_say_but_of_upstreams_own_names() {
             .stdin(Stdio::from(scrape))
             .output()
             .expect("promtool is not in PATH (on Debian: apt-get install prometheus)");
-        let said =
+        let reported =
             String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
         // The label clusterCIDR is upstream's.
         let is_upstreams = |line: &str| {
             line.starts_with("node_ipam_controller_")
                 && line.ends_with("label names should be written in 'snake_case' not 'camelCase'")
         };
-        let ours: Vec<_> = said.lines().filter(|line| !is_upstreams(line)).collect();
+        let ours: Vec<_> = reported
+            .lines()
+            .filter(|line| !is_upstreams(line))
+            .collect();
         assert_eq!(ours, Vec::<&str>::new());
-        assert_eq!(said.lines().count(), upstreams, "{said}");
+        assert_eq!(reported.lines().count(), upstreams, "{reported}");
     }
 }
 

@@ -18,17 +18,18 @@ fn promtool(arguments: &[&str]) -> String {
         .current_dir(checkout().join("deploy/monitoring"))
         .output()
         .expect("promtool is not in PATH (on Debian: apt-get install prometheus)");
-    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    said
+    let reported =
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{reported}");
+    reported
 }
 
 #[test]
 fn promtool_fires_every_alert_and_none_on_a_healthy_manager() {
-    let said = promtool(&["check", "rules", "rules.yaml"]);
-    assert!(said.contains("SUCCESS: 23 rules found"), "{said}");
-    let said = promtool(&["test", "rules", "rules.test.yaml"]);
-    assert!(said.contains("SUCCESS"), "{said}");
+    let reported = promtool(&["check", "rules", "rules.yaml"]);
+    assert!(reported.contains("SUCCESS: 23 rules found"), "{reported}");
+    let reported = promtool(&["test", "rules", "rules.test.yaml"]);
+    assert!(reported.contains("SUCCESS"), "{reported}");
 }
 
 /// Serves this text to every client, until the program ends.

@@ -186,23 +186,29 @@ async fn moto_recomputes_our_signatures_and_finds_them_right() {
         let balancers = form("elasticloadbalancing", BALANCERS);
         assert_eq!(status(egress, balancers).await.0, 200);
         // The keys are right, and lack the right.
-        let (code, said) = status(
+        let (code, reported) = status(
             egress,
             form("ec2", "Action=DescribeVpcs&Version=2016-11-15"),
         )
         .await;
-        assert_eq!(code, 403, "{said}");
+        assert_eq!(code, 403, "{reported}");
     }
     // One changed letter of the secret, or keys of no user.
     for wrong in [
         keys(&text("id"), &format!("{}x", text("secret"))),
         keys("AKIANOBODY", "secret-of-nobody"),
     ] {
-        let (code, said) = status(&moto.egress(&wrong), form("ec2", INSTANCES)).await;
-        assert!(code == 401 && said.contains("AuthFailure"), "{code} {said}");
+        let (code, reported) = status(&moto.egress(&wrong), form("ec2", INSTANCES)).await;
+        assert!(
+            code == 401 && reported.contains("AuthFailure"),
+            "{code} {reported}"
+        );
     }
-    let (code, said) = status(&of_instance, form("ec2", INSTANCES)).await;
-    assert!(code == 401 && said.contains("AuthFailure"), "{code} {said}");
+    let (code, reported) = status(&of_instance, form("ec2", INSTANCES)).await;
+    assert!(
+        code == 401 && reported.contains("AuthFailure"),
+        "{code} {reported}"
+    );
 }
 
 #[tokio::test]

@@ -278,15 +278,15 @@ impl World {
         };
         let elsewhere = [("HCLOUD_ENDPOINT", "https://cloud.test:1/v1")];
         let output = self.check(&refused, if has_login { &[] } else { &elsewhere });
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+        let reported = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{name}: {reported}");
         let expected = format!("the proxy {url} refuses CONNECT to cloud.test:");
-        assert!(said.contains(&expected), "{name}: {said}");
+        assert!(reported.contains(&expected), "{name}: {reported}");
         assert!(
-            said.contains(&format!("with status {refusal}: ")),
-            "{name}: {said}"
+            reported.contains(&format!("with status {refusal}: ")),
+            "{name}: {reported}"
         );
-        assert!(!said.contains("s3cret9"), "{name}: {said}");
+        assert!(!reported.contains("s3cret9"), "{name}: {reported}");
     }
 
     /// Sends a request to the cloud with the module in a child process.

@@ -149,7 +149,7 @@ fn proxmox_is_served_by_a_simulator_of_others_and_driven_by_a_client_of_others()
     conforms_to_the_contract(&pve);
     runtime.block_on(a_private_authority(&mut pve));
     the_configuration_names_a_private_authority(&mut pve);
-    runtime.block_on(lives(&client, &mut pve));
+    runtime.block_on(lifecycles(&client, &mut pve));
     runtime.block_on(trouble(&mut pve));
 }
 
@@ -266,16 +266,16 @@ fn the_configuration_names_a_private_authority(pve: &mut Pve) {
             .args(["--provider", provider])
             .output()
             .unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        assert_eq!(output.status.code(), Some(code), "{provider}: {said}");
-        assert!(said.contains(expected), "{provider}: {said}");
+        let reported = [output.stdout, output.stderr].concat();
+        let reported = String::from_utf8_lossy(&reported);
+        assert_eq!(output.status.code(), Some(code), "{provider}: {reported}");
+        assert!(reported.contains(expected), "{provider}: {reported}");
         assert_eq!(pve.requests().len(), requests, "{provider}");
     }
 }
 
 /// Machines that start, stop and are destroyed, and whose numbers are used again.
-async fn lives(client: &Client, pve: &mut Pve) {
+async fn lifecycles(client: &Client, pve: &mut Pve) {
     let [a, b, c] = UUIDS;
     let provider = load(grants(pve, SECRET, known(pve), false), &[]).await;
     assert_eq!(provider.warnings(), [] as [&str; 0]);
@@ -403,9 +403,9 @@ async fn trouble(pve: &mut Pve) {
     pve.order(&json!(["grant", USER, "/pool/rack-a", "VM.Audit"]));
     let nodes = [node("worker-1", 101, a), node("worker-3", 103, c), absent];
     let reply = provider.find_fresh(&nodes, permit()).await.unwrap();
-    let said = brief(&reply);
-    assert_eq!(said[0], "proxmox://home/101");
-    for one in &said[1..] {
+    let reported = brief(&reply);
+    assert_eq!(reported[0], "proxmox://home/101");
+    for one in &reported[1..] {
         assert!(
             one.starts_with("unknown: the list lacks the machine"),
             "{one}"

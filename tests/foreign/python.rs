@@ -40,10 +40,10 @@ impl Client {
             .arg(folder.path())
             .output()
             .expect("python3, 3.11 or newer, is not in PATH");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let reported = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.success(),
-            "`python3 -m pip install` failed:\n{said}"
+            "`python3 -m pip install` failed:\n{reported}"
         );
         Client { folder, sources }
     }

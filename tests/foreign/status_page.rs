@@ -61,14 +61,14 @@ fn chromium(arguments: &[&str], page: &str) -> (String, String) {
         .arg(page)
         .output()
         .expect("chromium is not in PATH (on Debian: apt-get install chromium)");
-    let [said, complained] =
+    let [reported, complained] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success(), "{complained}");
     assert!(
         !complained.contains("Content Security Policy"),
         "{complained}"
     );
-    (said, complained)
+    (reported, complained)
 }
 
 /// The colour of a corner, which is the page's background. The first pixel of a PNG is the same under every filter.

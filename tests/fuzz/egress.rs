@@ -167,8 +167,8 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         }
     });
     assert!(audit.requests().is_empty(), "nothing is sent in plan mode");
-    let heard = audit.refused().pop();
-    match (end, heard) {
+    let received = audit.refused().pop();
+    match (end, received) {
         (Err(FetchError::Denied(_)), Some(sent)) => {
             may_be_sent(&sent, method.as_str(), &query)?;
             if by_url {
@@ -179,7 +179,9 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         (Err(FetchError::Denied(why) | FetchError::Invalid(why)), None) => {
             Ok(Verdict::Refused(why))
         }
-        (end, heard) => Err(format!("it went on to {heard:?}, and ended with {end:?}")),
+        (end, received) => Err(format!(
+            "it went on to {received:?}, and ended with {end:?}"
+        )),
     }
 }
 

@@ -18,6 +18,7 @@ use ccm_core::service::{
     Account, Facts, RetainedState, ServiceAction, ServiceOutcome, Targets, Witnesses, World, decide,
 };
 use ccm_core::settings::{IngressRules, ServiceRules};
+use ccm_fixtures::kubernetes::node;
 use ccm_tests::fuzz::{Target, Verdict};
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::jiff::Timestamp;
@@ -76,14 +77,8 @@ static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
     });
     Arc::new(serde_json::from_value(service).unwrap())
 });
-static NODE: LazyLock<Node> = LazyLock::new(|| {
-    let node = json!({
-        "metadata": { "name": "a", "uid": "a" },
-        "spec": { "providerID": "sim://a" },
-        "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
-    });
-    serde_json::from_value(node).unwrap()
-});
+static NODE: LazyLock<Node> =
+    LazyLock::new(|| node("a").uid("a").provider_id("sim://a").ready().build());
 static WORLD: LazyLock<Arc<World>> = LazyLock::new(|| {
     let rules = ServiceRules {
         ingress: IngressRules {
@@ -119,17 +114,19 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         moment: Moment(Duration::from_secs(1_000)),
         wall: Timestamp::UNIX_EPOCH,
     };
-    let (mut is_stored, mut said) = (false, String::new());
+    let (mut is_stored, mut reported) = (false, String::new());
     for _ in 0..100 {
         let effects = match decide(&facts, now) {
             Decision::Do(effects) => effects,
-            Decision::Done(_) if is_stored && said.is_empty() => return Ok(Verdict::Taken),
-            Decision::Done((end, _)) => return Ok(Verdict::Refused(format!("{said} {end}"))),
+            Decision::Done(_) if is_stored && reported.is_empty() => return Ok(Verdict::Taken),
+            Decision::Done((end, _)) => return Ok(Verdict::Refused(format!("{reported} {end}"))),
         };
         for effect in effects {
             let outcome = match &effect.action {
                 ServiceAction::Ensure(_) => ServiceOutcome::Ensured(Ok(answered(reply.clone()))),
-                ServiceAction::Vouch(_) => ServiceOutcome::Vouched(Ok(Witnesses::default())),
+                ServiceAction::ProveAccount(_) => {
+                    ServiceOutcome::Witnesses(Ok(Witnesses::default()))
+                }
                 ServiceAction::ReadNamespace => ServiceOutcome::NamespaceGoes(false),
                 ServiceAction::Read => {
                     ServiceOutcome::Service(Ok(Some(Box::new(Service::clone(&SERVICE)))))
@@ -145,7 +142,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
                         || format!("{event:?}"),
                     )?;
                     if event.event_type == ccm_core::cloud::EventType::Warning {
-                        said.push_str(&event.message);
+                        reported.push_str(&event.message);
                     }
                     ServiceOutcome::Event(EventOutcome::Recorded)
                 }
@@ -232,7 +229,7 @@ fn may_be_written(patch: &ServicePatch, reply: &EnsureReply) -> Result<(), Strin
         let is_wanted = reply
             .annotations
             .iter()
-            .any(|wish| wish.key == *key && wish.value == *value);
+            .any(|requested| requested.key == *key && requested.value == *value);
         hold(!name.is_empty() && is_name && is_wanted, || {
             format!("the annotation {key:?}")
         })?;

@@ -29,7 +29,7 @@ fn assert_clean(world: &mut World) {
     let judgement = world.judge();
     assert!(judgement.judged > 0, "nothing happened");
     let findings = judgement.findings;
-    assert!(findings.is_empty(), "{findings:?}\n{}", world.story());
+    assert!(findings.is_empty(), "{findings:?}\n{}", world.report());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,7 +65,7 @@ async fn a_crash_is_followed_by_the_other_process_within_twenty_seconds_and_a_sl
     assert!(
         took <= Duration::from_secs(20),
         "{took:?}\n{}",
-        world.story()
+        world.report()
     );
     world.converge().await;
     assert_clean(&mut world);
@@ -79,10 +79,10 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     let now = Timestamp::now();
     world.replica(leader).process.terminate().unwrap();
     let (ended, status) = world.ended(leader).await;
-    assert!(status.success(), "{status}\n{}", world.story());
+    assert!(status.success(), "{status}\n{}", world.report());
     let (successor, taken) = world.successor(leader).await;
     assert_eq!(successor, standby);
-    assert!(world.recorder.released(leader), "{}", world.story());
+    assert!(world.recorder.released(leader), "{}", world.report());
     let took = since(now, taken);
     println!(
         "hand-over with nothing on the wire, default timings: {:.2} s (ended after {:.2} s)",
@@ -92,7 +92,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     assert!(
         took <= Duration::from_secs(3),
         "{took:?}\n{}",
-        world.story()
+        world.report()
     );
     assert_clean(&mut world);
 
@@ -103,7 +103,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
         .replica(successor)
         .cloud
         .hold_for(Duration::from_secs(2));
-    let (ended, _) = told_while_asking(&mut world, successor).await;
+    let (ended, _) = stop_while_asking(&mut world, successor).await;
     println!(
         "told to stop with two seconds on the wire: ended after {:.2} s",
         ended.as_secs_f64()
@@ -111,9 +111,9 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     assert!(
         ended <= Duration::from_millis(3500),
         "{ended:?}\n{}",
-        world.story()
+        world.report()
     );
-    assert!(world.recorder.released(successor), "{}", world.story());
+    assert!(world.recorder.released(successor), "{}", world.report());
     assert_eq!(world.successor(successor).await.0, third);
     world.converge().await;
 
@@ -122,14 +122,14 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     let fourth = world.start_replica();
     world.stands_by(fourth).await;
     world.replica(third).cloud.hold();
-    let (ended, now) = told_while_asking(&mut world, third).await;
+    let (ended, now) = stop_while_asking(&mut world, third).await;
     println!(
         "told to stop with more on the wire: ended after {:.2} s",
         ended.as_secs_f64()
     );
     let is_right = (Duration::from_secs(9)..Duration::from_millis(11_500)).contains(&ended);
-    assert!(is_right, "{ended:?}\n{}", world.story());
-    assert!(!world.recorder.released(third), "{}", world.story());
+    assert!(is_right, "{ended:?}\n{}", world.report());
+    assert!(!world.recorder.released(third), "{}", world.report());
     let (last, taken) = world.successor(third).await;
     assert_eq!(last, fourth);
     println!(
@@ -141,7 +141,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
 }
 
 /// Sends SIGTERM to a leader that waits for an answer of the cloud. Returns how long it took to end, and since when.
-async fn told_while_asking(world: &mut World, leader: u32) -> (Duration, Timestamp) {
+async fn stop_while_asking(world: &mut World, leader: u32) -> (Duration, Timestamp) {
     let asked = world.cloud.requests().len();
     world.work.make_one().await;
     world
@@ -153,6 +153,6 @@ async fn told_while_asking(world: &mut World, leader: u32) -> (Duration, Timesta
     world.replica(leader).process.terminate().unwrap();
     let (ended, status) = world.ended(leader).await;
     world.recorder.refresh(&world.api, &world.cloud);
-    assert!(status.success(), "{status}\n{}", world.story());
+    assert!(status.success(), "{status}\n{}", world.report());
     (since(now, ended), now)
 }

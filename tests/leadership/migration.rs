@@ -60,7 +60,7 @@ async fn proc_044_the_second_lease_is_tried_after_the_first_is_won_and_losing_ei
         assert!(
             !world.recorder.did(second, SHARED, &what),
             "{}",
-            world.story()
+            world.report()
         );
     }
 
@@ -68,10 +68,10 @@ async fn proc_044_the_second_lease_is_tried_after_the_first_is_won_and_losing_ei
     world.hold_by_hand(SHARED, "kube-controller-manager").await;
     let stolen = Timestamp::now();
     let (ended, status) = world.ended(first).await;
-    assert_eq!(status.code(), Some(1), "{}", world.story());
+    assert_eq!(status.code(), Some(1), "{}", world.report());
     let most = world.timings.retry + UNTIL_ENDED;
     let took = ended.duration_since(stolen).unsigned_abs();
-    assert!(took < most, "{took:?}\n{}", world.story());
+    assert!(took < most, "{took:?}\n{}", world.report());
     assert!(world.log(first).contains("migration leaderelection lost"));
     assert!(!world.recorder.released(first));
 
@@ -93,7 +93,7 @@ async fn proc_044_the_second_lease_is_tried_after_the_first_is_won_and_losing_ei
         assert!(
             !world.recorder.did(second, SHARED, &What::Renewed),
             "{}",
-            world.story()
+            world.report()
         );
         assert_eq!(world.work.waiting().await, 1);
     }
@@ -106,9 +106,9 @@ async fn proc_044_the_second_lease_is_tried_after_the_first_is_won_and_losing_ei
     world.steal(LEASE).await;
     let stolen = Timestamp::now();
     let (ended, status) = world.ended(second).await;
-    assert_eq!(status.code(), Some(1), "{}", world.story());
+    assert_eq!(status.code(), Some(1), "{}", world.report());
     let took = ended.duration_since(stolen).unsigned_abs();
-    assert!(took < most, "{took:?}\n{}", world.story());
+    assert!(took < most, "{took:?}\n{}", world.report());
     assert!(world.log(second).contains("leaderelection lost"));
     let findings = world.judge().findings;
     assert!(findings.is_empty(), "{findings:?}");

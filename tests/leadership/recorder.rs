@@ -172,7 +172,7 @@ impl Recorder {
     }
 
     /// When a process had read, after `since`, who holds the Lease.
-    pub(crate) fn told(&self, replica: u32, since: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn holder_read_at(&self, replica: u32, since: Timestamp) -> Option<Timestamp> {
         let mut records = self.by(replica);
         let looked = |record: &&Record| record.what == What::Looked && record.at > since;
         Some(records.find(looked)?.answered)

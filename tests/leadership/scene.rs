@@ -137,7 +137,7 @@ impl Scene<'_> {
             is_prompt && status.code() == Some(1),
             "{:?}: lost the lease at {lost}, ended at {ended} with {status}:\n{}",
             self.trial,
-            self.world.story()
+            self.world.report()
         );
         self.tally.exits.push(took.try_into().unwrap_or_default());
     }
@@ -206,7 +206,7 @@ impl Scene<'_> {
         }
         let stolen = self.world.steal(LEASE).await;
         let leader = self.leader;
-        self.ends_after(|world| world.recorder.told(leader, stolen).unwrap())
+        self.ends_after(|world| world.recorder.holder_read_at(leader, stolen).unwrap())
             .await;
         self.is_succeeded(stolen).await;
     }
@@ -262,7 +262,7 @@ impl Scene<'_> {
         assert!(
             status.success() && took <= UNTIL_STOPPED,
             "ended after {took:?} with {status}:\n{}",
-            self.world.story()
+            self.world.report()
         );
         self.tally.exits.push(took);
         self.is_succeeded(now).await;

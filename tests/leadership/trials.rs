@@ -24,7 +24,7 @@ use crate::scene::{Tally, run};
 use crate::world::{Load, World};
 
 /// Number of clusters that are tested in parallel: most of the time is spent waiting for a lease to end.
-const LANES: usize = 4;
+const PARALLEL_CLUSTERS: usize = 4;
 
 /// The results of all trials on one cluster, or on all.
 #[derive(Default)]
@@ -81,13 +81,17 @@ async fn no_request_is_begun_by_a_process_that_does_not_hold_the_lease_whatever_
 
     let wanted: Vec<usize> = only.map_or(0..count, |only| only..only + 1).collect();
     let mut lanes = JoinSet::new();
-    for lane in 0..LANES {
-        let numbers = wanted.iter().copied().skip(lane).step_by(LANES);
+    for permit in 0..PARALLEL_CLUSTERS {
+        let numbers = wanted
+            .iter()
+            .copied()
+            .skip(permit)
+            .step_by(PARALLEL_CLUSTERS);
         lanes.spawn(on_one_cluster(seed, numbers.collect()));
     }
     let mut sum = Sum::default();
-    while let Some(lane) = lanes.join_next().await {
-        sum.add(lane.unwrap());
+    while let Some(permit) = lanes.join_next().await {
+        sum.add(permit.unwrap());
     }
 
     assert!(sum.nodes > 0 && sum.judged > sum.nodes, "nothing happened");
@@ -145,7 +149,7 @@ async fn on_one_cluster(seed: u64, numbers: Vec<usize>) -> Sum {
             panic!(
                 "trial {number} of seed {seed}, {trial:?}:\n{}\n{}",
                 findings.join("\n"),
-                world.story_until(first.record.at + world.timings.retry)
+                world.report_until(first.record.at + world.timings.retry)
             );
         }
         let stall = world.stalls.take();

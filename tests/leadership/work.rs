@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ccm_fixtures::kubernetes::node;
 use ccm_sim::hetzner::{Hetzner, ServerSpec};
+use ccm_tests::controllers::create;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -87,14 +88,8 @@ impl Drop for Work {
 
 async fn make(nodes: &Api<Node>, cloud: &Hetzner, name: String) -> Made {
     let server = cloud.add_server(ServerSpec::named(&name));
-    let taint = "node.cloudprovider.kubernetes.io/uninitialized";
-    let node = serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "spec": {"taints": [{"key": taint, "value": "true", "effect": "NoSchedule"}]},
-        "status": {"addresses": [{"type": "Hostname", "address": name}]},
-    }))
-    .unwrap();
-    nodes.create(&PostParams::default(), &node).await.unwrap();
+    let node = node(&name).uninitialized().address("Hostname", &name);
+    create(nodes, node).await;
     (name, server)
 }
 
@@ -134,7 +129,7 @@ impl World {
             assert!(
                 Instant::now() < deadline,
                 "{waiting:?} wait:\n{}",
-                self.story()
+                self.report()
             );
             sleep(Duration::from_millis(50)).await;
         }
@@ -161,7 +156,7 @@ impl World {
                 _ => writes.initialised <= 1,
             };
             let is_once = is_once && writes.synced <= 1;
-            assert!(is_once, "{name}: {writes:?}\n{}", self.story());
+            assert!(is_once, "{name}: {writes:?}\n{}", self.report());
         }
         done
     }

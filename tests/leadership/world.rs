@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use ccm_fixtures::TOKEN;
 use ccm_sim::hetzner::{Hetzner, Options};
 use ccm_tests::apiserver::{ApiServer, StartOptions};
 use ccm_tests::compiled_modules;
@@ -32,8 +33,6 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The Lease of the manager.
 pub(crate) const LEASE: &str = "cloud-controller-manager";
-
-const TOKEN: &str = "the-clouds-token";
 
 /// Only the requests of the processes are recorded, and all writes to Leases.
 const AUDIT_POLICY: &str = r#"{
@@ -277,7 +276,7 @@ impl World {
                 Instant::now() < deadline,
                 "waited for {what}:\n{}\n{}",
                 self.mentions(what),
-                self.story()
+                self.report()
             );
             sleep(Duration::from_millis(20)).await;
         }
@@ -293,7 +292,7 @@ impl World {
                 return (now, status);
             }
             let is_late = Instant::now() > deadline;
-            assert!(!is_late, "{number} does not end:\n{}", self.story());
+            assert!(!is_late, "{number} does not end:\n{}", self.report());
             sleep(Duration::from_millis(10)).await;
         }
     }
@@ -415,27 +414,27 @@ impl World {
     }
 
     /// Information about a failure: the leaders, the last requests, and the ends of the logs.
-    pub(crate) fn story(&self) -> String {
-        self.story_until(Timestamp::now())
+    pub(crate) fn report(&self) -> String {
+        self.report_until(Timestamp::now())
     }
 
     /// The same until an earlier time.
-    pub(crate) fn story_until(&self, end: Timestamp) -> String {
-        let mut story = String::new();
+    pub(crate) fn report_until(&self, end: Timestamp) -> String {
+        let mut report = String::new();
         let before = self.recorder.traffic().iter().filter(|one| one.at <= end);
         let (acts, election): (Vec<_>, Vec<_>) =
             before.partition(|record| matches!(record.what, What::Act(_)));
         for records in [election, acts] {
             for record in &records[records.len().saturating_sub(40)..] {
                 let line = format!("{} {:?} {:?}\n", record.at, record.by, record.what);
-                story.push_str(&line);
+                report.push_str(&line);
             }
         }
         let oldest = self.started.saturating_sub(3).max(1);
         for number in oldest..=self.started {
-            story.push_str(&format!("--- {number}\n{}\n", self.tail(number)));
+            report.push_str(&format!("--- {number}\n{}\n", self.tail(number)));
         }
-        story
+        report
     }
 }
 

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-struct Said {
+struct ProgramOutput {
     code: i32,
     out: String,
     err: String,
@@ -34,12 +34,12 @@ struct Said {
 /// Timeout of a command that ends by itself.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-fn ccm(arguments: &[&str]) -> Said {
+fn ccm(arguments: &[&str]) -> ProgramOutput {
     ended(Command::new(env!("CARGO_BIN_EXE_ccm")).args(arguments))
 }
 
 /// Runs a command, without the cloud's variables, until it ends.
-fn ended(command: &mut Command) -> Said {
+fn ended(command: &mut Command) -> ProgramOutput {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HCLOUD_")) {
         command.env_remove(name);
     }
@@ -73,7 +73,7 @@ fn ended(command: &mut Command) -> Said {
     let Some(status) = status else {
         panic!("{command:?} does not end: {out}{err}");
     };
-    Said {
+    ProgramOutput {
         code: status.code().unwrap(),
         out,
         err,
@@ -105,8 +105,8 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn help_names_every_command_and_the_exit_codes() {
-    let said = ccm(&["--help"]);
-    assert_eq!(said.code, 0);
+    let ran = ccm(&["--help"]);
+    assert_eq!(ran.code, 0);
     for word in [
         "run",
         "provider",
@@ -115,11 +115,11 @@ fn help_names_every_command_and_the_exit_codes() {
         "demo",
         "Exit codes",
     ] {
-        assert!(said.out.contains(word), "{word}: {}", said.out);
+        assert!(ran.out.contains(word), "{word}: {}", ran.out);
     }
-    assert!(!said.out.contains("__compile"), "{}", said.out);
-    let said = ccm(&["run", "--help"]);
-    assert_eq!(said.code, 0);
+    assert!(!ran.out.contains("__compile"), "{}", ran.out);
+    let ran = ccm(&["run", "--help"]);
+    assert_eq!(ran.code, 0);
     for word in [
         "--cloud-provider",
         "--provider-module",
@@ -127,28 +127,28 @@ fn help_names_every_command_and_the_exit_codes() {
         "--node-status-update-frequency",
         "Exit codes",
     ] {
-        assert!(said.out.contains(word), "{word}");
+        assert!(ran.out.contains(word), "{word}");
     }
     for (command, about) in [("provider", "Make provider"), ("config", "Look at a")] {
-        let said = ccm(&[command, "--help"]);
-        assert!(said.out.starts_with(about), "{command}: {}", said.out);
+        let ran = ccm(&[command, "--help"]);
+        assert!(ran.out.starts_with(about), "{command}: {}", ran.out);
     }
 }
 
 #[test]
 fn completion_scripts_know_the_flags() {
     for shell in ["bash", "zsh", "fish"] {
-        let said = ccm(&["completion", shell]);
-        assert_eq!(said.code, 0);
+        let ran = ccm(&["completion", shell]);
+        assert_eq!(ran.code, 0);
         for word in [
             "provider-module",
             "certificate-identity",
             "configmap",
             "registry-config",
         ] {
-            assert!(said.out.contains(word), "{shell}: {word}");
+            assert!(ran.out.contains(word), "{shell}: {word}");
         }
-        assert!(!said.out.contains("__compile"), "{shell}");
+        assert!(!ran.out.contains("__compile"), "{shell}");
     }
 }
 
@@ -166,21 +166,21 @@ fn every_command_for_modules_helps_with_an_example_and_its_exit_codes() {
         &["provider", "status"],
         &["config", "check"],
     ] {
-        let said = ccm(&[command, &["--help"]].concat());
-        assert_eq!(said.code, 0, "{command:?}: {}", said.err);
+        let ran = ccm(&[command, &["--help"]].concat());
+        assert_eq!(ran.code, 0, "{command:?}: {}", ran.err);
         let example = format!("  ccm {} ", command.join(" "));
         for part in ["Example", &example, "Exit codes: 0"] {
-            assert!(said.out.contains(part), "{command:?}: {part}: {}", said.out);
+            assert!(ran.out.contains(part), "{command:?}: {part}: {}", ran.out);
         }
     }
 }
 
 #[test]
 fn flags_of_the_go_binary_without_run_do_not_start_the_demo() {
-    let said = ccm(&["--cloud-provider=hcloud"]);
-    assert_eq!(said.code, 1);
-    assert_eq!(said.out, "");
-    assert!(said.err.contains("ccm run"), "{}", said.err);
+    let ran = ccm(&["--cloud-provider=hcloud"]);
+    assert_eq!(ran.code, 1);
+    assert_eq!(ran.out, "");
+    assert!(ran.err.contains("ccm run"), "{}", ran.err);
 }
 
 #[test]
@@ -212,9 +212,9 @@ fn run_says_what_is_missing() {
             "expected a duration",
         ),
     ] {
-        let said = ccm(arguments);
-        assert_eq!(said.code, 1, "{arguments:?}");
-        assert!(said.err.contains(expected), "{arguments:?}: {}", said.err);
+        let ran = ccm(arguments);
+        assert_eq!(ran.code, 1, "{arguments:?}");
+        assert!(ran.err.contains(expected), "{arguments:?}: {}", ran.err);
     }
 }
 
@@ -254,11 +254,11 @@ fn edge_095_what_is_wrong_is_said_before_anybody_is_elected() {
         // It has no token: the provider cannot be loaded, and a standby without one could not take over.
         (&[&away], "Cloud provider could not be initialized"),
     ] {
-        let said = ccm(&[&["run", "--cloud-provider=hcloud", "--secure-port=0"], more].concat());
-        assert_eq!(said.code, 1, "{more:?}");
-        assert!(said.err.contains(expected), "{more:?}: {}", said.err);
-        assert!(!said.err.contains("standing for election"), "{}", said.err);
-        assert!(!said.err.contains("secret"), "{}", said.err);
+        let ran = ccm(&[&["run", "--cloud-provider=hcloud", "--secure-port=0"], more].concat());
+        assert_eq!(ran.code, 1, "{more:?}");
+        assert!(ran.err.contains(expected), "{more:?}: {}", ran.err);
+        assert!(!ran.err.contains("standing for election"), "{}", ran.err);
+        assert!(!ran.err.contains("secret"), "{}", ran.err);
     }
 }
 
@@ -272,29 +272,29 @@ fn a_cluster_that_is_away_does_not_hide_a_wrong_provider() {
         let config = format!("--kubeconfig={}", text(&kubeconfig));
         ccm(&[&["run", "--secure-port=0", config.as_str()], more].concat())
     };
-    let said = run(&["--cloud-provider=nimbus"]);
-    assert_eq!(said.code, 1);
+    let ran = run(&["--cloud-provider=nimbus"]);
+    assert_eq!(ran.code, 1);
     assert!(
-        said.err
+        ran.err
             .contains("unknown cloud provider \"nimbus\": known are aws, digitalocean, hcloud"),
         "{}",
-        said.err
+        ran.err
     );
 
-    let said = run(&["--cloud-provider=hcloud"]);
-    assert_eq!(said.code, 1);
+    let ran = run(&["--cloud-provider=hcloud"]);
+    assert_eq!(ran.code, 1);
     assert!(
-        said.err
+        ran.err
             .contains("neither HCLOUD_TOKEN nor HCLOUD_TOKEN_FILE is set"),
         "{}",
-        said.err
+        ran.err
     );
 
     let module = file(&folder, "other.wasm", &other_module());
     let reference = format!("--provider-module=file://{}", text(&module));
-    let said = run(&["--cloud-provider=other", &reference]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("needs grants"), "{}", said.err);
+    let ran = run(&["--cloud-provider=other", &reference]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("needs grants"), "{}", ran.err);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn mistakes_in_variables_and_those_that_the_module_finds_are_told_at_once() {
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
-    let said = run(&[
+    let ran = run(&[
         ("HCLOUD_INSTANCES_ADDRESS_FAMILY", "ipv5"),
         ("ROBOT_ENABLED", "sometimes"),
         ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1"),
@@ -325,11 +325,11 @@ fn mistakes_in_variables_and_those_that_the_module_finds_are_told_at_once() {
         "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE",
         "HCLOUD_NETWORK_ROUTES_ENABLED: must be true or false",
     ] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(ran.contains(expected), "{expected}: {ran}");
     }
     // Without either, no request is sent to Robot.
     let robot = [("ROBOT_ENABLED", "true"), ("ROBOT_USER", "user")];
-    let said = run(&[
+    let ran = run(&[
         &[("HCLOUD_TOKEN", "x"), ("HCLOUD_NETWROK", "y")],
         &robot[..],
     ]
@@ -339,7 +339,7 @@ fn mistakes_in_variables_and_those_that_the_module_finds_are_told_at_once() {
         "is there a typing error?): HCLOUD_NETWROK",
         "HCLOUD_TOKEN has 1 characters",
     ] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(ran.contains(expected), "{expected}: {ran}");
     }
 }
 
@@ -348,14 +348,14 @@ fn an_optional_target_is_asked_for_in_a_comment_and_not_needed() {
     let folder = TempDir::new().unwrap();
     let module = file(&folder, "other.wasm", &other_module());
     let secret = file(&folder, "token", b"secret\n");
-    let said = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
-    let comments: Vec<&str> = said
+    let ran = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
+    let comments: Vec<&str> = ran
         .out
         .lines()
         .filter(|line| line.starts_with('#'))
         .collect();
-    assert!(comments.join("\n").contains("name: robot"), "{}", said.out);
-    let config = said
+    assert!(comments.join("\n").contains("name: robot"), "{}", ran.out);
+    let config = ran
         .out
         .replace("env: API_SECRET", &format!("file: {}", text(&secret)))
         .replace(
@@ -363,7 +363,7 @@ fn an_optional_target_is_asked_for_in_a_comment_and_not_needed() {
             "- name: hcloud\n  config: { ROBOT_ENABLED: 'true' }",
         );
     let config = file(&folder, "ccm.yaml", config.as_bytes());
-    let said = ccm(&[
+    let ran = ccm(&[
         "provider",
         "check",
         "--config",
@@ -371,7 +371,7 @@ fn an_optional_target_is_asked_for_in_a_comment_and_not_needed() {
         text(&module),
     ]);
     // Dedicated servers are then targets of load balancers alone.
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
 }
 
 /// The shipped module with one more custom section: the same code, other bytes, and so no built-in grants.
@@ -389,8 +389,8 @@ fn other_module() -> Vec<u8> {
 fn inspect_describes_a_module_in_three_forms() {
     let folder = TempDir::new().unwrap();
     let module = file(&folder, "other.wasm", &other_module());
-    let said = ccm(&["provider", "inspect", text(&module)]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let ran = ccm(&["provider", "inspect", text(&module)]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
     for word in [
         "hcloud",
         "sha256:",
@@ -398,10 +398,10 @@ fn inspect_describes_a_module_in_three_forms() {
         "GET /servers/{id} (read)",
         "ccm:provider/http@0.2.0",
     ] {
-        assert!(said.out.contains(word), "{word}: {}", said.out);
+        assert!(ran.out.contains(word), "{word}: {}", ran.out);
     }
-    let said = ccm(&["provider", "inspect", "-o", "json", text(&module)]);
-    let json: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let ran = ccm(&["provider", "inspect", "-o", "json", text(&module)]);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(json["contract"], "0.2.0");
     assert_eq!(json["targets"][0]["rules"][0]["access"], "read");
 }
@@ -410,29 +410,29 @@ fn inspect_describes_a_module_in_three_forms() {
 fn what_inspect_prints_as_grants_is_a_configuration_that_check_accepts() {
     let folder = TempDir::new().unwrap();
     let module = file(&folder, "other.wasm", &other_module());
-    let said = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let ran = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
     // The configuration as printed: the variable of the credential is set where ccm runs, and not here.
-    assert!(said.out.contains("env: API_SECRET"), "{}", said.out);
+    assert!(ran.out.contains("env: API_SECRET"), "{}", ran.out);
     for part in [
         "digest: sha256:",
         "another version is refused",
         "keys: [{ file: ",
     ] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
-    let config = file(&folder, "ccm.yaml", said.out.as_bytes());
+    let config = file(&folder, "ccm.yaml", ran.out.as_bytes());
     let checked = ccm(&["config", "check", text(&config)]);
     assert_eq!(checked.code, 0, "{}{}", checked.out, checked.err);
-    let said = ccm(&[
+    let ran = ccm(&[
         "provider",
         "check",
         "--config",
         text(&config),
         text(&module),
     ]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    assert!(said.out.contains("yes"), "{}", said.out);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("yes"), "{}", ran.out);
 }
 
 #[test]
@@ -445,18 +445,18 @@ fn a_module_that_wants_more_than_it_is_granted_is_refused_line_by_line() {
         text(&secret)
     );
     let config = file(&folder, "ccm.yaml", config.as_bytes());
-    let said = ccm(&[
+    let ran = ccm(&[
         "provider",
         "check",
         "--config",
         text(&config),
         text(&module),
     ]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
     for line in ["GET /servers/{id}", "GET /networks/{id}", "GET /locations"] {
-        assert!(said.out.contains(line), "{line}: {}", said.out);
+        assert!(ran.out.contains(line), "{line}: {}", ran.out);
     }
-    assert!(!said.out.contains("GET /servers \n"), "{}", said.out);
+    assert!(!ran.out.contains("GET /servers \n"), "{}", ran.out);
 }
 
 #[test]
@@ -472,28 +472,28 @@ fn files_that_are_no_modules_are_refused_by_name_and_reason() {
     for (name, bytes, reason) in cases {
         let path = file(&folder, name, bytes);
         for command in ["inspect", "check"] {
-            let said = ccm(&["provider", command, text(&path)]);
-            assert_eq!(said.code, 2, "{name}: {}{}", said.out, said.err);
+            let ran = ccm(&["provider", command, text(&path)]);
+            assert_eq!(ran.code, 2, "{name}: {}{}", ran.out, ran.err);
             assert!(
-                said.out.contains(name) && said.out.contains(reason),
+                ran.out.contains(name) && ran.out.contains(reason),
                 "{name}: {}",
-                said.out
+                ran.out
             );
         }
     }
-    let said = ccm(&[
+    let ran = ccm(&[
         "provider",
         "check",
         text(&folder.path().join("nothing.wasm")),
     ]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("nothing.wasm"), "{}", said.err);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("nothing.wasm"), "{}", ran.err);
     // It is unclear which of the files is meant.
-    let said = ccm(&["provider", "check", text(folder.path())]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
-    assert!(said.out.contains("there are several"), "{}", said.out);
+    let ran = ccm(&["provider", "check", text(folder.path())]);
+    assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("there are several"), "{}", ran.out);
     let empty = file(&folder, "empty.wasm", b"");
-    let said = ccm(&["provider", "check", text(&empty)]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("it is empty"), "{}", said.err);
+    let ran = ccm(&["provider", "check", text(&empty)]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("it is empty"), "{}", ran.err);
 }

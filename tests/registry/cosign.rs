@@ -21,8 +21,8 @@ const PASSWORD: &str = "";
 const OFFLINE: [&str; 2] = ["--tlog-upload=false", "--use-signing-config=false"];
 
 fn succeeded(output: &Output) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{reported}");
 }
 
 fn trusting(key: &PublicKey) -> TrustPolicy {
@@ -45,7 +45,7 @@ fn key_in(folder: &Path) -> PublicKey {
     PublicKey::from_pem(&text).unwrap()
 }
 
-fn stranger() -> PublicKey {
+fn untrusted_key() -> PublicKey {
     PublicKey::from_pem(&KeyPair::generate().unwrap().public_key_pem()).unwrap()
 }
 
@@ -84,7 +84,11 @@ async fn what_cosign_signs_in_a_registry_in_either_form_is_verified() {
             Ok(Provenance::Key { fingerprint }),
             "{form}"
         );
-        assert_eq!(verdict(&stranger(), &signed), Err("wrong-key"), "{form}");
+        assert_eq!(
+            verdict(&untrusted_key(), &signed),
+            Err("wrong-key"),
+            "{form}"
+        );
     }
 }
 
@@ -160,7 +164,7 @@ fn files_that_cosign_signs_are_verified() {
     let bundle = signed(&folder, "cosign.key", &wasm);
     assert!(verdict(&trusted, &file(&wasm, bundle.clone())).is_ok());
     assert_eq!(
-        verdict(&stranger(), &file(&wasm, bundle.clone())),
+        verdict(&untrusted_key(), &file(&wasm, bundle.clone())),
         Err("wrong-key")
     );
     assert_eq!(
@@ -192,10 +196,10 @@ fn files_that_cosign_signs_with_a_key_of_others_are_verified() {
         ));
         let trusted = PublicKey::from_pem(&pair.public_key_pem()).unwrap();
         let bundle = signed(&folder, "imported.key", &wasm);
-        let said = String::from_utf8_lossy(&bundle).into_owned();
+        let reported = String::from_utf8_lossy(&bundle).into_owned();
         assert!(
             verdict(&trusted, &file(&wasm, bundle)).is_ok(),
-            "{kind:?}: {said}"
+            "{kind:?}: {reported}"
         );
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn module(version: &'static str) -> Vec<u8> {
     })
 }
 
-fn said(output: Output) -> Vec<u8> {
+fn stdout_of(output: Output) -> Vec<u8> {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
     output.stdout
@@ -61,7 +61,7 @@ async fn what_wkg_pushes_we_pull() {
     let wasm = module("0.1.0");
     fs::write(registry.folder().join("theirs.wasm"), &wasm).unwrap();
     let reference = format!("{}/clouds/theirs:1", registry.host());
-    said(wkg(&registry, &["push", &reference, "theirs.wasm"]));
+    stdout_of(wkg(&registry, &["push", &reference, "theirs.wasm"]));
     let artifact = source(settings(&registry, "clouds/theirs:1"))
         .next()
         .await
@@ -96,7 +96,7 @@ async fn what_crane_pushes_we_pull_by_its_tag_and_by_its_digest() {
     assert_eq!((&*pinned.wasm, pinned.is_pinned), (&one[..], true));
 
     // A container image is no module.
-    said(
+    stdout_of(
         registry
             .crane([
                 "append",

@@ -27,8 +27,8 @@ pub(crate) fn checkout() -> PathBuf {
 }
 
 fn text(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{reported}");
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
@@ -271,7 +271,7 @@ fn runs(root: &Path, published: &Path, release: &Release) {
     let components = sbom["components"].as_array().unwrap();
     // The program's list of modules equals the published list.
     let modules = version["modules"].as_array().unwrap();
-    let said = modules
+    let reported = modules
         .iter()
         .map(|one| (&one["name"], one["digest"].clone()));
     let listed = components
@@ -281,7 +281,10 @@ fn runs(root: &Path, published: &Path, release: &Release) {
             let digest = one["hashes"][0]["content"].as_str().unwrap();
             (&one["name"], Value::from(format!("sha256:{digest}")))
         });
-    assert_eq!(said.collect::<Vec<_>>(), listed.clone().collect::<Vec<_>>());
+    assert_eq!(
+        reported.collect::<Vec<_>>(),
+        listed.clone().collect::<Vec<_>>()
+    );
     assert_eq!(listed.count(), embedded_guests::ALL.len());
     let modules = components.iter().filter(|one| one["type"] == "application");
     for module in modules {

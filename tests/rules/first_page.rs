@@ -20,7 +20,7 @@ fn section(page: &str, heading: &str) -> String {
 
 #[test]
 fn the_first_pages_say_what_the_first_service_the_first_module_and_the_last_command_need() {
-    for (page, heading, said) in [
+    for (page, heading, reported) in [
         // Without a location the first Service of type LoadBalancer fails.
         (
             "deploy/README.md",
@@ -53,7 +53,7 @@ fn the_first_pages_say_what_the_first_service_the_first_module_and_the_last_comm
         ),
     ] {
         let text = section(page, heading);
-        for part in said {
+        for part in reported {
             assert!(text.contains(part), "{page}, {heading}: {part}");
         }
     }
@@ -71,13 +71,13 @@ fn unwrapped(text: &str) -> String {
 fn authors_are_told_how_long_a_swap_takes() {
     let rules = RolloutRules::default();
     let [shadow, canary] = [rules.shadow_time, rules.canary_time].map(|time| time.as_secs());
-    let said = format!(
+    let reported = format!(
         "up to {} s by default: {shadow} s of comparison (`shadowTime`) and {canary} s of answering a part of the calls \
          (`canaryTime`)",
         shadow + canary
     );
     let page = unwrapped(&section("deploy/docs/providers.md", "For authors"));
-    assert!(page.contains(&said), "{said}");
+    assert!(page.contains(&reported), "{reported}");
 }
 
 #[test]

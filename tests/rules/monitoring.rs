@@ -38,7 +38,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+fn field_text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
@@ -48,7 +48,7 @@ fn alerts(file: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn names(rules: &Value) -> BTreeSet<String> {
-    let names = alerts(rules).map(|rule| word(rule, "alert").to_owned());
+    let names = alerts(rules).map(|rule| field_text(rule, "alert").to_owned());
     names.collect()
 }
 
@@ -74,15 +74,15 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
     }
     assert_eq!(names(&rules), sections);
     for rule in alerts(&rules) {
-        let (name, notes) = (word(rule, "alert"), &rule["annotations"]);
+        let (name, notes) = (field_text(rule, "alert"), &rule["annotations"]);
         let anchor = format!("/deploy/docs/runbooks.md#{}", name.to_lowercase());
-        if !word(notes, "runbook_url").ends_with(&anchor) {
+        if !field_text(notes, "runbook_url").ends_with(&anchor) {
             problems.push(format!("{name}: runbook_url does not end with {anchor}"));
         }
-        if word(notes, "summary").is_empty() || word(notes, "description").is_empty() {
+        if field_text(notes, "summary").is_empty() || field_text(notes, "description").is_empty() {
             problems.push(format!("{name}: no summary or no description"));
         }
-        if !["critical", "warning"].contains(&word(&rule["labels"], "severity")) {
+        if !["critical", "warning"].contains(&field_text(&rule["labels"], "severity")) {
             problems.push(format!("{name}: no severity that we have"));
         }
     }
@@ -102,13 +102,13 @@ fn every_alert_is_fired_by_a_case_and_is_silent_before() {
     let mut fired = BTreeSet::new();
     let mut problems = Vec::new();
     for case in list(&cases["tests"]) {
-        let name = word(case, "name");
+        let name = field_text(case, "name");
         let queries = list(&case["promql_expr_test"]);
         let alert = format!("ALERTS{{alertname=\"{name}\", alertstate=\"firing\", ");
         let fires = queries.iter().any(|query| {
             let samples = list(&query["exp_samples"]).iter();
             samples
-                .map(|one| word(one, "labels"))
+                .map(|one| field_text(one, "labels"))
                 .any(|labels| labels.starts_with(&alert))
         });
         let silent = queries.iter().any(|query| query["exp_samples"].is_null());
@@ -204,13 +204,21 @@ fn rules_and_dashboard_ask_only_for_metrics_that_are_exported() {
     let exported = exported();
     let mut problems = Vec::new();
     for rule in alerts(&yaml("monitoring/rules.yaml")) {
-        let expression = word(rule, "expr");
-        problems.extend(problems_of(word(rule, "alert"), expression, &exported));
+        let expression = field_text(rule, "expr");
+        problems.extend(problems_of(
+            field_text(rule, "alert"),
+            expression,
+            &exported,
+        ));
     }
     for panel in panels() {
         for target in list(&panel["targets"]) {
-            let expression = word(target, "expr");
-            problems.extend(problems_of(word(&panel, "title"), expression, &exported));
+            let expression = field_text(target, "expr");
+            problems.extend(problems_of(
+                field_text(&panel, "title"),
+                expression,
+                &exported,
+            ));
         }
     }
     assert_none(&problems);
@@ -223,14 +231,17 @@ fn rules_and_dashboard_ask_only_for_metrics_that_are_exported() {
 fn every_panel_has_a_unit_or_says_what_it_counts_and_runbooks_know_the_panels() {
     let mut problems = Vec::new();
     let panels = panels();
-    let titles: BTreeSet<&str> = panels.iter().map(|panel| word(panel, "title")).collect();
+    let titles: BTreeSet<&str> = panels
+        .iter()
+        .map(|panel| field_text(panel, "title"))
+        .collect();
     assert_eq!(titles.len(), panels.len(), "two panels have one title");
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {
         let (title, unit) = (
-            word(panel, "title"),
-            word(&panel["fieldConfig"]["defaults"], "unit"),
+            field_text(panel, "title"),
+            field_text(&panel["fieldConfig"]["defaults"], "unit"),
         );
-        let description = word(panel, "description");
+        let description = field_text(panel, "description");
         if unit.is_empty() || (unit == "none" && description.is_empty()) {
             problems.push(format!("{title}: neither a unit nor a reason"));
         }
@@ -280,13 +291,13 @@ fn the_scrape_finds_the_pods_and_the_port_that_their_probes_have() {
     let labels = &template["metadata"]["labels"];
     assert_eq!(monitor["spec"]["selector"]["matchLabels"], *labels);
     // The value of this label is the job's name.
-    assert_eq!(labels[word(&monitor["spec"], "jobLabel")], "ccm");
+    assert_eq!(labels[field_text(&monitor["spec"], "jobLabel")], "ccm");
     let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
     let rules = list(&endpoint["relabelings"]);
     assert_eq!(rules.len(), 2);
     let page = text("docs/monitoring.md");
     for rule in rules {
-        let replacement = word(rule, "replacement");
+        let replacement = field_text(rule, "replacement");
         assert!(replacement.ends_with(&port), "{replacement}");
         assert!(
             page.contains(&format!("replacement: '{replacement}'")),

@@ -317,7 +317,8 @@ fn mentions(words: &[&str], place: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// Whether the file is part of the controllers, and none of their tests.
 fn is_controllers(file: &str) -> bool {
-    file.starts_with("runtime/controllers/src/") && !file.contains("tests")
+    let is_for_tests = file.contains("tests") || file.ends_with("/fixtures.rs");
+    file.starts_with("runtime/controllers/src/") && !is_for_tests
 }
 
 #[test]

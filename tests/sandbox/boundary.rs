@@ -40,9 +40,9 @@ enum End {
     /// Its call times out.
     TimesOut,
     /// It answers an error with exactly this text.
-    Says(&'static str),
+    AnswersText(&'static str),
     /// It answers an error whose text is cut.
-    SaysMuch,
+    AnswersMuch,
     /// It answers as the good guest does.
     Answers,
 }
@@ -103,8 +103,10 @@ async fn check(what: &str, loaded: Result<Provider, LoadError>, end: &End) {
         (Err(ProviderError::TimedOut(text)), End::TimesOut) => {
             assert!(text.contains("did not end within"), "{what}: {text}");
         }
-        (Err(ProviderError::Invalid(text)), End::Says(words)) => assert_eq!(text, *words, "{what}"),
-        (Err(ProviderError::Invalid(text)), End::SaysMuch) => assert_harmless(&text, KEPT_BYTES),
+        (Err(ProviderError::Invalid(text)), End::AnswersText(words)) => {
+            assert_eq!(text, *words, "{what}")
+        }
+        (Err(ProviderError::Invalid(text)), End::AnswersMuch) => assert_harmless(&text, KEPT_BYTES),
         (Ok(reply), End::Answers) => assert_eq!(reply.lookups.len(), 1, "{what}"),
         (end, _) => {
             // Some answers are too long to show.

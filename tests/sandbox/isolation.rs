@@ -18,7 +18,7 @@ use libtest_mimic::Trial;
 use rustix::process::{DumpableBehavior, Pid, Signal};
 
 use crate::host::{cache, child_process, compiler, sandboxes};
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{TIMEOUT, block_on, config, grants, module};
 use crate::permits;
 
@@ -221,7 +221,7 @@ async fn loaded(behaviour: Behaviour, endpoint: &str) -> (ccm_host::Provider, Ve
 
 fn killed() {
     block_on(async {
-        let cloud = Target::start(Mood::Well).await;
+        let cloud = Target::start(TargetMode::Well).await;
         let (provider, pids) = loaded(Behaviour::Spin, &cloud.endpoint()).await;
         let provider = Arc::new(provider);
         let calling = {
@@ -277,7 +277,7 @@ fn ends() {
 fn cost() {
     const CALLS: u32 = 300;
     block_on(async {
-        let cloud = Target::start(Mood::Well).await;
+        let cloud = Target::start(TargetMode::Well).await;
         let mut took = Vec::new();
         for behaviour in [Behaviour::Honest, Behaviour::HonestRequests] {
             let mut pair = Vec::new();

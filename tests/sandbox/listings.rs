@@ -14,6 +14,7 @@ use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
 use ccm_core::permit::Mode;
 use ccm_core::well_known::UNINITIALIZED_TAINT;
 use ccm_fixtures::TOKEN;
+use ccm_fixtures::kubernetes::node;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_scenarios::cloud::Answered;
@@ -23,13 +24,13 @@ use ccm_scenarios::replay;
 use ccm_scenarios::settings::Configuration;
 use ccm_sim::cluster::Cluster;
 use ccm_sim::hetzner::{Fault, Hetzner, Options, ServerSpec, Trouble};
+use ccm_tests::controllers::{create, run_one};
 use ccm_tests::harness::trial;
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use libtest_mimic::{Failed, Trial};
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::host::HOST;
@@ -41,7 +42,7 @@ const KNOWN: [&str; 4] = ["known-1", "known-2", "known-3", "known-4"];
 /// Nodes that join during the fault.
 const NEW: [&str; 4] = ["new-1", "new-2", "new-3", "new-4"];
 /// A new node without a server.
-const STRANGER: &str = "laptop";
+const FOREIGN_NODE: &str = "laptop";
 /// Pages of the list, of 50 servers each.
 const PAGES: u64 = 3;
 const FILLERS: usize = 110;
@@ -161,7 +162,7 @@ impl World {
     /// Plays one case, and returns the final state of the nodes.
     async fn play(case: Option<Case>) -> Result<String, Failed> {
         let world = World::make(format!("{case:?}")).await?;
-        world.register(&KNOWN).await?;
+        world.register(&KNOWN).await;
         world
             .manage_until("the known nodes are initialised", async || {
                 world.are_initialised(&KNOWN).await
@@ -177,8 +178,8 @@ impl World {
                 .path("/servers");
             world.cloud.inject(fault.page(page).times(times));
         }
-        world.register(&NEW).await?;
-        world.register(&[STRANGER]).await?;
+        world.register(&NEW).await;
+        world.register(&[FOREIGN_NODE]).await;
         let times = usize::try_from(times)?;
         // Both readers have met the fault, and have read the whole list after it.
         world
@@ -204,7 +205,7 @@ impl World {
         let mut settings = Configuration::default().settings(Pace::REAL);
         settings.node.status_update_frequency = PASS;
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let controllers = ccm_tests::controllers::run_one(
+        let controllers = run_one(
             self.cluster.client_as("ccm"),
             Arc::new(self.load().await?),
             settings,
@@ -282,14 +283,10 @@ impl World {
         lists.map(|request| request.page.unwrap_or(1)).collect()
     }
 
-    async fn register(&self, names: &[&str]) -> Result<(), Failed> {
-        let taint = json!({ "key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule" });
+    async fn register(&self, names: &[&str]) {
         for name in names {
-            let node = json!({ "metadata": { "name": name }, "spec": { "taints": [taint] } });
-            let node: Node = serde_json::from_value(node)?;
-            self.nodes.create(&PostParams::default(), &node).await?;
+            create(&self.nodes, node(name).uninitialized()).await;
         }
-        Ok(())
     }
 
     async fn are_initialised(&self, names: &[&str]) -> bool {

@@ -126,9 +126,9 @@ fn static_answers_completely_without_a_request() {
             .unwrap()
     };
     let reply = ask(&nodes);
-    let said = brief(&reply);
+    let reported = brief(&reply);
     assert_eq!(
-        said[..4],
+        reported[..4],
         ["static://metal-1", "static://metal-2", "gone", "not mine"]
     );
     assert!(reply.complete, "it was granted nothing to ask");

@@ -17,7 +17,7 @@ use libtest_mimic::Trial;
 
 use crate::host::{cache, child_process, compiler};
 use crate::misbehaving::load_balancers::service;
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 
@@ -93,10 +93,10 @@ fn works_apart() {
 async fn everything(host: &Host) {
     let inspection = ccm_host::inspect("witness.wasm", test_guests::WITNESS).unwrap();
     assert_eq!(inspection.contract, Contract::V0_1);
-    let cloud = Target::start(Mood::Well).await;
+    let cloud = Target::start(TargetMode::Well).await;
     let permit = || permits::permit(TIMEOUT, Mode::Enforce, 0);
 
-    for (targets, told) in [
+    for (targets, reported) in [
         (&["api"][..], "targets=api"),
         (&["api", "more"], "targets=api,more"),
     ] {
@@ -124,7 +124,7 @@ async fn everything(host: &Host) {
                     .map(|(_, value)| value.clone())
             };
             assert_eq!(label("node").as_deref(), Some(word));
-            assert_eq!(label("config").as_deref(), Some(told));
+            assert_eq!(label("config").as_deref(), Some(reported));
         }
     }
 
@@ -162,8 +162,8 @@ async fn load_balancers(provider: &Provider) {
         .await
         .unwrap();
     assert!(matches!(reply.ensured, Ensured::Ready(_)));
-    let told = reply.annotations[0].value.as_deref();
-    assert_eq!(told, Some("a ready=true,b ready=unknown"));
+    let reported = reply.annotations[0].value.as_deref();
+    assert_eq!(reported, Some("a ready=true,b ready=unknown"));
 
     let somebody = || Owner::Uid("somebody".to_owned());
     let other = Owner::Name {
@@ -241,7 +241,7 @@ async fn routes(provider: &Provider) {
 fn both() {
     block_on(async {
         let host = open(crate::host::isolation());
-        let gone = Target::start(Mood::Empty).await;
+        let gone = Target::start(TargetMode::Empty).await;
         let old = load(&host, &gone.endpoint(), &["api"]).await.unwrap();
         let behaviour = guest_misbehaving::behaviour::Behaviour::Honest;
         let new = world::load(behaviour, &gone.endpoint()).await.unwrap();

@@ -8,7 +8,7 @@ use ccm_core::permit::CloudRequest;
 use ccm_sim::cluster::Write;
 
 use crate::crash::Life;
-use crate::laws::told;
+use crate::laws::describe;
 use crate::load_balancers::Changed;
 
 /// One record of a deletion.
@@ -44,7 +44,7 @@ impl Audit {
     }
 
     /// The same audit, for a process with this life.
-    pub(crate) fn heard_by(&self, life: Option<Life>) -> Audit {
+    pub(crate) fn for_process(&self, life: Option<Life>) -> Audit {
         Audit {
             life,
             ..self.clone()
@@ -101,11 +101,11 @@ pub(crate) fn broken(writes: &[Write], records: &[Audited]) -> Vec<String> {
         let done = about.iter().filter(|one| one.is_done).count();
         if about.is_empty() || done > 1 {
             let why = format!("has {} records, {done} of them done (S12)", about.len());
-            found.push(told(write, &why));
+            found.push(describe(write, &why));
         }
     }
-    let is_told = |one: &&Audited| one.is_done;
-    for one in records.iter().filter(is_told) {
+    let is_done = |one: &&Audited| one.is_done;
+    for one in records.iter().filter(is_done) {
         let was_deleted = deletions
             .iter()
             .any(|write| uid(write).as_deref() == Some(&one.uid));

@@ -191,10 +191,13 @@ fn is_noticed(rest: &str, broken: &Broken, words: &str) -> Result<(), Failed> {
         ..Run::with(None)
     };
     let played = world::play(&script::read(&text)?, run)?;
-    let said = replay::wrong(&honest, None, &played);
-    match said.as_ref().is_some_and(|said| said.contains(words)) {
+    let reported = replay::wrong(&honest, None, &played);
+    match reported
+        .as_ref()
+        .is_some_and(|reported| reported.contains(words))
+    {
         true => Ok(()),
-        false => Err(format!("nobody says {words:?}, but: {said:?}\n{}", played.text).into()),
+        false => Err(format!("nobody says {words:?}, but: {reported:?}\n{}", played.text).into()),
     }
 }
 
@@ -359,7 +362,7 @@ fn questions_without_end() -> Result<(), Failed> {
         at: begin + Duration::from_secs(seconds),
         process,
         about: vec![about.to_owned()],
-        is_vouched_for: true,
+        has_witness: true,
     };
     for (surveys, words) in [
         (

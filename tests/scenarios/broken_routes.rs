@@ -115,19 +115,20 @@ fn is_noticed(before: &str, tamper: Tamper, words: &str) -> Result<(), Failed> {
     let script = script::read(&text)?;
     let honest = world::play(&script, Run::with(None))?;
     if !honest.broken.is_empty() {
-        let said = honest.broken.join("\n");
-        return Err(format!("a sound manager is blamed: {said}\n{}", honest.text).into());
+        let reported = honest.broken.join("\n");
+        return Err(format!("a sound manager is blamed: {reported}\n{}", honest.text).into());
     }
     let run = Run {
         tamper: Some(tamper),
         ..Run::with(None)
     };
     let played = world::play(&script, run)?;
-    says(&played.broken, words).map_err(|error| format!("{error}\n{}", played.text).into())
+    assert_reported(&played.broken, words)
+        .map_err(|error| format!("{error}\n{}", played.text).into())
 }
 
-fn says(broken: &[String], words: &str) -> Result<(), String> {
-    match broken.iter().any(|said| said.contains(words)) {
+fn assert_reported(broken: &[String], words: &str) -> Result<(), String> {
+    match broken.iter().any(|reported| reported.contains(words)) {
         true => Ok(()),
         false => Err(format!("nobody says {words:?}, but: {broken:?}")),
     }
@@ -207,13 +208,13 @@ fn blocks() -> Result<(), Failed> {
         ("10.244.9.0/24", "addresses of Services"),
         ("10.244.2.1/24", "spells a block"),
     ] {
-        says(&pod_network_laws::broken(&given(block)), words)?;
+        assert_reported(&pod_network_laws::broken(&given(block)), words)?;
     }
     let unwanted = RouteRecord {
         pod_networks: None,
         ..given("10.244.2.0/24")
     };
-    says(&pod_network_laws::broken(&unwanted), "nobody wants")?;
+    assert_reported(&pod_network_laws::broken(&unwanted), "nobody wants")?;
     Ok(())
 }
 
@@ -225,12 +226,12 @@ fn theirs() -> Result<(), Failed> {
     let bare = || node(&["10.244.1.0/24"]);
     let theirs = "changes what is not ours (S10)";
     let calico = || with_condition(bare(), "False", "CalicoIsUp");
-    says(
+    assert_reported(
         &of(calico(), with_condition(bare(), "False", "RouteCreated")),
         theirs,
     )?;
-    says(&of(calico(), bare()), theirs)?;
-    says(&of(bare(), node(&["10.244.2.0/24"])), theirs)?;
+    assert_reported(&of(calico(), bare()), theirs)?;
+    assert_reported(&of(bare(), node(&["10.244.2.0/24"])), theirs)?;
     for sound in [
         of(bare(), with_condition(bare(), "False", "RouteCreated")),
         of(
@@ -261,8 +262,8 @@ fn route(destination: &str, gateway: &str) -> Route {
 fn connected() -> Result<(), Failed> {
     let with = |routes: Vec<Route>| {
         let node = node(&["10.244.1.0/24"]);
-        let told = with_condition(node.clone(), "False", "RouteCreated");
-        let mut record = record(vec![patch("a", node, told)]);
+        let shown = with_condition(node.clone(), "False", "RouteCreated");
+        let mut record = record(vec![patch("a", node, shown)]);
         record.clouds.push(RouteCloud {
             recorded: Recorded {
                 all: routes,
@@ -273,9 +274,9 @@ fn connected() -> Result<(), Failed> {
         pod_network_laws::broken(&record)
     };
     let words = "no route leads to 10.244.1.0/24";
-    says(&with(Vec::new()), words)?;
-    says(&with(vec![route("10.244.2.0/24", "10.1.0.1")]), words)?;
-    says(&with(vec![route("10.244.1.0/24", "10.1.0.2")]), words)?;
+    assert_reported(&with(Vec::new()), words)?;
+    assert_reported(&with(vec![route("10.244.2.0/24", "10.1.0.1")]), words)?;
+    assert_reported(&with(vec![route("10.244.1.0/24", "10.1.0.2")]), words)?;
     let sound = with(vec![route("10.244.1.0/24", "10.1.0.1")]);
     match sound.is_empty() {
         true => Ok(()),
@@ -284,7 +285,11 @@ fn connected() -> Result<(), Failed> {
 }
 
 /// The violations of one change in a cluster with the node `a`, after this listing.
-fn said_of(what: Operation, route: Route, listing: Option<(bool, RouteTarget)>) -> Vec<String> {
+fn violations_of(
+    what: Operation,
+    route: Route,
+    listing: Option<(bool, RouteTarget)>,
+) -> Vec<String> {
     let now = Instant::now();
     let changed = Changed {
         what,
@@ -325,38 +330,44 @@ fn changes() -> Result<(), Failed> {
     let other = || RouteTarget::Other("machine b".to_owned());
     let its_node = || RouteTarget::Node("a".to_owned());
     let (inside, outside) = ("10.244.7.0/24", "10.99.0.0/24");
-    for (said, words) in [
+    for (reported, words) in [
         (
-            said_of(create, to(outside), None),
+            violations_of(create, to(outside), None),
             "outside of the cluster's CIDRs",
         ),
-        (said_of(create, to(inside), None), "does not have it (F25)"),
         (
-            said_of(delete, to(outside), Some((whole, blackhole.clone()))),
+            violations_of(create, to(inside), None),
+            "does not have it (F25)",
+        ),
+        (
+            violations_of(delete, to(outside), Some((whole, blackhole.clone()))),
             "outside of the cluster's CIDRs (F24)",
         ),
-        (said_of(delete, to(inside), None), "never listed (F24)"),
         (
-            said_of(delete, to(inside), Some((false, blackhole.clone()))),
+            violations_of(delete, to(inside), None),
+            "never listed (F24)",
+        ),
+        (
+            violations_of(delete, to(inside), Some((false, blackhole.clone()))),
             "not complete (F24)",
         ),
         (
-            said_of(delete, to(inside), Some((whole, other()))),
+            violations_of(delete, to(inside), Some((whole, other()))),
             "leads to somebody else (F24)",
         ),
         (
-            said_of(delete, to("10.244.1.0/24"), Some((whole, its_node()))),
+            violations_of(delete, to("10.244.1.0/24"), Some((whole, its_node()))),
             "which its node wants",
         ),
     ] {
-        says(&said, words)?;
+        assert_reported(&reported, words)?;
     }
     for sound in [
-        said_of(create, to("10.244.1.0/24"), None),
-        said_of(delete, to(inside), Some((whole, blackhole))),
-        said_of(delete, to(inside), Some((whole, its_node()))),
+        violations_of(create, to("10.244.1.0/24"), None),
+        violations_of(delete, to(inside), Some((whole, blackhole))),
+        violations_of(delete, to(inside), Some((whole, its_node()))),
         // The gateway was the address of a node before.
-        said_of(delete, route(inside, "10.1.0.1"), Some((whole, other()))),
+        violations_of(delete, route(inside, "10.1.0.1"), Some((whole, other()))),
     ] {
         if !sound.is_empty() {
             return Err(format!("{sound:?}").into());
@@ -384,7 +395,7 @@ fn too_often() -> Result<(), Failed> {
         });
         route_laws::broken(&record)
     };
-    says(&listed_after(Duration::from_millis(500)), "again too soon")?;
+    assert_reported(&listed_after(Duration::from_millis(500)), "again too soon")?;
     let mut side_by_side = record(Vec::new());
     side_by_side.clouds.push(RouteCloud {
         recorded: Recorded {
@@ -393,11 +404,11 @@ fn too_often() -> Result<(), Failed> {
         },
         audited: Vec::new(),
     });
-    let said = route_laws::broken(&side_by_side);
-    says(&said, "2 routes are changed at a time, and not 1")?;
+    let reported = route_laws::broken(&side_by_side);
+    assert_reported(&reported, "2 routes are changed at a time, and not 1")?;
     match listed_after(Duration::from_secs(1)).as_slice() {
         [] => Ok(()),
-        said => Err(format!("{said:?}").into()),
+        reported => Err(format!("{reported:?}").into()),
     }
 }
 
@@ -421,9 +432,9 @@ fn too_many() -> Result<(), Failed> {
             },
             audited: Vec::new(),
         });
-        let said = route_laws::broken(&record);
-        if said.iter().any(|one| one.contains("(S11)")) != is_noticed {
-            return Err(format!("{count} in {apart} s each: {said:?}").into());
+        let reported = route_laws::broken(&record);
+        if reported.iter().any(|one| one.contains("(S11)")) != is_noticed {
+            return Err(format!("{count} in {apart} s each: {reported:?}").into());
         }
     }
     Ok(())

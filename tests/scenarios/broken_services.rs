@@ -195,7 +195,11 @@ fn is_noticed(before: &str, tamper: Tamper, words: &str) -> Result<(), Failed> {
         ..Run::with(None)
     };
     let played = world::play(&script, run)?;
-    match played.broken.iter().any(|said| said.contains(words)) {
+    match played
+        .broken
+        .iter()
+        .any(|reported| reported.contains(words))
+    {
         true => Ok(()),
         false => Err(format!(
             "nobody says {words:?}, but: {:?}\n{}",
@@ -318,9 +322,9 @@ fn the_living() -> Result<(), Failed> {
         (None, "", Adoption::Never, Some("nobody allowed")),
         (Some("gone"), "", Adoption::Orphaned, Some("nobody said")),
     ];
-    for (said, adopt, adoption, words) in rows {
+    for (reported, adopt, adoption, words) in rows {
         let mut first = call(Operation::Ensure, "a", now, 0);
-        first.answer = Some(Err(conflict(said)));
+        first.answer = Some(Err(conflict(reported)));
         let mut second = call(Operation::Ensure, "a", now + Duration::from_secs(1), 0);
         second.adopt = Some(adopt.to_owned());
         let mut record = record(vec![first, second]);
@@ -445,13 +449,13 @@ fn addresses() -> Result<(), Failed> {
     let mut ours = write("services", "a", service("a"));
     ours.request.sequence = 2;
     for (ingress, words) in rows {
-        let said = ingress_laws::refused(&ingress, "a", &ours, &record);
-        crate::broken::expect(&said, words)?;
+        let reported = ingress_laws::refused(&ingress, "a", &ours, &record);
+        crate::broken::expect(&reported, words)?;
     }
     record.starts[0].1.ingress.allowed = vec!["203.0.113.0/24".parse()?];
     for (ip, words) in [("203.0.113.7", None), ("192.0.2.1", Some("(F18)"))] {
-        let said = ingress_laws::refused(&json!([{ "ip": ip }]), "a", &ours, &record);
-        crate::broken::expect(&said, words)?;
+        let reported = ingress_laws::refused(&json!([{ "ip": ip }]), "a", &ours, &record);
+        crate::broken::expect(&reported, words)?;
     }
     Ok(())
 }

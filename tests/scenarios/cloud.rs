@@ -45,7 +45,7 @@ pub(crate) struct ScriptedCloud {
     capabilities: Capabilities,
     /// Number of calls so far, of all clouds of a scenario.
     made: Arc<AtomicUsize>,
-    said: Arc<Mutex<Said>>,
+    answers: Arc<Mutex<Answers>>,
     balancers: LoadBalancers,
     routes: Routes,
     /// The life of the calling process; `None`: nothing kills it.
@@ -89,7 +89,7 @@ pub(crate) struct Truth {
 }
 
 #[derive(Default)]
-struct Said {
+struct Answers {
     /// In order of time. A node that is not in here is not this cloud's.
     truth: Vec<Truth>,
     /// Error in place of every answer.
@@ -121,7 +121,7 @@ impl ScriptedCloud {
                 routes: true,
             },
             made: Arc::default(),
-            said: Arc::default(),
+            answers: Arc::default(),
             routes: Routes::new(tamper, sequence.clone()),
             balancers: LoadBalancers::new(tamper, sequence),
             life: None,
@@ -135,7 +135,7 @@ impl ScriptedCloud {
             name: name.to_owned(),
             schemes: vec![name.to_owned()],
             prefixes: vec![format!("{name}.example/")],
-            said: Arc::default(),
+            answers: Arc::default(),
             balancers: self.balancers.beside(),
             routes: self.routes.beside(),
             ..self.clone()
@@ -163,14 +163,14 @@ impl ScriptedCloud {
     }
 
     /// `cloud …`: see `README.md`.
-    pub(crate) fn say(&self, line: &Line) -> Result<(), String> {
-        let mut said = self.said.lock().unwrap();
+    pub(crate) fn apply(&self, line: &Line) -> Result<(), String> {
+        let mut answers = self.answers.lock().unwrap();
         match line.word(1)? {
-            "works" => said.error = None,
-            "honest" => said.lie = None,
-            "lies" => said.lie = Some(Lie::read(line)?),
-            "fails" => said.error = Some(error(line, 2)?),
-            "takes" => said.late = seconds(line.word(2)?)?,
+            "works" => answers.error = None,
+            "honest" => answers.lie = None,
+            "lies" => answers.lie = Some(Lie::read(line)?),
+            "fails" => answers.error = Some(error(line, 2)?),
+            "takes" => answers.late = seconds(line.word(2)?)?,
             name => {
                 let lookup = match line.word(2)? {
                     "gone" => Lookup::Gone,
@@ -178,7 +178,7 @@ impl ScriptedCloud {
                     "unknown" => Lookup::Unknown(line.rest(3)),
                     _ => Lookup::Found(Box::new(instance(line)?)),
                 };
-                said.truth.push(Truth {
+                answers.truth.push(Truth {
                     at: Instant::now(),
                     node: name.to_owned(),
                     lookup,
@@ -190,7 +190,7 @@ impl ScriptedCloud {
 
     /// From now on the call with this number has this fault.
     pub(crate) fn disturb(&self, fault: CallFault, number: usize) {
-        self.said.lock().unwrap().fault = Some((fault, number));
+        self.answers.lock().unwrap().fault = Some((fault, number));
     }
 
     /// The same cloud, called by the process with this number and life.
@@ -215,17 +215,17 @@ impl ScriptedCloud {
 
     /// Every answer about every node.
     pub(crate) fn answered(&self) -> Vec<Answered> {
-        self.said.lock().unwrap().answered.clone()
+        self.answers.lock().unwrap().answered.clone()
     }
 
     /// All true states with their times, in order.
     pub(crate) fn truth(&self) -> Vec<Truth> {
-        self.said.lock().unwrap().truth.clone()
+        self.answers.lock().unwrap().truth.clone()
     }
 
     /// How many nodes each call was about, since this function was called last.
     pub(crate) fn calls(&self) -> Vec<usize> {
-        std::mem::take(&mut self.said.lock().unwrap().calls)
+        std::mem::take(&mut self.answers.lock().unwrap().calls)
     }
 }
 
@@ -269,10 +269,10 @@ impl CloudProvider for ScriptedCloud {
             ..Ask::of(Operation::Ensure, &request.service)
         };
         let (events, annotations) = self.besides(&request.service);
-        Box::pin(self.call(ask, permit).map_ok(|told| EnsureReply {
-            ensured: match told.pending {
+        Box::pin(self.call(ask, permit).map_ok(|reported| EnsureReply {
+            ensured: match reported.pending {
                 Some(pending) => Ensured::Pending(pending),
-                None => Ensured::Ready(told.status.unwrap_or_default()),
+                None => Ensured::Ready(reported.status.unwrap_or_default()),
             },
             events,
             annotations,
@@ -310,9 +310,9 @@ impl CloudProvider for ScriptedCloud {
         permit: Arc<Permit>,
     ) -> Reply<'a, GetReply> {
         let ask = Ask::of(Operation::Get, &Arc::new(service.clone()));
-        Box::pin(self.call(ask, permit).map_ok(|told| GetReply {
-            found: told.status.map_or(Found::Absent, Found::Present),
-            complete: told.complete,
+        Box::pin(self.call(ask, permit).map_ok(|reported| GetReply {
+            found: reported.status.map_or(Found::Absent, Found::Present),
+            complete: reported.complete,
         }))
     }
 
@@ -349,15 +349,15 @@ impl ScriptedCloud {
     async fn answer(self, asked: Vec<Asked>, is_fresh: bool) -> Result<FindReply, ProviderError> {
         let number = self.next_call();
         let (fault, honest, late) = {
-            let mut said = self.said.lock().unwrap();
-            said.calls.push(asked.len());
-            let honest = said.scripted(&asked, is_fresh, number);
-            (said.fault(number), honest, said.late)
+            let mut answers = self.answers.lock().unwrap();
+            answers.calls.push(asked.len());
+            let honest = answers.scripted(&asked, is_fresh, number);
+            (answers.fault(number), honest, answers.late)
         };
         tokio::time::sleep(late).await;
         let reply = disturbed(honest, fault).await;
         if let Ok(reply) = &reply {
-            self.said
+            self.answers
                 .lock()
                 .unwrap()
                 .note(&asked, reply, is_fresh, number);
@@ -367,8 +367,8 @@ impl ScriptedCloud {
 
     fn progress(&self, ask: Ask, permit: Arc<Permit>) -> Reply<'static, ProgressReply> {
         let (events, annotations) = self.besides(&ask.service);
-        Box::pin(self.call(ask, permit).map_ok(|told| ProgressReply {
-            progress: told.pending.map_or(Progress::Done, Progress::Pending),
+        Box::pin(self.call(ask, permit).map_ok(|reported| ProgressReply {
+            progress: reported.pending.map_or(Progress::Done, Progress::Pending),
             events,
             annotations,
         }))
@@ -397,7 +397,7 @@ impl ScriptedCloud {
     /// The fault of the call that begins now.
     fn next_fault(&self) -> Option<CallFault> {
         let number = self.next_call();
-        self.said.lock().unwrap().fault(number)
+        self.answers.lock().unwrap().fault(number)
     }
 
     /// A call of the process, which the call may kill.
@@ -413,9 +413,9 @@ impl ScriptedCloud {
 
     /// The machines that exist, each with its addresses.
     fn machines(&self) -> Vec<Machine> {
-        let said = self.said.lock().unwrap();
+        let answers = self.answers.lock().unwrap();
         let mut machines = BTreeMap::new();
-        for one in &said.truth {
+        for one in &answers.truth {
             match &one.lookup {
                 Lookup::Found(instance) => {
                     let addresses = instance.addresses.iter();
@@ -433,7 +433,7 @@ fn names(nodes: &[CloudNode]) -> BTreeSet<String> {
     nodes.iter().map(|node| node.name.clone()).collect()
 }
 
-impl Said {
+impl Answers {
     /// The fault of the call with this number.
     fn fault(&self, call: usize) -> Option<CallFault> {
         let (fault, _) = self.fault.filter(|(_, number)| *number == call)?;

@@ -5,7 +5,11 @@ use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use crate::script::Line;
 
 /// `cluster …`: see `README.md`.
-pub(crate) fn say(cluster: &Cluster, controllers: &'static str, line: &Line) -> Result<(), String> {
+pub(crate) fn apply(
+    cluster: &Cluster,
+    controllers: &'static str,
+    line: &Line,
+) -> Result<(), String> {
     let effect = match line.word(1)? {
         "forgets" => {
             cluster.expire_watches();

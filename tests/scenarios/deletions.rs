@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cloud::Answered;
-use crate::laws::{APART, Record, list, told};
+use crate::laws::{APART, Record, describe, list};
 use crate::transcript::Surveyed;
 
 /// Minimum time of NotReady, and minimum age, of a deleted node.
@@ -36,7 +36,7 @@ pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
             .is_none_or(str::is_empty)
         {
             let why = format!("deletes without a precondition on {field} (S2)");
-            found.push(told(write, &why));
+            found.push(describe(write, &why));
         }
     }
     // A deletion without effect, of a node that was gone already, is not judged.
@@ -46,17 +46,17 @@ pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
     let is_asked_for = node["metadata"]["annotations"][well_known::DELETE_UNTIL].is_string();
     if !is_confirmed(write, record, false) {
         let why = "deletes without two complete answers 10 s apart, the last one fresh (S1)";
-        found.push(told(write, why));
+        found.push(describe(write, why));
     } else if !is_asked_for
         && !record.may_delete_the_last
         && !is_marked(node)
         && !is_confirmed(write, record, true)
     {
         let why = "deletes although the answers found no node that exists (S1)";
-        found.push(told(write, why));
+        found.push(describe(write, why));
     }
     if exists(write, record) {
-        found.push(told(write, "deletes a node whose machine exists"));
+        found.push(describe(write, "deletes a node whose machine exists"));
     }
     found.extend(age(write, node, record));
     found
@@ -79,26 +79,26 @@ fn is_confirmed(write: &Write, record: &Record, vouched: bool) -> bool {
     let about = record.answered.iter();
     let about = about.filter(|one| one.node == write.request.name && one.at <= write.at);
     // Incomplete answers do not count; any other answer than "gone" ends the series.
-    let told = about.filter(|one| one.complete && !matches!(one.lookup, Lookup::Unknown(_)));
-    let told: Vec<&Answered> = told.collect();
+    let reported = about.filter(|one| one.complete && !matches!(one.lookup, Lookup::Unknown(_)));
+    let reported: Vec<&Answered> = reported.collect();
     // A process that has died since decided on the answers that it knew.
     let least = match record.lateness {
-        None => told.len(),
+        None => reported.len(),
         Some(late) => {
-            let later = told
+            let later = reported
                 .iter()
                 .rev()
                 .take_while(|one| one.at + late >= write.at);
-            told.len() - later.count()
+            reported.len() - later.count()
         }
     };
-    (least..=told.len()).any(|end| {
-        let row = told[..end]
+    (least..=reported.len()).any(|end| {
+        let row = reported[..end]
             .iter()
             .rev()
             .take_while(|one| one.lookup == Lookup::Gone);
         let row: Vec<_> = row
-            .filter(|one| !vouched || is_vouched_for(one, record))
+            .filter(|one| !vouched || has_witness(one, record))
             .collect();
         match (row.first(), row.last()) {
             (Some(newest), Some(oldest)) => {
@@ -109,7 +109,7 @@ fn is_confirmed(write: &Write, record: &Record, vouched: bool) -> bool {
     })
 }
 
-fn is_vouched_for(answer: &Answered, record: &Record) -> bool {
+fn has_witness(answer: &Answered, record: &Record) -> bool {
     let of_the_call = record.answered.iter().filter(|one| one.call == answer.call);
     let mut others = of_the_call.filter(|one| one.node != answer.node);
     others.any(|one| match &one.lookup {
@@ -144,14 +144,14 @@ fn age(write: &Write, node: &Value, record: &Record) -> Vec<String> {
     if let Some(ready) = ready {
         let is_long = since(&ready["lastTransitionTime"]).is_some_and(|time| time >= NOT_READY);
         if ready["status"] == "True" || !is_long {
-            found.push(told(
+            found.push(describe(
                 write,
                 "deletes a node that is Ready, or was a moment ago (S1)",
             ));
         }
     }
     if since(&node["metadata"]["creationTimestamp"]).is_none_or(|age| age < OLD) {
-        found.push(told(
+        found.push(describe(
             write,
             "deletes a node that is younger than five minutes (S1)",
         ));
@@ -189,7 +189,7 @@ pub(crate) fn budgets(record: &Record) -> Vec<String> {
                 _ => Rise::NONE,
             };
             if count > lives * allowance.of(record.most_nodes) * rise.times() {
-                found.push(told(
+                found.push(describe(
                     last,
                     &format!("is more than the brake {brake} lets through (S11)"),
                 ));
@@ -257,7 +257,7 @@ pub(crate) fn questions(record: &Record) -> Vec<String> {
                 found.push(format!("the cloud is asked about {name} again within 5 s"));
             }
         }
-        if survey.is_vouched_for {
+        if survey.has_witness {
             let is_second = vouched_for.contains(&survey.at) && !may_ask_apart(survey, record);
             if is_second && !record.has_late_answers {
                 found.push(format!(

@@ -20,7 +20,7 @@ use crate::crash::{Act, Life};
 use crate::disturbance::{Asked, RequestFault, WatchFault};
 
 /// The domain of another client's writes while the controllers work.
-pub(crate) const SOMEBODY: &str = "somebody.example";
+pub(crate) const OTHER_CLIENT: &str = "somebody.example";
 /// Delay of a slow watch.
 const SLOW: Duration = Duration::from_secs(60);
 /// The `Retry-After` of refusals.
@@ -46,7 +46,7 @@ struct Shared {
     fault: Option<(RequestFault, usize)>,
     tamper: Option<Tamper>,
     /// Another client's connection to the same API server.
-    somebody: Client,
+    request_as_other_client: Client,
     so_far: Mutex<SoFar>,
 }
 
@@ -62,12 +62,12 @@ impl Wire {
     pub(crate) fn new(
         fault: Option<(RequestFault, usize)>,
         tamper: Option<Tamper>,
-        somebody: Client,
+        request_as_other_client: Client,
     ) -> Wire {
         let shared = Shared {
             fault,
             tamper,
-            somebody,
+            request_as_other_client,
             so_far: Mutex::default(),
         };
         Wire {
@@ -161,11 +161,11 @@ impl Wire {
         match fault {
             None => self.deliver(inner, request).await,
             Some(RequestFault::Conflict | RequestFault::Conflicts) => {
-                self.meddle(request.uri().path()).await;
+                self.interfere(request.uri().path()).await;
                 Ok(refusal(409))
             }
             Some(RequestFault::Meddling) => {
-                self.meddle(request.uri().path()).await;
+                self.interfere(request.uri().path()).await;
                 self.deliver(inner, request).await
             }
             Some(RequestFault::HangsBefore) => std::future::pending().await,
@@ -201,44 +201,57 @@ impl Wire {
     }
 
     /// Another client writes to the object at `path`: an annotation, and its taint or condition if that is missing.
-    async fn meddle(&self, path: &str) {
+    async fn interfere(&self, path: &str) {
         let object = path.trim_end_matches("/status");
         // An object that is gone cannot be written.
-        let Some(now) = self.somebody("GET", object, Value::Null).await else {
+        let Some(now) = self
+            .request_as_other_client("GET", object, Value::Null)
+            .await
+        else {
             return;
         };
         let number = self.hits();
-        let mut patch = json!({ "metadata": { "annotations": { format!("{SOMEBODY}/note"): format!("{number}") } } });
+        let mut patch = json!({ "metadata": { "annotations": { format!("{OTHER_CLIENT}/note"): format!("{number}") } } });
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         if object.contains("/services/") {
             let mut conditions = list(&now["status"]["conditions"]);
-            if !conditions.iter().any(|one| is_somebodys(&one["type"])) {
+            if !conditions
+                .iter()
+                .any(|one| is_of_other_client(&one["type"]))
+            {
                 conditions.push(json!({
-                    "type": format!("{SOMEBODY}/Seen"), "status": "True", "reason": "Seen", "message": "",
+                    "type": format!("{OTHER_CLIENT}/Seen"), "status": "True", "reason": "Seen", "message": "",
                     "lastTransitionTime": "2026-01-01T00:00:00Z",
                 }));
                 let status = json!({ "status": { "conditions": conditions } });
-                self.somebody("PATCH", &format!("{object}/status"), status)
+                self.request_as_other_client("PATCH", &format!("{object}/status"), status)
                     .await;
             }
         } else {
             let mut taints = list(&now["spec"]["taints"]);
-            if !taints.iter().any(|one| is_somebodys(&one["key"])) {
-                taints.push(json!({ "key": format!("{SOMEBODY}/taint"), "effect": "NoSchedule" }));
+            if !taints.iter().any(|one| is_of_other_client(&one["key"])) {
+                taints.push(
+                    json!({ "key": format!("{OTHER_CLIENT}/taint"), "effect": "NoSchedule" }),
+                );
                 patch["spec"] = json!({ "taints": taints });
             }
         }
-        let patched = self.somebody("PATCH", object, patch).await;
+        let patched = self.request_as_other_client("PATCH", object, patch).await;
         assert!(patched.is_some(), "anybody may write to {object}");
     }
 
     /// A request of another client; returns the object, if there is one.
-    async fn somebody(&self, method: &str, path: &str, body: Value) -> Option<Value> {
+    async fn request_as_other_client(
+        &self,
+        method: &str,
+        path: &str,
+        body: Value,
+    ) -> Option<Value> {
         let request = Request::builder().method(method).uri(path);
         let request = request.header("content-type", "application/merge-patch+json");
         let body = serde_json::to_vec(&body).expect("JSON");
         let request = request.body(Body::from(body)).expect("a request");
-        let answer = self.shared.somebody.send(request).await;
+        let answer = self.shared.request_as_other_client.send(request).await;
         let answer = answer.expect("the in-memory API server answers");
         let is_there = answer.status().is_success();
         let body = answer.into_body().collect_bytes().await.ok()?;
@@ -247,8 +260,9 @@ impl Wire {
 }
 
 /// Whether it is the key of a taint, or the type of a condition, that the other client writes.
-pub(crate) fn is_somebodys(key: &Value) -> bool {
-    key.as_str().is_some_and(|key| key.starts_with(SOMEBODY))
+pub(crate) fn is_of_other_client(key: &Value) -> bool {
+    key.as_str()
+        .is_some_and(|key| key.starts_with(OTHER_CLIENT))
 }
 
 /// Sends a request without any fault.

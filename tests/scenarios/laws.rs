@@ -100,7 +100,7 @@ pub fn broken(record: &Record) -> Vec<String> {
     if mode != Mode::Enforce
         && let Some(write) = writes.first()
     {
-        found.push(told(write, "was made although nothing may be changed"));
+        found.push(describe(write, "was made although nothing may be changed"));
     }
     for write in writes {
         match (write.request.resource, write.request.verb) {
@@ -112,13 +112,13 @@ pub fn broken(record: &Record) -> Vec<String> {
             // The provider that made the write is the one whose laws it breaks least.
             ("services", "patch") => {
                 let services = record.services.iter();
-                let said = services.map(|services| service_laws::patch(write, services));
-                found.extend(said.min_by_key(Vec::len).unwrap_or_default());
+                let reported = services.map(|services| service_laws::patch(write, services));
+                found.extend(reported.min_by_key(Vec::len).unwrap_or_default());
             }
             ("events", "create" | "patch") => found.extend(component(write)),
             // The annotations of the Lease record the use of the brakes' budgets.
             ("leases", "create" | "update") => {}
-            _ => found.push(told(write, "is nothing that the controllers may do")),
+            _ => found.push(describe(write, "is nothing that the controllers may do")),
         }
     }
     found.extend(deletions::budgets(record));
@@ -132,7 +132,7 @@ pub fn broken(record: &Record) -> Vec<String> {
     found
 }
 
-pub(crate) fn told(write: &Write, what: &str) -> String {
+pub(crate) fn describe(write: &Write, what: &str) -> String {
     let request = &write.request;
     let subresource = match request.subresource.as_str() {
         "" => String::new(),
@@ -152,9 +152,11 @@ fn component(write: &Write) -> Option<String> {
         "CIDRNotAvailable" | "CIDRAssignmentFailed" => well_known::IPAM_EVENTS,
         _ => return None,
     };
-    let said = &write.body["reportingComponent"];
-    let said = said.as_str().or(write.body["reportingController"].as_str());
-    (said != Some(wanted)).then(|| told(write, &format!("does not come from {wanted}")))
+    let reported = &write.body["reportingComponent"];
+    let reported = reported
+        .as_str()
+        .or(write.body["reportingController"].as_str());
+    (reported != Some(wanted)).then(|| describe(write, &format!("does not come from {wanted}")))
 }
 
 /// Every patch names the object's UID; a patch of taints, whose list is written as a whole, also the resource version.
@@ -162,7 +164,7 @@ fn preconditions(write: &Write) -> Vec<String> {
     let metadata = &write.body["metadata"];
     let mut found = Vec::new();
     if metadata["uid"].as_str().is_none_or(str::is_empty) {
-        found.push(told(write, "has no UID precondition"));
+        found.push(describe(write, "has no UID precondition"));
     }
     let has_taints = write.body["spec"].get("taints").is_some();
     if has_taints
@@ -170,7 +172,7 @@ fn preconditions(write: &Write) -> Vec<String> {
             .as_str()
             .is_none_or(str::is_empty)
     {
-        found.push(told(write, "writes taints without a version"));
+        found.push(describe(write, "writes taints without a version"));
     }
     found
 }
@@ -183,14 +185,17 @@ fn effects(write: &Write, answered: &[Answered]) -> Vec<String> {
     let mut found = Vec::new();
     let stored = provider_id(before);
     if !stored.is_empty() && stored != provider_id(after) {
-        found.push(told(write, "changes a provider ID (S4)"));
+        found.push(describe(write, "changes a provider ID (S4)"));
     }
     if is_tainted(before) && !is_tainted(after) {
         if provider_id(after).is_empty() {
-            found.push(told(write, "removes the taint without a provider ID (S3)"));
+            found.push(describe(
+                write,
+                "removes the taint without a provider ID (S3)",
+            ));
         }
         if !has_addresses(before, write, answered) {
-            found.push(told(
+            found.push(describe(
                 write,
                 "removes the taint before addresses are stored (S3)",
             ));
@@ -198,8 +203,8 @@ fn effects(write: &Write, answered: &[Answered]) -> Vec<String> {
     }
     if is_ready(before) && !internal(before).is_subset(&internal(after)) {
         let wanted: BTreeSet<String> = internal(after);
-        if !has_said_twice(&wanted, write, answered) {
-            found.push(told(
+        if !has_answered_twice(&wanted, write, answered) {
+            found.push(describe(
                 write,
                 "takes an InternalIP from a Ready node without two equal answers 10 s apart",
             ));
@@ -207,7 +212,7 @@ fn effects(write: &Write, answered: &[Answered]) -> Vec<String> {
     }
     let theirs = theirs(before, before);
     if theirs != self::theirs(after, before) {
-        found.push(told(write, "changes what is not ours (S10)"));
+        found.push(describe(write, "changes what is not ours (S10)"));
     }
     found
 }
@@ -233,16 +238,16 @@ fn has_addresses(node: &Value, write: &Write, answered: &[Answered]) -> bool {
         Lookup::Found(instance) if one.node == name && one.at <= write.at => Some(instance),
         _ => None,
     });
-    let said: BTreeSet<&str> = last
+    let reported: BTreeSet<&str> = last
         .iter()
         .flat_map(|instance| &instance.addresses)
         .map(|one| one.address.as_str())
         .collect();
     let stored = list(&node["status"]["addresses"]);
-    said.is_empty()
+    reported.is_empty()
         || stored.iter().any(|one| {
             let address = one["address"].as_str().unwrap_or_default();
-            said.contains(address)
+            reported.contains(address)
         })
 }
 
@@ -261,7 +266,7 @@ fn internal(node: &Value) -> BTreeSet<String> {
 }
 
 /// Whether the newest answers about the node, over long enough a time, all had these InternalIPs.
-fn has_said_twice(wanted: &BTreeSet<String>, write: &Write, answered: &[Answered]) -> bool {
+fn has_answered_twice(wanted: &BTreeSet<String>, write: &Write, answered: &[Answered]) -> bool {
     let has_them = |one: &&Answered| match &one.lookup {
         Lookup::Found(instance) => wanted.iter().all(|wanted| {
             let mut addresses = instance.addresses.iter();

@@ -34,7 +34,7 @@ pub(crate) struct Answers {
 }
 
 /// `balancer NAME …`: see `README.md`.
-pub(crate) fn say(balancers: &LoadBalancers, line: &Line) -> Result<(), String> {
+pub(crate) fn apply(balancers: &LoadBalancers, line: &Line) -> Result<(), String> {
     let name = match line.word(1)? {
         "*" => "*".to_owned(),
         name => key(name),
@@ -49,12 +49,12 @@ pub(crate) fn say(balancers: &LoadBalancers, line: &Line) -> Result<(), String> 
             Ok(())
         }
         "vanishes" => balancers.vanishes(&name),
-        _ => balancers.answers(|answers| answers.say(name, line)),
+        _ => balancers.answers(|answers| answers.apply(name, line)),
     }
 }
 
 impl Answers {
-    fn say(&mut self, name: String, line: &Line) -> Result<(), String> {
+    fn apply(&mut self, name: String, line: &Line) -> Result<(), String> {
         match line.word(2)? {
             "takes" => drop(self.takes.insert(name, seconds(line.word(3)?)?)),
             "fails" => {
@@ -103,8 +103,8 @@ impl Answers {
 
     /// The duration of a change.
     pub(crate) fn takes(&self, name: &str) -> Duration {
-        let said = self.takes.get(name).or(self.takes.get("*"));
-        said.copied().unwrap_or_default()
+        let reported = self.takes.get(name).or(self.takes.get("*"));
+        reported.copied().unwrap_or_default()
     }
 
     fn lies(&self, name: &str, lie: &str) -> bool {
@@ -243,7 +243,7 @@ pub(crate) async fn after(
 }
 
 /// The answer as a manager with this defect understands it.
-pub(crate) fn as_told(
+pub(crate) fn as_understood(
     tamper: Option<Tamper>,
     answer: Result<Told, ProviderError>,
 ) -> Result<Told, ProviderError> {

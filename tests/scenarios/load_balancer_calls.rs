@@ -65,7 +65,7 @@ impl LoadBalancers {
         let answer = self.carry_out(&ask, &permit, fault).await;
         self.state().calls[open.number].answer = Some(answer.clone());
         drop(open);
-        answers::as_told(self.tamper, answer)
+        answers::as_understood(self.tamper, answer)
     }
 
     fn begin(&self, ask: &Ask) -> Open {
@@ -108,13 +108,13 @@ impl LoadBalancers {
             Operation::Get => Ok(self.look(ask)),
         };
         let honest = match honest {
-            Ok(told) => Ok(told),
+            Ok(reported) => Ok(reported),
             Err(Stop::Error(error)) => Err(error),
             Err(Stop::Halt(halt)) => Err(halt.into_error().await),
         };
-        let told = honest?;
-        let told = self.state().answers.instead(&name, ask.operation, told);
-        answers::after(fault, ask, told).await
+        let reported = honest?;
+        let reported = self.state().answers.instead(&name, ask.operation, reported);
+        answers::after(fault, ask, reported).await
     }
 
     fn ensure(&self, ask: &Ask, permit: &Permit) -> Result<Told, Stop> {
@@ -231,7 +231,7 @@ impl LoadBalancers {
     fn busy(&self, index: usize) -> Option<Told> {
         let (state, now) = (self.state(), Instant::now());
         let hint = format!("{}/{}", state.all[index].name, state.changes.len());
-        let told = Told {
+        let reported = Told {
             pending: Some(Pending {
                 retry_after: AGAIN,
                 hint: Some(hint.into_bytes().into()),
@@ -239,7 +239,7 @@ impl LoadBalancers {
             status: None,
             complete: true,
         };
-        (state.all[index].busy_until > now).then_some(told)
+        (state.all[index].busy_until > now).then_some(reported)
     }
 
     fn status(&self, index: usize) -> Told {

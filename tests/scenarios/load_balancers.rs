@@ -219,8 +219,8 @@ impl LoadBalancers {
     }
 
     /// Reads or changes the script's deviations of answers.
-    pub(crate) fn answers<T>(&self, say: impl FnOnce(&mut Answers) -> T) -> T {
-        say(&mut self.state().answers)
+    pub(crate) fn answers<T>(&self, change: impl FnOnce(&mut Answers) -> T) -> T {
+        change(&mut self.state().answers)
     }
 
     /// Creates a load balancer of this name, with another owner or none.

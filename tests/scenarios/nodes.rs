@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::disturbed_client::{SOMEBODY, is_somebodys};
+use crate::disturbed_client::{OTHER_CLIENT, is_of_other_client};
 use crate::pod_network_laws::pod_cidrs;
 use crate::routes::Route;
 
@@ -169,7 +169,7 @@ pub fn essence(node: &Value) -> Value {
             .get_mut("annotations")
             .and_then(Value::as_object_mut)
         {
-            annotations.retain(|key, _| !key.starts_with(SOMEBODY));
+            annotations.retain(|key, _| !key.starts_with(OTHER_CLIENT));
             if annotations.is_empty() {
                 metadata.remove("annotations");
             }
@@ -194,7 +194,7 @@ pub fn essence(node: &Value) -> Value {
         *one = Value::Null;
     }
     if let Some(taints) = node["spec"].get_mut("taints").and_then(Value::as_array_mut) {
-        taints.retain(|taint| !is_somebodys(&taint["key"]));
+        taints.retain(|taint| !is_of_other_client(&taint["key"]));
         for taint in taints.iter_mut().filter_map(Value::as_object_mut) {
             taint.remove("timeAdded");
         }

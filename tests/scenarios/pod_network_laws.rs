@@ -11,7 +11,7 @@ use ccm_sim::cluster::Write;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use crate::laws::{list, told};
+use crate::laws::{describe, list};
 use crate::route_laws::RouteRecord;
 
 /// The reasons of the condition NetworkUnavailable when the controllers have set it.
@@ -107,11 +107,11 @@ fn given(
     for (name, node) in nodes.all().filter(|(name, _)| *name != write.request.name) {
         let overlaps = |block: &IpNet| pod_cidrs(node).iter().any(|one| overlap(one, block));
         if blocks.iter().any(overlaps) {
-            found.push(told(write, &format!("gives out what node/{name} has")));
+            found.push(describe(write, &format!("gives out what node/{name} has")));
         }
     }
     let Some(settings) = settings else {
-        found.push(told(write, "gives out what nobody wants it to"));
+        found.push(describe(write, "gives out what nobody wants it to"));
         return found;
     };
     let is_as_said = blocks.len() == settings.families.len()
@@ -123,16 +123,16 @@ fn given(
                 family.cluster_cidr.contains(block) && block.prefix_len() == family.node_mask
             });
     if !is_as_said {
-        found.push(told(write, "is not one block of each family"));
+        found.push(describe(write, "is not one block of each family"));
     }
     let is_taken = |block: &IpNet| settings.service_cidrs.iter().any(|one| overlap(one, block));
     if blocks.iter().any(is_taken) {
-        found.push(told(write, "gives out addresses of Services"));
+        found.push(describe(write, "gives out addresses of Services"));
     }
     let written = list(&after["spec"]["podCIDRs"]);
     let is_canonical = |(text, block): (&Value, &IpNet)| *text == block.to_string();
     if !written.iter().zip(&blocks).all(is_canonical) {
-        found.push(told(write, "spells a block as nobody else does"));
+        found.push(describe(write, "spells a block as nobody else does"));
     }
     found
 }
@@ -167,7 +167,7 @@ fn connected(write: &Write, before: &Value, after: &Value, record: &RouteRecord)
     };
     wanted.retain(|block| record.is_inside(block) && !is_made_elsewhere(block));
     let missing = wanted.iter().find(|block| !is_there(block))?;
-    Some(told(
+    Some(describe(
         write,
         &format!("says that the network is there, and no route leads to {missing}"),
     ))

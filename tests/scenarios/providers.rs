@@ -45,7 +45,7 @@ struct Process {
     base: ServiceRules,
     /// The provider objects of the process, by name and generation.
     made: BTreeMap<(String, usize), Arc<dyn CloudProvider>>,
-    told: watch::Sender<Arc<[Provided]>>,
+    sender: watch::Sender<Arc<[Provided]>>,
 }
 
 impl Providers {
@@ -77,7 +77,7 @@ impl Providers {
     }
 
     /// `provider …`: see `README.md`.
-    pub(crate) fn say(
+    pub(crate) fn apply(
         &mut self,
         line: &Line,
         fault: Option<(CallFault, usize)>,
@@ -135,16 +135,16 @@ impl Providers {
         life: Option<Life>,
         base: ServiceRules,
     ) -> watch::Receiver<Arc<[Provided]>> {
-        let (told, heard) = watch::channel(Arc::from([]));
+        let (sender, receiver) = watch::channel(Arc::from([]));
         self.processes.push(Process {
             number,
             life,
             base,
             made: BTreeMap::new(),
-            told,
+            sender,
         });
         self.publish();
-        heard
+        receiver
     }
 
     /// Forgets all processes: they are dead.
@@ -181,7 +181,7 @@ impl Providers {
                     service,
                 });
             }
-            process.told.send_replace(list.into());
+            process.sender.send_replace(list.into());
         }
     }
 

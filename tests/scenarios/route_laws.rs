@@ -136,37 +136,37 @@ pub(crate) fn broken(record: &RouteRecord) -> Vec<String> {
     found
 }
 
-fn told(change: &Changed, what: &str) -> String {
+fn describe(change: &Changed, what: &str) -> String {
     format!("{}, {what}: {:?}", change.path(), change.route)
 }
 
 fn mode(change: &Changed, record: &RouteRecord) -> Option<String> {
     let may_change = record.mode == Mode::Enforce;
-    (!may_change).then(|| told(change, "although nothing may be changed"))
+    (!may_change).then(|| describe(change, "although nothing may be changed"))
 }
 
 /// F25: a route is made for a pod CIDR that a node has.
 fn creation(change: &Changed, record: &RouteRecord) -> Option<String> {
     let destination = change.route.destination;
     if !record.is_inside(&destination) {
-        return Some(told(change, "outside of the cluster's CIDRs"));
+        return Some(describe(change, "outside of the cluster's CIDRs"));
     }
     let made_for = change.route.made_for.as_deref().unwrap_or_default();
     let mut nodes = record.nodes(change.after).into_iter();
     let is_wanted =
         nodes.any(|(name, node)| name == made_for && pod_cidrs(node).contains(&destination));
-    (!is_wanted).then(|| told(change, "for a node that does not have it (F25)"))
+    (!is_wanted).then(|| describe(change, "for a node that does not have it (F25)"))
 }
 
 /// F24: a route is deleted only if a complete answer listed it as ours and no node needs it.
 fn deletion(change: &Changed, cloud: &Recorded, record: &RouteRecord) -> Vec<String> {
     let (route, mut found) = (&change.route, Vec::new());
     if !record.is_inside(&route.destination) {
-        found.push(told(change, "outside of the cluster's CIDRs (F24)"));
+        found.push(describe(change, "outside of the cluster's CIDRs (F24)"));
     }
     let was_a_node = record.was_a_node(&route.gateway, change.after);
     if record.is_alive(&route.gateway, change.at) && !was_a_node {
-        found.push(told(
+        found.push(describe(
             change,
             "which leads to a machine that never was a node (F24)",
         ));
@@ -174,15 +174,18 @@ fn deletion(change: &Changed, cloud: &Recorded, record: &RouteRecord) -> Vec<Str
     let mut listings = cloud.listings.iter().rev();
     let last = listings.find(|one| one.process == change.process && one.at <= change.at);
     let Some(last) = last else {
-        found.push(told(change, "which was never listed (F24)"));
+        found.push(describe(change, "which was never listed (F24)"));
         return found;
     };
     if !last.complete {
-        found.push(told(change, "after a listing that was not complete (F24)"));
+        found.push(describe(
+            change,
+            "after a listing that was not complete (F24)",
+        ));
     }
     let listed = last.routes.iter().find(|one| one.id == route.id);
     match listed.map(|listed| &listed.target) {
-        None => found.push(told(change, "which was not listed (F24)")),
+        None => found.push(describe(change, "which was not listed (F24)")),
         Some(RouteTarget::Blackhole | RouteTarget::Outdated(_)) => {}
         Some(RouteTarget::Node(name)) => {
             let present = record.present(change.after);
@@ -190,12 +193,12 @@ fn deletion(change: &Changed, cloud: &Recorded, record: &RouteRecord) -> Vec<Str
                 one == name && pod_cidrs(node).contains(&route.destination)
             };
             if present.all().any(has_it) {
-                found.push(told(change, "which its node wants"));
+                found.push(describe(change, "which its node wants"));
             }
         }
         Some(RouteTarget::Other(_)) if was_a_node => {}
         Some(RouteTarget::Other(_)) => {
-            found.push(told(change, "which leads to somebody else (F24)"));
+            found.push(describe(change, "which leads to somebody else (F24)"));
         }
     }
     found
@@ -212,7 +215,7 @@ fn unrecorded(cloud: &RouteCloud) -> Vec<String> {
     for change in &cloud.recorded.changes {
         match left.iter().position(|path| *path == change.path()) {
             Some(index) => drop(left.remove(index)),
-            None => found.push(told(change, "has no record (S12)")),
+            None => found.push(describe(change, "has no record (S12)")),
         }
     }
     let rest = left.iter();
@@ -255,9 +258,9 @@ fn too_soon(cloud: &Recorded) -> Vec<String> {
     let pairs = cloud.listings.windows(2);
     let pairs =
         pairs.filter(|pair| pair[0].process == pair[1].process && pair[0].at + PAUSE > pair[1].at);
-    let said = pairs.map(|pair| {
+    let reported = pairs.map(|pair| {
         let apart = pair[1].at - pair[0].at;
         format!("routes are listed again too soon: after {apart:?}")
     });
-    said.collect()
+    reported.collect()
 }

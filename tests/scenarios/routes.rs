@@ -187,7 +187,7 @@ impl Routes {
     }
 
     /// `route …`: see `README.md`.
-    pub(crate) fn say(&self, line: &Line) -> Result<(), String> {
+    pub(crate) fn apply(&self, line: &Line) -> Result<(), String> {
         let mut table = self.table();
         let about = line.word(1)?;
         match line.word(2)? {

@@ -20,7 +20,7 @@ use crate::audited::{self, AuditedChange};
 use crate::cloud::SIM;
 use crate::deletions::risen;
 use crate::ingress_laws;
-use crate::laws::{list, told};
+use crate::laws::{describe, list};
 use crate::load_balancer_answers::PREFIX;
 use crate::load_balancers::{Called, Changed, Operation, Recorded};
 
@@ -149,42 +149,42 @@ fn is_wanted(service: &Value) -> bool {
 /// The violations of one patch of a Service.
 pub(crate) fn patch(write: &Write, record: &ServiceRecord) -> Vec<String> {
     let mut found = Vec::new();
-    let mut say = |what: &str| found.push(told(write, what));
+    let mut report = |what: &str| found.push(describe(write, what));
     if write.request.subresource != "status" {
-        say("does not go through the status (SVC-080)");
+        report("does not go through the status (SVC-080)");
     }
     if write.body["metadata"]["uid"]
         .as_str()
         .is_none_or(str::is_empty)
     {
-        say("has no UID precondition");
+        report("has no UID precondition");
     }
     if write.body.get("spec").is_some() {
-        say("writes a spec (S10)");
+        report("writes a spec (S10)");
     }
     let Some(old) = before(write) else {
         return found;
     };
     if !record.is_ours(old, write.at) {
-        say("touches a Service that is not ours (SVC-011)");
+        report("touches a Service that is not ours (SVC-011)");
     }
     if let Some(new) = after(write)
         && theirs(old) != theirs(new)
     {
-        say("changes what is not ours (S10)");
+        report("changes what is not ours (S10)");
     }
     if has_finalizer(old) && !after(write).is_some_and(has_finalizer) {
         let of = uid(Some(old));
         let mut all = record.cloud.all.iter();
         if all.any(|one| one.owner.as_deref() == Some(of) && one.exists(write.at)) {
-            say("removes the finalizer while there is a load balancer (S5)");
+            report("removes the finalizer while there is a load balancer (S5)");
         } else if !is_proven_absent(of, write, record) {
-            say("removes the finalizer before absence is proven (S5)");
+            report("removes the finalizer before absence is proven (S5)");
         }
     }
     if let Some(ingress) = write.body["status"]["loadBalancer"].get("ingress") {
         let refused = ingress_laws::refused(ingress, uid(Some(old)), write, record);
-        refused.iter().for_each(|why| say(why));
+        refused.iter().for_each(|why| report(why));
     }
     found
 }
@@ -234,7 +234,7 @@ fn is_proven_absent(of: &str, write: &Write, record: &ServiceRecord) -> bool {
         .rposition(|one| one.operation != Operation::Get);
     known[last.map_or(0, |last| last + 1)..].iter().any(|one| {
         match &one.answer {
-            Some(Ok(told)) => told.complete && told.status.is_none(),
+            Some(Ok(listed)) => listed.complete && listed.status.is_none(),
             // Another component made it.
             Some(Err(error)) => *error == ProviderError::Elsewhere,
             None => false,
@@ -269,29 +269,29 @@ pub(crate) fn broken(record: &ServiceRecord) -> Vec<String> {
 fn allowed(call: &Called, record: &ServiceRecord) -> Vec<String> {
     let (of, operation) = (&call.uid, call.operation);
     let mut found = Vec::new();
-    let mut say = |what: &str| found.push(format!("{} for {of} {what}", operation.as_str()));
+    let mut report = |what: &str| found.push(format!("{} for {of} {what}", operation.as_str()));
     // A call that changes nothing needs no guard.
     if record.mode == Mode::Enforce
         && matches!(operation, Operation::Ensure | Operation::Update)
         && !record.is_guarded(of, call.after)
     {
-        say("without finalizer and owner (S5)");
+        report("without finalizer and owner (S5)");
     }
     if let State::Present(service) = record.state(of, call.after) {
         if !record.is_ours(service, call.at) {
-            say("although the Service is not ours (SVC-011)");
+            report("although the Service is not ours (SVC-011)");
         }
         if operation == Operation::Delete && is_wanted(service) {
-            say("although the load balancer is wanted");
+            report("although the load balancer is wanted");
         }
     }
     if let Some(owner) = &call.adopt {
         let named = (!owner.is_empty()).then(|| Owner::Uid(owner.clone()));
         if !record.rules(call.at).adoption.allows(named.as_ref()) {
-            say("takes over what somebody else has although nobody allowed it (S7)");
+            report("takes over what somebody else has although nobody allowed it (S7)");
         }
         if let State::Present(_) = record.state(owner, call.after) {
-            say("takes over what belongs to a Service that is there (S7)");
+            report("takes over what belongs to a Service that is there (S7)");
         }
         let mut earlier = record
             .cloud
@@ -299,13 +299,13 @@ fn allowed(call: &Called, record: &ServiceRecord) -> Vec<String> {
             .iter()
             .filter(|one| one.at <= call.at && one.uid == *of);
         let was_said = earlier.any(|one| match &one.answer {
-            Some(Err(ProviderError::Conflict { owner: said, .. })) => {
-                said.as_ref().map(Owner::to_string).unwrap_or_default() == *owner
-            }
+            Some(Err(ProviderError::Conflict {
+                owner: reported, ..
+            })) => reported.as_ref().map(Owner::to_string).unwrap_or_default() == *owner,
             _ => false,
         });
         if !was_said {
-            say("takes over what nobody said that somebody has (S7)");
+            report("takes over what nobody said that somebody has (S7)");
         }
     }
     found
@@ -370,7 +370,10 @@ fn too_soon(record: &ServiceRecord) -> Vec<String> {
         };
         let (patience, word) = match answer {
             Err(ProviderError::Throttled { retry_after, .. }) => (*retry_after, "throttled"),
-            Ok(told) => (told.pending.as_ref().map(|one| one.retry_after), "pending"),
+            Ok(listed) => (
+                listed.pending.as_ref().map(|one| one.retry_after),
+                "pending",
+            ),
             Err(_) => (None, ""),
         };
         let is_soon = patience.is_some_and(|patience| call.at < ended + patience);
@@ -407,8 +410,8 @@ fn hints(record: &ServiceRecord) -> Vec<String> {
                 call.uid
             ));
         }
-        let told = call.answer.as_ref().and_then(|answer| answer.as_ref().ok());
-        let pending = told.and_then(|told| told.pending.as_ref());
+        let listed = call.answer.as_ref().and_then(|answer| answer.as_ref().ok());
+        let pending = listed.and_then(|listed| listed.pending.as_ref());
         if let Some(hint) = pending.and_then(|pending| pending.hint.as_deref()) {
             given.insert(&call.uid, hint);
         }

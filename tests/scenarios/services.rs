@@ -3,7 +3,7 @@
 use ccm_core::load_balancer::LoadBalancerStatus;
 use serde_json::{Value, json};
 
-use crate::disturbed_client::{SOMEBODY, is_somebodys};
+use crate::disturbed_client::{OTHER_CLIENT, is_of_other_client};
 use crate::load_balancer_answers;
 use crate::script::Line;
 
@@ -199,7 +199,7 @@ pub(crate) fn essence(service: &Value) -> Value {
     }
     let annotations = service["metadata"].get_mut("annotations");
     if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
-        annotations.retain(|key, _| !key.starts_with(SOMEBODY));
+        annotations.retain(|key, _| !key.starts_with(OTHER_CLIENT));
         if annotations.is_empty() {
             drop(
                 service["metadata"]
@@ -211,7 +211,7 @@ pub(crate) fn essence(service: &Value) -> Value {
     if let Some(conditions) = service["status"].get_mut("conditions") {
         // A condition with the reason `Deleted` is only written where there was a condition before.
         retain(conditions, |one| {
-            !is_somebodys(&one["type"]) && one["reason"] != "Deleted"
+            !is_of_other_client(&one["type"]) && one["reason"] != "Deleted"
         });
         for one in conditions.as_array_mut().into_iter().flatten() {
             one["lastTransitionTime"] = Value::Null;

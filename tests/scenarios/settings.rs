@@ -84,7 +84,7 @@ fn network(text: &str) -> Result<IpNet, String> {
 
 impl Configuration {
     /// `plan`, `controllers …` and `setting …`: see `README.md`.
-    pub(crate) fn say(&mut self, line: &Line) -> Result<(), String> {
+    pub(crate) fn apply(&mut self, line: &Line) -> Result<(), String> {
         if let word @ ("plan" | "observe") = line.word(0)? {
             self.mode = if word == "plan" {
                 Mode::Plan

@@ -76,7 +76,7 @@ pub(crate) struct Surveyed {
     /// The nodes that it was about.
     pub(crate) about: Vec<String>,
     /// Whether the question had a witness.
-    pub(crate) is_vouched_for: bool,
+    pub(crate) has_witness: bool,
 }
 
 impl Surveyed {
@@ -89,7 +89,7 @@ impl Surveyed {
             at: Instant::now(),
             process,
             about: about.split(' ').map(str::to_owned).collect(),
-            is_vouched_for: !vouching.is_empty(),
+            has_witness: !vouching.is_empty(),
         })
     }
 }
@@ -120,9 +120,9 @@ impl<S: Subscriber> Layer<S> for Transcript {
         let is_ours = metadata.module_path() != Some(metadata.target())
             || metadata.target().starts_with("ccm_controllers");
         if *metadata.level() <= Level::INFO && is_ours {
-            let said = [field("message"), field("effect")].concat();
+            let reported = [field("message"), field("effect")].concat();
             let (level, target) = (metadata.level(), metadata.target());
-            let line = format!("{level} {target} {} {said}", field("object"));
+            let line = format!("{level} {target} {} {reported}", field("object"));
             self.loud.lock().unwrap().push(line);
         }
         if event.metadata().target() == "decision"
@@ -133,23 +133,23 @@ impl<S: Subscriber> Layer<S> for Transcript {
             self.surveys.lock().unwrap().extend(survey);
         }
         let mut lines = self.lines.lock().unwrap();
-        let mut say = |line: String| lines.push((Instant::now(), line));
+        let mut push = |line: String| lines.push((Instant::now(), line));
         let by = match field("provider") {
             "" | "-" | SIM => String::new(),
             provider => format!("[{provider}] "),
         };
         match event.metadata().target() {
             "decision" => {
-                say(format!("> {by}{}", field("effect")));
+                push(format!("> {by}{}", field("effect")));
                 if field("outcome") != "done" {
-                    say(format!("< {by}{}", field("outcome")));
+                    push(format!("< {by}{}", field("outcome")));
                 }
             }
             "waiting" => {
                 let [object, next, why] = ["object", "next", "message"].map(field);
-                say(format!("~ {by}{object} {next}: {why}"));
+                push(format!("~ {by}{object} {next}: {why}"));
             }
-            "initialised" => say(format!(
+            "initialised" => push(format!(
                 "= {by}{} waited {}, attempt {}: {}",
                 field("object"),
                 field("waited"),

@@ -323,14 +323,14 @@ impl World {
                     Some(Disturbance::Call(fault, number)) => Some((fault, number)),
                     _ => None,
                 };
-                self.providers.say(line, fault)?;
+                self.providers.apply(line, fault)?;
             }
-            "cloud" => cloud?.say(line)?,
-            "route" => cloud?.routes().say(line)?,
+            "cloud" => cloud?.apply(line)?,
+            "route" => cloud?.routes().apply(line)?,
             "routes" if line.words.len() > 1 => cloud?.routes().lie(line)?,
             "routes" => return Ok(cloud?.routes().describe()),
             "route-calls" => return Ok(vec![cloud?.routes().count()]),
-            "balancer" => load_balancer_answers::say(cloud?.balancers(), line)?,
+            "balancer" => load_balancer_answers::apply(cloud?.balancers(), line)?,
             "node" => self.people.create_node(line, wall(self.began)).await?,
             "service" => {
                 let (uid, key) = self.people.create_service(line).await?;
@@ -350,8 +350,8 @@ impl World {
                 let key = load_balancers::key;
                 self.orphan = Some(if is_route { name.to_owned() } else { key(name) });
             }
-            "cluster" => cluster_faults::say(&self.cluster, CONTROLLERS, line)?,
-            "plan" | "observe" | "controllers" | "setting" => self.configuration.say(line)?,
+            "cluster" => cluster_faults::apply(&self.cluster, CONTROLLERS, line)?,
+            "plan" | "observe" | "controllers" | "setting" => self.configuration.apply(line)?,
             "calm" => {
                 self.calm = seconds(line.word(1)?)?;
                 self.rest = seconds(line.word(2)?)?;
@@ -392,7 +392,7 @@ impl World {
             let provided = self
                 .providers
                 .of_process(self.processes, life.clone(), rules);
-            let audit = Arc::new(self.audit.heard_by(life.clone()));
+            let audit = Arc::new(self.audit.for_process(life.clone()));
             let client = self.wire.client(client, life);
             let starts = self.starts.clone();
             let transcript = self.transcript.clone();

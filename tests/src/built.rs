@@ -32,7 +32,7 @@ pub(crate) fn folder(
     if folder.is_dir() {
         return Ok(folder);
     }
-    say(&format!("what is built is kept in {}", folder.display()));
+    report_progress(&format!("what is built is kept in {}", folder.display()));
     let unfinished = tempfile::Builder::new()
         .prefix("unfinished-")
         .tempdir_in(&cache)
@@ -99,6 +99,6 @@ fn cache() -> Result<PathBuf> {
 }
 
 /// Prints a progress message. The test harness captures `eprintln!`, so this writes to standard error directly.
-pub(crate) fn say(text: &str) {
+pub(crate) fn report_progress(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

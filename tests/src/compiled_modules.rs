@@ -49,10 +49,10 @@ fn compile(shared: &Path, program: &Path) -> Result<()> {
         .arg(format!("--compiled-cache-dir={}", shared.display()))
         .output()
         .with_context(|| format!("cannot start {}", program.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let reported = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
-        "the module was not compiled: {said}"
+        "the module was not compiled: {reported}"
     );
     Ok(())
 }

@@ -98,16 +98,16 @@ pub fn report(tested: &Tested<'_>) -> Result<Value> {
         .args(tested.arguments)
         .arg(tested.module)
         .output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let reported = String::from_utf8_lossy(&output.stdout).into_owned();
     let report: Value = serde_json::from_slice(&output.stdout).with_context(|| {
         let errors = String::from_utf8_lossy(&output.stderr);
-        format!("no report ({}): {said}{errors}", output.status)
+        format!("no report ({}): {reported}{errors}", output.status)
     })?;
-    ensure!(report["laws"].is_array(), "no report: {said}");
+    ensure!(report["laws"].is_array(), "no report: {reported}");
     let expected = if report["conforms"] == true { 0 } else { 2 };
     ensure!(
         output.status.code() == Some(expected),
-        "{}: {said}",
+        "{}: {reported}",
         output.status
     );
     Ok(report)

@@ -106,7 +106,7 @@ fn program() -> Result<PathBuf> {
     }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster/helm");
     let folder = built::folder("helm", &sources, &["go.sum", "go.mod"], |folder| {
-        built::say("building helm from its Go module, about 2 minutes on two cores");
+        built::report_progress("building helm from its Go module, about 2 minutes on two cores");
         let output = folder.join("helm");
         let output = output.to_str().context("the cache's path is not text")?;
         built::go_build(&sources, &["-ldflags=-s -w", "-o", output, PACKAGE], HINT)

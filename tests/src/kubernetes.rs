@@ -43,7 +43,7 @@ pub fn controller_manager() -> Result<PathBuf> {
 fn programs(name: &str, programs: &[&str]) -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("documents/kubernetes");
     built::folder(name, &sources, &["go.sum", "go.mod"], |folder| {
-        built::say(&format!(
+        built::report_progress(&format!(
             "building {} {VERSION} from their Go module",
             programs.join(" and ")
         ));

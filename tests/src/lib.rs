@@ -7,6 +7,7 @@ pub mod authority;
 pub mod built;
 pub mod compiled_modules;
 pub mod conformance;
+#[path = "../../runtime/controllers/src/fixtures.rs"]
 pub mod controllers;
 pub mod counts;
 pub mod documents;

@@ -56,8 +56,8 @@ impl Prometheus {
             .args(["query", "instant", "--format=json", &self.url, expression])
             .output()
             .context("cannot run promtool")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{expression}: {said}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{expression}: {reported}");
         let value = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("{expression}: promtool printed no JSON"))?;
         Ok(match value {

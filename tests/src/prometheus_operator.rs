@@ -34,10 +34,10 @@ fn module() -> Result<PathBuf> {
         .output()
         .context("cannot run `go`; install Go 1.26 or newer (https://go.dev/dl)")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stdout);
-        bail!("`go mod download {MODULE}` failed: {said}");
+        let reported = String::from_utf8_lossy(&output.stdout);
+        bail!("`go mod download {MODULE}` failed: {reported}");
     }
-    let said: Value = serde_json::from_slice(&output.stdout).context("`go` printed no JSON")?;
-    let folder = said["Dir"].as_str().context("`go` named no folder")?;
+    let reported: Value = serde_json::from_slice(&output.stdout).context("`go` printed no JSON")?;
+    let folder = reported["Dir"].as_str().context("`go` named no folder")?;
     Ok(PathBuf::from(folder))
 }

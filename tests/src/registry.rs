@@ -169,8 +169,8 @@ impl Registry {
             folder.path().as_os_str(),
             reference.as_ref(),
         ])?;
-        let said = String::from_utf8_lossy(&pushed.stderr);
-        ensure!(pushed.status.success(), "crane push: {said}");
+        let reported = String::from_utf8_lossy(&pushed.stderr);
+        ensure!(pushed.status.success(), "crane push: {reported}");
         Ok(digest)
     }
 

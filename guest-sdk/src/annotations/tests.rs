@@ -3,10 +3,10 @@
 use super::*;
 use crate::EventType;
 
-fn told(events: &[Event]) -> Vec<(EventType, &str, &str)> {
+fn summaries(events: &[Event]) -> Vec<(EventType, &str, &str)> {
     let events = events.iter();
-    let told = events.map(|one| (one.event_type, one.reason.as_str(), one.message.as_str()));
-    told.collect()
+    let summaries = events.map(|one| (one.event_type, one.reason.as_str(), one.message.as_str()));
+    summaries.collect()
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn an_ignored_annotation_is_an_event_and_a_refused_one_a_mistake() {
     );
     let all = report.event("Ignored");
     assert_eq!(
-        told(all.as_slice()),
+        summaries(all.as_slice()),
         [(
             EventType::Warning,
             "Ignored",
@@ -44,7 +44,7 @@ fn an_ignored_annotation_is_an_event_and_a_refused_one_a_mistake() {
         )]
     );
     assert_eq!(
-        told(&report.events("NoEffect")),
+        summaries(&report.events("NoEffect")),
         [
             (
                 EventType::Warning,

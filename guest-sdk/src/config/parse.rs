@@ -18,7 +18,7 @@ use crate::values::parse_boolean;
 
 /// Value that takes the place of a wrong or missing one where a text is expected; also readable as a number and a
 /// duration.
-const STAND_IN: &str = "0";
+const PLACEHOLDER: &str = "0";
 
 /// By key, what is wrong with its value.
 type Mistakes = BTreeMap<String, String>;
@@ -90,9 +90,11 @@ impl<'a> Keys<'a> {
         let set = values.iter().map(|(key, value)| (key, value.trim()));
         let set = set.filter(|(key, value)| !value.is_empty() && !mistakes.contains_key(*key));
         let set = set.map(|(key, value)| (key.as_str(), Value::Text(value)));
-        let stand_ins = mistakes.keys().map(|key| (key.as_str(), Value::StandIn));
+        let placeholders = mistakes
+            .keys()
+            .map(|key| (key.as_str(), Value::Placeholder));
         Keys {
-            left: set.chain(stand_ins).collect(),
+            left: set.chain(placeholders).collect(),
         }
     }
 }
@@ -140,14 +142,14 @@ impl<'de> MapAccess<'de> for Keys<'_> {
 #[derive(Clone, Copy)]
 enum Value<'a> {
     Text(&'a str),
-    StandIn,
+    Placeholder,
 }
 
 impl<'a> Value<'a> {
     fn text(self) -> &'a str {
         match self {
             Value::Text(text) => text,
-            Value::StandIn => STAND_IN,
+            Value::Placeholder => PLACEHOLDER,
         }
     }
 }
@@ -203,7 +205,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         visitor.visit_seq(match self {
             Value::Text(text) => Parts(Some(text)),
-            Value::StandIn => Parts(None),
+            Value::Placeholder => Parts(None),
         })
     }
 
@@ -216,7 +218,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
         let mut all = variants.iter();
         let variant = match self {
             Value::Text(text) => all.find(|variant| variant.eq_ignore_ascii_case(text)),
-            Value::StandIn => all.next(),
+            Value::Placeholder => all.next(),
         };
         match variant {
             Some(variant) => visitor.visit_enum((*variant).into_deserializer()),

@@ -6,15 +6,15 @@ use crate::testing::{TestHost, json, node};
 use crate::{Config, Error, FindReply, Instances, Lookup, Node, Provider};
 
 /// Adds this many events about each node.
-struct Talkative(usize);
+struct ManyEvents(usize);
 
-impl Provider for Talkative {
-    fn init(_: &Config) -> Result<Talkative, Error> {
-        Ok(Talkative(0))
+impl Provider for ManyEvents {
+    fn init(_: &Config) -> Result<ManyEvents, Error> {
+        Ok(ManyEvents(0))
     }
 }
 
-impl Instances for Talkative {
+impl Instances for ManyEvents {
     fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
         let mut events = Events::default();
         for index in 0..nodes.len() {
@@ -37,7 +37,7 @@ fn events_beyond_the_limits_are_dropped() {
         (40, 8, 256),
     ] {
         let nodes = (0..nodes).map(|index| node(&format!("node-{index}"), None));
-        let reply = host.find(&Talkative(each), nodes.collect()).unwrap();
+        let reply = host.find(&ManyEvents(each), nodes.collect()).unwrap();
         assert_eq!(reply.events.len(), left, "{each} of each");
     }
 }

@@ -270,9 +270,9 @@ fn nodes_cost_the_pages_of_one_list_or_less() {
             };
             let reply = found(cloud, &asked).unwrap();
             let gone = ids.iter().filter(|id| **id > count).count();
-            let told = brief(&reply);
-            assert_eq!(told.iter().filter(|word| *word == "gone").count(), gone);
-            assert!(!told.contains(&"unknown".to_owned()), "{told:?}");
+            let reported = brief(&reply);
+            assert_eq!(reported.iter().filter(|word| *word == "gone").count(), gone);
+            assert!(!reported.contains(&"unknown".to_owned()), "{reported:?}");
             let case = format!("{cloud:?}, {} of {count}: {:?}", ids.len(), host.requests());
             assert_eq!(host.requests().len(), expected, "{case}");
         }
@@ -308,8 +308,8 @@ fn a_list_that_fails_is_replaced_by_few_look_ups_and_otherwise_unknown() {
                 assert!(matches!(reply, Err(Error::Denied(_))), "{reply:?}");
                 continue;
             }
-            let told = brief(&reply.unwrap());
-            let unknown = told.iter().filter(|word| *word == "unknown").count();
+            let reported = brief(&reply.unwrap());
+            let unknown = reported.iter().filter(|word| *word == "unknown").count();
             let expected = match (cloud, count) {
                 (Cloud::Whole, count) => usize::try_from(count).unwrap(),
                 // The first page was read, and answers ten questions; seventy are too many to look up.
@@ -317,7 +317,7 @@ fn a_list_that_fails_is_replaced_by_few_look_ups_and_otherwise_unknown() {
                 _ => 0,
             };
             assert_eq!(unknown, expected, "{cloud:?} {count}");
-            assert!(!told.contains(&"gone".to_owned()), "{told:?}");
+            assert!(!reported.contains(&"gone".to_owned()), "{reported:?}");
         }
     }
 }

@@ -25,7 +25,7 @@ fn an_object_is_ours_adoptable_or_a_conflict_that_names_its_owner() {
             "" => Adoption::Unowned,
             uid => Adoption::of(uid),
         });
-        let told =
+        let reported =
             claim("uid", allowed.as_ref(), "load balancer 7", owner).map_err(|error| match error {
                 Error::Conflict(conflict) => {
                     assert!(conflict.message.starts_with("load balancer 7 "));
@@ -34,7 +34,7 @@ fn an_object_is_ours_adoptable_or_a_conflict_that_names_its_owner() {
                 other => panic!("{other:?}"),
             });
         let expected = expected.map_err(|owner| owner.map(Owner::uid));
-        assert_eq!(told, expected, "{owner:?} {adopt:?}");
+        assert_eq!(reported, expected, "{owner:?} {adopt:?}");
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) mod http {
             world.now += world.latency;
             send(world, request, 1)
         });
-        answer.unwrap_or_else(nobody)
+        answer.unwrap_or_else(no_host)
     }
 
     pub(crate) fn fetch_all(requests: &[Request]) -> Vec<Outcome> {
@@ -47,10 +47,10 @@ pub(crate) mod http {
             });
             answers.collect()
         });
-        answers.unwrap_or_else(|| requests.iter().map(|_| nobody()).collect())
+        answers.unwrap_or_else(|| requests.iter().map(|_| no_host()).collect())
     }
 
-    fn nobody() -> Outcome {
+    fn no_host() -> Outcome {
         let why = "this thread has no test host".to_owned();
         Err(FetchError::Unavailable(why))
     }

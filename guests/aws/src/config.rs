@@ -93,7 +93,7 @@ impl Cluster {
 
     /// The owner of an object, by its tags.
     pub fn claim<'a>(&self, tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Claim {
-        let mut claim = Claim::Nobody;
+        let mut claim = Claim::Untagged;
         for (key, value) in tags {
             match named(key, value) {
                 Some(id) if id == self.id => return Claim::Ours,
@@ -145,7 +145,7 @@ pub enum Claim {
     /// One or more other clusters, and not this one.
     Others,
     /// No cluster: the object has no cluster's tag.
-    Nobody,
+    Untagged,
 }
 
 impl Configuration {

@@ -137,8 +137,8 @@ fn by_its_name(settings: &Settings, node: &Node, found: &[ec2::Instance]) -> Res
             .iter()
             .filter(move |one| one.tag_set.claim(&settings.cluster) == claim)
     };
-    let (mut ours, mut nobodys) = (of(Claim::Ours), of(Claim::Nobody));
-    let candidates = match (ours.next(), ours.next(), nobodys.next(), nobodys.next()) {
+    let (mut ours, mut untagged) = (of(Claim::Ours), of(Claim::Untagged));
+    let candidates = match (ours.next(), ours.next(), untagged.next(), untagged.next()) {
         (Some(one), None, _, _) | (None, _, Some(one), None) => {
             return Ok(instance(settings, node, one));
         }

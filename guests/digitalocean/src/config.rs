@@ -33,13 +33,13 @@ pub enum Type {
 
 impl Type {
     /// All variants, each with its name in the API.
-    pub const WORDS: [(&'static str, Type); 2] = [
+    pub const NAMES: [(&'static str, Type); 2] = [
         ("REGIONAL", Type::Regional),
         ("REGIONAL_NETWORK", Type::RegionalNetwork),
     ];
 
     /// The variant's name in the API.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Type::Regional => "REGIONAL",
             Type::RegionalNetwork => "REGIONAL_NETWORK",
@@ -55,13 +55,13 @@ impl Settings {
     pub fn read(config: &Config) -> Result<Settings, Error> {
         let mut values = config.values();
         let settings = Settings {
-            region: word(&mut values, "REGION"),
-            cluster: word(&mut values, "DO_CLUSTER_ID"),
-            vpc: word(&mut values, "DO_CLUSTER_VPC_ID"),
+            region: tag_text(&mut values, "REGION"),
+            cluster: tag_text(&mut values, "DO_CLUSTER_ID"),
+            vpc: tag_text(&mut values, "DO_CLUSTER_VPC_ID"),
             default_type: values
-                .choice("DEFAULT_LB_TYPE", &Type::WORDS)
+                .choice("DEFAULT_LB_TYPE", &Type::NAMES)
                 .unwrap_or(Type::RegionalNetwork),
-            project: word(&mut values, "DO_PROJECT_ID"),
+            project: tag_text(&mut values, "DO_PROJECT_ID"),
         };
         values.finish()?;
         Ok(settings)
@@ -74,7 +74,7 @@ impl Settings {
 }
 
 /// A value whose characters are all allowed in a path and in a tag.
-fn word(values: &mut Values<'_>, key: &str) -> Option<String> {
+fn tag_text(values: &mut Values<'_>, key: &str) -> Option<String> {
     let text = values.text(key)?;
     if !is_tag(text) {
         values.wrong::<()>(

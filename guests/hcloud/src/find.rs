@@ -197,7 +197,7 @@ impl Answers<'_> {
             }
             // Dedicated servers outlive clusters: when a server is reused for another node, it gets that node's name
             // and keeps its number. So the name shows whether this node's machine still exists.
-            Match::One(server) => match self.dedicated.doubt() {
+            Match::One(server) => match self.dedicated.uncertainty() {
                 None => {
                     let message = format!(
                         "Robot's server {number} is now named {:?}: the machine of this node counts as gone, and the node may be deleted once it is not ready",

@@ -122,7 +122,7 @@ impl Lines {
             Place::File(path) => append(path).map(drop),
             Place::Log | Place::Stdout => Ok(()),
         };
-        told(&mut waiting, &result);
+        log_transition(&mut waiting, &result);
         result.map_err(|_| Unrecordable)
     }
 
@@ -140,7 +140,7 @@ impl Lines {
                 }
             };
             let has_failed = result.is_err();
-            told(waiting, &result);
+            log_transition(waiting, &result);
             if has_failed {
                 return;
             }
@@ -160,7 +160,7 @@ impl Lines {
 }
 
 /// Logs once when writes start to fail, and once when they succeed again.
-fn told(waiting: &mut Waiting, result: &io::Result<()>) {
+fn log_transition(waiting: &mut Waiting, result: &io::Result<()>) {
     match result {
         Err(error) if !waiting.is_failing => {
             tracing::error!(%error, "the audit log cannot be written: nothing is changed at the cloud and no node is deleted until it can");

@@ -177,8 +177,8 @@ pub(crate) fn grants(
             Err(MetricsMistake::Address(mistake)) => read.warnings.push(mistake),
         }
     }
-    let mut said = BTreeSet::new();
-    read.warnings.retain(|text| said.insert(text.clone()));
+    let mut seen = BTreeSet::new();
+    read.warnings.retain(|text| seen.insert(text.clone()));
     read
 }
 

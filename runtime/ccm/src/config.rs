@@ -123,7 +123,7 @@ pub(crate) struct Absent {
 }
 
 /// Replaces a missing credential: valid both as a token and as a docker configuration without logins.
-pub(crate) const STAND_IN: &str = r#"{"auths":{}}"#;
+pub(crate) const PLACEHOLDER: &str = r#"{"auths":{}}"#;
 
 impl Absent {
     /// Starts without missing inputs. `is_here` says whether a file exists.
@@ -261,7 +261,7 @@ fn meaning(
         providers.extend(provider(raw, surroundings, &mut mistakes));
     }
     mistakes.extend(claimed_twice(&providers));
-    mistakes.extend(load_balancers::rivals(&providers));
+    mistakes.extend(load_balancers::class_conflicts(&providers));
     if mistakes.is_empty() {
         Ok(providers)
     } else {
@@ -279,7 +279,7 @@ pub(crate) fn together(providers: &[ProviderConfig]) -> Result<(), Mistakes> {
     if providers.is_empty() {
         mistakes.push("providers: there is none in the list".to_owned());
     }
-    mistakes.extend(load_balancers::rivals(providers));
+    mistakes.extend(load_balancers::class_conflicts(providers));
     mistakes.extend(load_balancers::defaults(providers));
     if mistakes.is_empty() {
         Ok(())

@@ -52,7 +52,7 @@ use status_page::StatusPage;
 /// The machines of the simulated cloud; each has a node of the same name.
 const MACHINES: [&str; 3] = ["control-1", "worker-1", "worker-2"];
 /// A node without a machine at this cloud.
-const STRANGER: &str = "laptop";
+const FOREIGN_NODE: &str = "laptop";
 /// Time limit of a step, longer than any step takes on a busy machine, where compiling a module may take a minute. The
 /// demo fails instead of hanging.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
@@ -78,7 +78,7 @@ pub(crate) fn main(json: bool, serves: bool) -> anyhow::Result<()> {
 async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
     let cloud = Hetzner::start(Options::new(TOKEN)).await?;
     let servers = cloud.add_servers(MACHINES.map(ServerSpec::named));
-    narrator.say(
+    narrator.print(
         "cloud",
         "",
         &format!(
@@ -125,7 +125,7 @@ async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
         ccm_controllers::Settings {
             pace: Pace::times(PACE),
             reports: Reports {
-                activity: page.board.activity(),
+                activity: page.status.activity(),
                 ..Reports::default()
             },
             ..settings()?
@@ -139,11 +139,11 @@ async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
 
     let started = Instant::now();
     let nodes: Api<Node> = Api::all(cluster.client_as("kubelet"));
-    for name in MACHINES.into_iter().chain([STRANGER]) {
+    for name in MACHINES.into_iter().chain([FOREIGN_NODE]) {
         nodes
             .create(&PostParams::default(), &fresh_node(name))
             .await?;
-        narrator.say("cluster", name, "registers, tainted uninitialized");
+        narrator.print("cluster", name, "registers, tainted uninitialized");
     }
     for name in MACHINES {
         initialised(&nodes, name).await?;
@@ -188,7 +188,7 @@ async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
         changes == expected,
         "the cloud was changed {changes} times and not {expected}"
     );
-    narrator.say(
+    narrator.print(
         "result",
         "",
         &format!(
@@ -306,7 +306,7 @@ fn guest_config() -> GuestConfig {
 
 fn introduce(provider: &Provider, narrator: &Narrator) {
     let manifest = provider.manifest();
-    narrator.say(
+    narrator.print(
         "provider",
         &manifest.name,
         &format!(
@@ -320,7 +320,7 @@ fn introduce(provider: &Provider, narrator: &Narrator) {
         let lines = target.rules.iter().flat_map(Rule::lines);
         let (writes, reads): (Vec<_>, Vec<_>) =
             lines.partition(|line| line.access == Access::Write);
-        narrator.say(
+        narrator.print(
             "provider",
             &manifest.name,
             &format!(
@@ -407,18 +407,18 @@ async fn still_waiting(
     narrator: &Narrator,
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + STEP_TIMEOUT;
-    while !narrator.has_waiting(STRANGER) {
+    while !narrator.has_waiting(FOREIGN_NODE) {
         if Instant::now() > deadline {
             bail!(
-                "nothing was said about {STRANGER}; the cloud saw {} requests",
+                "nothing was said about {FOREIGN_NODE}; the cloud saw {} requests",
                 cloud.requests().len()
             );
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     ensure!(
-        is_tainted(&nodes.get(STRANGER).await?),
-        "{STRANGER} lost its taint without a machine"
+        is_tainted(&nodes.get(FOREIGN_NODE).await?),
+        "{FOREIGN_NODE} lost its taint without a machine"
     );
     Ok(())
 }
@@ -449,7 +449,7 @@ async fn refuse_request(
     };
     match scope.fetch(request).await {
         Ok(answer) => bail!("DELETE /servers/1 was sent and answered {}", answer.status),
-        Err(refusal) => narrator.say(
+        Err(refusal) => narrator.print(
             "egress",
             "",
             &format!("DELETE api/servers/1 → refused: {refusal}"),
@@ -485,7 +485,7 @@ async fn refuse_module(
                 .map(ToString::to_string)
                 .collect();
             let text = format!("with one rule granted → not loaded: {}", causes.join(": "));
-            narrator.say("provider", "hcloud", &text);
+            narrator.print("provider", "hcloud", &text);
         }
     }
     Ok(())

@@ -39,7 +39,7 @@ pub(crate) use shown::{duration as shown_duration, values as shown_values};
 pub(crate) use table::FLAGS;
 #[cfg(test)]
 pub(crate) use table::FlagKind;
-pub(crate) use table::{State, Wishes};
+pub(crate) use table::{FulfilledValues, State};
 
 /// The flags of `ccm run`, parsed and validated.
 pub(crate) struct RunFlags {
@@ -347,14 +347,14 @@ fn warnings(matches: &ArgMatches, gates: &FeatureGates) -> Vec<String> {
     for flag in FLAGS {
         let (fulfilled, reason) = match flag.state {
             State::Works => continue,
-            State::Accepted(reason) => (Wishes::These(&[]), reason),
+            State::Accepted(reason) => (FulfilledValues::These(&[]), reason),
             State::Fulfilled(wishes, reason) => (wishes, reason),
         };
         let value = raw(matches, flag.name);
         let is = |other: &str| same_value(flag.kind, &value, other);
         let is_fulfilled = match fulfilled {
-            Wishes::All => true,
-            Wishes::These(values) => values.iter().any(|value| is(value)),
+            FulfilledValues::All => true,
+            FulfilledValues::These(values) => values.iter().any(|value| is(value)),
         };
         if given(matches, flag.name) && !is_fulfilled && !is(flag.default) {
             warnings.push(format!("--{} has no effect: {reason}", flag.name));

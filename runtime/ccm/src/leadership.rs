@@ -17,7 +17,7 @@ use kube::Config;
 use tokio::sync::{oneshot, watch};
 
 /// Longest sleep of the watchdog. Its sleep pauses while the machine is suspended, the lease does not.
-const NAP: Duration = Duration::from_millis(400);
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 /// Time limit for the last log line: standard error may be a pipe that nobody reads.
 const LAST_LINE: Duration = Duration::from_millis(400);
 /// Time limit for releasing the lease: three tries on a healthy API server need a tenth of it.
@@ -30,7 +30,7 @@ pub(crate) struct Lock {
     /// The lease's name, this candidate's identity, and the timing.
     pub settings: ElectionSettings,
     /// Last log line when the lease is lost, in upstream's words.
-    pub last_words: &'static str,
+    pub lost_message: &'static str,
     /// Metrics and limit of the clients.
     pub clients: RestClients,
     /// Receives the identity of the holder.
@@ -47,7 +47,7 @@ pub(crate) struct Leadership {
 
 impl Leadership {
     /// Starts competing for the lease.
-    pub(crate) fn stand(lock: Lock, metrics: ElectionMetrics) -> anyhow::Result<Leadership> {
+    pub(crate) fn start(lock: Lock, metrics: ElectionMetrics) -> anyhow::Result<Leadership> {
         let tenure = Arc::new(Tenure::pending());
         let (has_won, won) = oneshot::channel();
         let (stop, stopped) = oneshot::channel();
@@ -120,7 +120,7 @@ impl Campaign {
 
     async fn campaign(self) {
         let tenure = self.tenure;
-        let last_words = self.lock.last_words;
+        let lost_message = self.lock.lost_message;
         let mut election = match election(self.lock, tenure.clone(), self.metrics) {
             Ok(election) => election,
             Err(error) => {
@@ -140,13 +140,13 @@ impl Campaign {
             () = &mut stopped => false,
         };
         if has_won {
-            let watchdog = match Watchdog::start(tenure, last_words) {
+            let watchdog = match Watchdog::start(tenure, lost_message) {
                 Ok(watchdog) => watchdog,
-                Err(error) => lost(last_words, format!("it cannot be watched: {error}")),
+                Err(error) => lost(lost_message, format!("it cannot be watched: {error}")),
             };
             let _ = self.has_won.send(Ok(election.transitions()));
             tokio::select! {
-                reason = election.hold() => lost(last_words, reason.to_string()),
+                reason = election.hold() => lost(lost_message, reason.to_string()),
                 () = &mut stopped => watchdog.dismiss(),
             }
         }
@@ -171,7 +171,10 @@ fn election(lock: Lock, tenure: Arc<Tenure>, metrics: ElectionMetrics) -> anyhow
         tenure_client::client(config, tenure.clone(), Some(unacknowledged), clients)?;
     // Reads are not bound to the lease.
     let client = tenure_client::client(config, Arc::new(Tenure::unlimited()), None, clients)?;
-    Ok(Election::new(client, tenure_client, lock.settings, tenure, metrics).telling(lock.holder))
+    Ok(
+        Election::new(client, tenure_client, lock.settings, tenure, metrics)
+            .reporting_holder(lock.holder),
+    )
 }
 
 /// Ends the process when the tenure has ended, even if all runtime threads hang.
@@ -181,7 +184,7 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    fn start(tenure: Arc<Tenure>, last_words: &'static str) -> io::Result<Watchdog> {
+    fn start(tenure: Arc<Tenure>, lost_message: &'static str) -> io::Result<Watchdog> {
         let is_dismissed = Arc::new(AtomicBool::new(false));
         let dismissed = is_dismissed.clone();
         let watching = thread::Builder::new()
@@ -192,11 +195,13 @@ impl Watchdog {
                     if now > end {
                         tenure.close();
                         lost(
-                            last_words,
+                            lost_message,
                             "it was not renewed within the renew deadline".to_owned(),
                         );
                     }
-                    thread::park_timeout(now.until(end).min(NAP) + Duration::from_millis(1));
+                    thread::park_timeout(
+                        now.until(end).min(LONGEST_PAUSE) + Duration::from_millis(1),
+                    );
                 }
             })?;
         Ok(Watchdog {
@@ -212,20 +217,20 @@ impl Watchdog {
 }
 
 /// Logs and ends the process with exit code 1 (PROC-042), which aborts requests on the wire.
-fn lost(last_words: &'static str, reason: String) -> ! {
+fn lost(lost_message: &'static str, reason: String) -> ! {
     static IS_ENDING: AtomicBool = AtomicBool::new(false);
     // The watchdog and the election may both call this.
     while IS_ENDING.swap(true, Ordering::AcqRel) {
         thread::park();
     }
-    let (said, heard) = mpsc::channel();
+    let (logged, received) = mpsc::channel();
     // Logging may block until the log's reader continues.
-    let saying = thread::Builder::new().spawn(move || {
-        tracing::error!(reason, "{last_words}");
-        let _ = said.send(());
+    let logging = thread::Builder::new().spawn(move || {
+        tracing::error!(reason, "{lost_message}");
+        let _ = logged.send(());
     });
-    if saying.is_ok() {
-        let _ = heard.recv_timeout(LAST_LINE);
+    if logging.is_ok() {
+        let _ = received.recv_timeout(LAST_LINE);
     }
     std::process::exit(i32::from(crate::exit::Exit::Failed.code()))
 }

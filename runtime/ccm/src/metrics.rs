@@ -85,10 +85,10 @@ mod tests {
         let page = std::fs::read_to_string(page).unwrap();
         let rows = page.lines().filter(|line| line.starts_with("| `"));
         let rows = rows.filter(|row| !row.contains("| left out |"));
-        let told: BTreeSet<&str> = rows
+        let documented: BTreeSet<&str> = rows
             .filter_map(|row| row.split('`').nth(1))
             .map(|name| name.strip_suffix("_total").unwrap_or(name))
             .collect();
-        assert_eq!(registered, told);
+        assert_eq!(registered, documented);
     }
 }

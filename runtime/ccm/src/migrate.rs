@@ -20,7 +20,7 @@ use crate::api_server_proxy::unbound_client;
 use crate::cli::{self, Invocation};
 use crate::flags::{self, AuditLog, RunFlags};
 use crate::provider::{Form, cluster_config, visible};
-use crate::provider_loading::stand_in_for;
+use crate::provider_loading::set_workload;
 use crate::run::{Examination, examine, exit_code};
 use crate::telemetry;
 use arguments::MigrateArguments;
@@ -50,7 +50,7 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
         let client = unbound_client(&kubernetes)?;
         let found = workload::read(&client, name, check.container.as_deref()).await?;
         arguments.extend(found.arguments.into_iter().map(OsString::from));
-        stand_in_for(found.surroundings);
+        set_workload(found.surroundings);
     }
     arguments.extend(check.arguments);
     let flags = flags_of(arguments)?;

@@ -5,10 +5,10 @@ use std::panic::PanicHookInfo;
 
 /// Installs the hook for the whole process.
 pub(crate) fn keep_few() {
-    std::panic::set_hook(Box::new(tell));
+    std::panic::set_hook(Box::new(log_panic));
 }
 
-fn tell(panic: &PanicHookInfo<'_>) {
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic
         .location()
         .map(ToString::to_string)
@@ -39,15 +39,15 @@ mod tests {
         let log = fmt().json().with_writer(move || writer.clone()).finish();
         let _guard = ccm_tests::log::listen(log);
         let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(tell));
+        std::panic::set_hook(Box::new(log_panic));
         let plain = std::panic::catch_unwind(|| panic!("canary-4c1e"));
         let secret = CANARY.to_owned();
         let composed = std::panic::catch_unwind(|| panic!("it is {secret}"));
         std::panic::set_hook(before);
         assert!(plain.is_err() && composed.is_err());
         let log = lines.text();
-        let told: Vec<_> = log.lines().filter(|line| line.contains(file!())).collect();
-        assert_eq!(told.len(), 2, "{log}");
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(file!())).collect();
+        assert_eq!(lines.len(), 2, "{log}");
         assert!(!log.contains(CANARY), "{log}");
     }
 }

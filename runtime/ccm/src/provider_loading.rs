@@ -67,7 +67,7 @@ pub(crate) struct WorkloadSurroundings {
 static WORKLOAD: OnceLock<WorkloadSurroundings> = OnceLock::new();
 
 /// Makes [`PROCESS`] return these variables and files from now on.
-pub(crate) fn stand_in_for(workload: WorkloadSurroundings) {
+pub(crate) fn set_workload(workload: WorkloadSurroundings) {
     // Only the first call counts; a process examines one workload.
     let _ = WORKLOAD.set(workload);
 }

@@ -97,7 +97,7 @@ pub(crate) struct ProviderManager {
     writer: watch::Sender<Option<kube::Client>>,
     notice: watch::Sender<String>,
     /// Notified when a provider instance serves another version.
-    news: Arc<Notify>,
+    changed: Arc<Notify>,
 }
 
 /// A configured provider, for the status. Its channels stay up to date.
@@ -151,7 +151,7 @@ impl ProviderManager {
             lead: watch::Sender::new(None),
             writer: watch::Sender::new(None),
             notice: watch::Sender::new(String::new()),
-            news: Arc::default(),
+            changed: Arc::default(),
         };
         for provider in &wanted.file {
             provider_manager.begin_one(provider.clone())?;
@@ -180,10 +180,7 @@ impl ProviderManager {
     /// The active provider of this name, if it serves.
     #[cfg(feature = "demo")]
     pub(crate) fn active(&self, name: &str) -> Option<Arc<Active>> {
-        match &*self.instances.get(name)?.served().borrow() {
-            Served::Serving(active) => Some(active.clone()),
-            Served::Starting | Served::Failed { .. } => None,
-        }
+        self.instances.get(name)?.served().borrow().active()
     }
 
     /// Returns the handle for signalling leadership.
@@ -205,9 +202,9 @@ impl ProviderManager {
         let instances = self.instances.values();
         for instance in instances.filter(|one| !self.of_objects.contains(&one.config().name)) {
             let mut served = instance.served();
-            let is_told = |served: &Served| !matches!(served, Served::Starting);
+            let has_outcome = |served: &Served| !matches!(served, Served::Starting);
             // The sender lives in the rollout controller, which ends with the instance.
-            let Ok(first) = served.wait_for(is_told).await else {
+            let Ok(first) = served.wait_for(has_outcome).await else {
                 continue;
             };
             match &*first {
@@ -236,7 +233,7 @@ impl ProviderManager {
     #[cfg(feature = "demo")]
     pub(crate) async fn keep(self) {
         loop {
-            self.news.notified().await;
+            self.changed.notified().await;
             self.publish();
         }
     }
@@ -252,7 +249,7 @@ impl ProviderManager {
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                () = self.news.notified() => self.publish(),
+                () = self.changed.notified() => self.publish(),
                 () = configuration.secrets.changed() => self.look(&configuration).await,
                 () = configuration.objects_changed() => self.look(&configuration).await,
                 _ = looks.tick() => self.look(&configuration).await,
@@ -300,10 +297,10 @@ impl ProviderManager {
         for (name, instance) in &self.instances {
             instance.specify(of(name));
         }
-        self.refused.send_if_modified(|told| {
-            let is_new = *told != refused;
+        self.refused.send_if_modified(|known| {
+            let is_new = *known != refused;
             if is_new {
-                *told = refused;
+                *known = refused;
             }
             is_new
         });
@@ -354,11 +351,11 @@ impl ProviderManager {
         };
         let name = provider.name.clone();
         let instance = ProviderInstance::begin(provider, &self.shared, channels)?;
-        let (mut served, news) = (instance.served(), self.news.clone());
+        let (mut served, changed) = (instance.served(), self.changed.clone());
         // Ends with the rollout controller.
         tokio::spawn(async move {
             while served.changed().await.is_ok() {
-                news.notify_one();
+                changed.notify_one();
             }
         });
         self.instances.insert(name, instance);

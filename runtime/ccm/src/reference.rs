@@ -18,7 +18,7 @@ use clap::Command;
 
 use crate::cli;
 use crate::exit::Exit;
-use crate::flags::{FLAGS, FlagKind, State, Wishes};
+use crate::flags::{FLAGS, FlagKind, FulfilledValues, State};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -109,10 +109,10 @@ fn the_page_of_flags_is_what_the_table_says() {
         for flag in FLAGS.iter().filter(|flag| flag.section == section) {
             let state = match flag.state {
                 State::Works => String::new(),
-                State::Accepted(why) | State::Fulfilled(Wishes::All, why) => {
+                State::Accepted(why) | State::Fulfilled(FulfilledValues::All, why) => {
                     format!(" No effect: {why}.")
                 }
-                State::Fulfilled(Wishes::These(values), why) => {
+                State::Fulfilled(FulfilledValues::These(values), why) => {
                     let values: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
                     format!(" No effect: {why}. No warning with {}.", values.join(", "))
                 }
@@ -232,7 +232,7 @@ fn the_page_of_exit_codes_is_what_the_commands_say() {
         writeln!(body, "| {} | {} |", exit.code(), exit.meaning()).unwrap();
     }
     body.push_str("\n## By command\n\n| Command | Code | Meaning |\n|---|---|---|\n");
-    let mut said = 0;
+    let mut documented = 0;
     for (words, command) in all_commands() {
         let help = command
             .get_after_help()
@@ -244,10 +244,10 @@ fn the_page_of_exit_codes_is_what_the_commands_say() {
                 "{words}: {code}"
             );
             writeln!(body, "| `{words}` | {code} | {} |", cell(&meaning)).unwrap();
-            said += 1;
+            documented += 1;
         }
     }
-    assert!(said > 20, "{said}");
+    assert!(documented > 20, "{documented}");
     hold(
         "exit-codes.md",
         "Exit codes",

@@ -47,7 +47,7 @@ use crate::provider_loading::{self, ClusterAddresses};
 use crate::provider_manager::{
     Configuration, ObjectConfiguration, ProviderManager, ProviderObjects, Secrets, Shared,
 };
-use crate::status_board::StatusBoard;
+use crate::status_collector::StatusCollector;
 use crate::{metrics, panic_hook, telemetry};
 use endpoints::Served;
 use leading::{Groups, Manager};
@@ -108,7 +108,7 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
     let plans = plan_for.is_some() || timeout.is_some();
     let prepared = tokio::select! {
         prepared = prepare(flags, examination) => prepared?,
-        () = stop.clone().told() => {
+        () = stop.clone().requested() => {
             anyhow::ensure!(!plans, "stopped before the plan was complete");
             tracing::info!("stopped before the controllers ran");
             return Ok(None);
@@ -159,9 +159,9 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     tenure_client::client(&kubernetes, Arc::new(Tenure::pending()), None, clients)?;
     let mode = flags.safety.mode;
     let shown = telemetry::startup::shown(&kubernetes.cluster_url);
-    let board = StatusBoard::new(mode, shown);
+    let status = StatusCollector::new(mode, shown);
     let mut served =
-        Served::start(flags.serving, &flags.matches, &kubernetes, registry, board).await?;
+        Served::start(flags.serving, &flags.matches, &kubernetes, registry, status).await?;
     let audit = AuditWriter::open(&flags.safety.audit_log)?;
     if mode != Mode::Enforce {
         tracing::info!(
@@ -246,7 +246,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
             .context("Cloud provider could not be initialized")?;
     }
     let mut provider_manager = ProviderManager::begin(shared, wanted)?;
-    served.board.shows_providers(provider_manager.overview());
+    served.status.shows_providers(provider_manager.overview());
     provider_manager
         .ready()
         .await
@@ -263,11 +263,11 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     settings.mode = mode;
     settings.reports = Reports {
         heartbeats: served.heartbeats.clone(),
-        activity: served.board.activity(),
+        activity: served.status.activity(),
     };
     let serving = provided.clone();
     served.ready_while(move || !serving.borrow().is_empty());
-    say_of_routes(&flags.pod_network, &provided.borrow());
+    log_missing_routes(&flags.pod_network, &provided.borrow());
     settings.route = flags.pod_network.route;
     settings.ipam = flags.pod_network.ipam;
     if let (Some(ipam), true) = (&mut settings.ipam, election.is_none()) {
@@ -357,7 +357,7 @@ fn has_instances(provided: &[Provided]) -> Result<(), RunError> {
 }
 
 /// ROUTE-001 and 002: logs why no routes are made although they are not switched off.
-fn say_of_routes(flags: &PodNetworkArguments, provided: &[Provided]) {
+fn log_missing_routes(flags: &PodNetworkArguments, provided: &[Provided]) {
     if !flags.configures_routes {
         return;
     }
@@ -492,9 +492,9 @@ impl Stop {
     }
 
     /// Completes when the process has to stop.
-    async fn told(self) {
-        let mut heard = self.0.subscribe();
+    async fn requested(self) {
+        let mut receiver = self.0.subscribe();
         // The sender lives as long as `self`.
-        let _ = heard.wait_for(|is_told| *is_told).await;
+        let _ = receiver.wait_for(|is_set| *is_set).await;
     }
 }

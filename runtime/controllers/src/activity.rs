@@ -334,12 +334,13 @@ struct Bounded(String);
 
 impl fmt::Write for Bounded {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = MOST_TEXT.saturating_sub(self.0.len());
-        if text.len() <= room {
+        let remaining = MOST_TEXT.saturating_sub(self.0.len());
+        if text.len() <= remaining {
             self.0.push_str(text);
             return Ok(());
         }
-        self.0.push_str(&text[..text.floor_char_boundary(room)]);
+        self.0
+            .push_str(&text[..text.floor_char_boundary(remaining)]);
         self.0.push('…');
         Err(fmt::Error)
     }

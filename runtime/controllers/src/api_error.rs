@@ -7,7 +7,7 @@ use ccm_proxy::ProxyError;
 
 /// The error, or a watch's, in one sentence: the API server's answer, or the innermost cause with the proxy at which it
 /// happened.
-pub fn told(error: &(dyn Error + 'static)) -> String {
+pub fn describe(error: &(dyn Error + 'static)) -> String {
     let mut causes = std::iter::successors(Some(error), |error| Error::source(*error));
     let answer = causes.find_map(|cause| match cause.downcast_ref::<kube::Error>() {
         Some(kube::Error::Api(status)) => Some(failure::of_status(status.code, &status.message)),
@@ -41,15 +41,18 @@ mod tests {
     #[test]
     fn a_refused_token_is_one_sentence_whoever_wraps_it() {
         let text = "the API server refuses the token (401 Unauthorized)";
-        assert_eq!(told(&refused()), text);
-        assert_eq!(told(&watcher::Error::InitialListFailed(refused())), text);
-        assert_eq!(told(&watcher::Error::WatchStartFailed(refused())), text);
+        assert_eq!(describe(&refused()), text);
+        assert_eq!(
+            describe(&watcher::Error::InitialListFailed(refused())),
+            text
+        );
+        assert_eq!(describe(&watcher::Error::WatchStartFailed(refused())), text);
     }
 
     #[test]
     fn a_server_that_is_away_is_told_by_the_innermost_cause() {
         let away = std::io::Error::from_raw_os_error(111);
         let error = watcher::Error::WatchFailed(kube::Error::Service(Box::new(away)));
-        assert_eq!(told(&error), "connection refused");
+        assert_eq!(describe(&error), "connection refused");
     }
 }

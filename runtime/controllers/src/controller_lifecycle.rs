@@ -103,9 +103,10 @@ pub(crate) async fn run_until(
 /// Completes with the controllers' result, or when they died without one.
 fn when_ended(mut ended: watch::Receiver<Option<Stopped>>) -> Ended {
     let ended = async move {
-        let said = ended.wait_for(Option::is_some).await;
-        said.ok()
-            .and_then(|said| *said)
+        let stopped = ended.wait_for(Option::is_some).await;
+        stopped
+            .ok()
+            .and_then(|stopped| *stopped)
             .unwrap_or(Stopped::OnTheWire)
     };
     ended.boxed().shared()

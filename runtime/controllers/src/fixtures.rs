@@ -1,9 +1,15 @@
-//! Helpers of this crate's tests.
+//! What runs the controllers in a test. The suites have the same file as `ccm_tests::controllers`: what they run is not
+//! this crate as its own tests see it.
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_controllers::{
+    Clients, Controllers, Metrics, Pace, PlanBook, Provided, Reports, RunError, Settings, Stopped,
+    run_all,
+};
 use ccm_core::audit::NoAudit;
 use ccm_core::cloud::CloudProvider;
 use ccm_core::node_ownership::NodeClaim;
@@ -12,14 +18,13 @@ use ccm_core::settings::{
     LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
-
-use crate::{
-    Clients, Controllers, Metrics, Pace, PlanBook, Provided, Reports, RunError, Settings, Stopped,
-    run_all,
-};
+use ccm_fixtures::kubernetes::ObjectBuilder;
+use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
+use kube::Api;
+use kube::api::PostParams;
 
 /// A set without any controller.
-pub(crate) const NO_CONTROLLERS: Controllers = Controllers {
+pub const NO_CONTROLLERS: Controllers = Controllers {
     node: false,
     node_lifecycle: false,
     service: false,
@@ -28,7 +33,7 @@ pub(crate) const NO_CONTROLLERS: Controllers = Controllers {
 };
 
 /// All controllers in enforce mode, one write at a time, under a tenure without end.
-pub(crate) fn settings() -> Settings {
+pub fn settings() -> Settings {
     Settings {
         controllers: Controllers::ALL,
         node: NodeSettings {
@@ -54,7 +59,10 @@ pub(crate) fn settings() -> Settings {
 }
 
 /// Runs the controllers of one provider, which may claim every node, until `shutdown` completes.
-pub(crate) async fn run_one(
+///
+/// # Errors
+/// See [`RunError`].
+pub async fn run_one(
     client: impl Into<Clients>,
     provider: Arc<dyn CloudProvider>,
     settings: Settings,
@@ -69,4 +77,13 @@ pub(crate) async fn run_one(
     // The sender is kept until the end, so that the channel stays open.
     let (_kept, provided) = tokio::sync::watch::channel(Arc::from([provided]));
     run_all(client, provided, settings, metrics, shutdown).await
+}
+
+/// Creates this object in the cluster.
+pub async fn create<K>(api: &Api<K>, object: ObjectBuilder<K>) -> K
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned + Serialize,
+{
+    let created = api.create(&PostParams::default(), &object.build()).await;
+    created.unwrap()
 }

@@ -50,7 +50,7 @@ struct IpamController {
     /// `None` outside enforce mode: without writes two allocators do not collide.
     other_allocator: Option<AllocatorWatch>,
     /// The tally of each range at the last update of the metrics.
-    told: Vec<Option<BlockCounts>>,
+    measured: Vec<Option<BlockCounts>>,
     reconciliations: Workers<Arc<Node>, Conclusion<Facts>>,
     /// Nothing is allocated before this moment; `None`: the first list of all nodes is not complete.
     begins: Option<Moment>,
@@ -82,7 +82,7 @@ impl Ipam {
             }
         };
         cluster.planner.expect_passes(1);
-        let (told, changes) = mpsc::unbounded_channel();
+        let (sender, changes) = mpsc::unbounded_channel();
         let executor = Arc::new(ClusterExecutor::new(cluster.clone()));
         let mut controller = IpamController::new(executor, ipam, memory, changes);
         let drain = settings.drain;
@@ -96,7 +96,7 @@ impl Ipam {
             stopped
         });
         Some(Ipam {
-            changes: told,
+            changes: sender,
             handle,
         })
     }
@@ -134,7 +134,7 @@ impl IpamController {
         IpamController {
             other_allocator: writes.then(watch),
             clock,
-            told: vec![None; settings.families.len()],
+            measured: vec![None; settings.families.len()],
             executor,
             settings,
             changes,
@@ -207,13 +207,16 @@ impl IpamController {
     fn next_moment(&self) -> Option<Moment> {
         let begins = self.begins?;
         // At the limit, only the end of a reconciliation frees a slot.
-        let next = self.queue.next(Capacity::Any).filter(|_| self.has_room());
+        let next = self
+            .queue
+            .next(Capacity::Any)
+            .filter(|_| self.has_capacity());
         let next = next.map(|next| next.max(begins));
         let question = self.other_allocator.as_ref().and_then(AllocatorWatch::next);
         next.into_iter().chain(question).min()
     }
 
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.reconciliations.len() < self.settings.concurrent_syncs.get()
     }
 
@@ -222,7 +225,7 @@ impl IpamController {
         if self.begins.is_none_or(|begins| now < begins) {
             return;
         }
-        while self.has_room()
+        while self.has_capacity()
             && let Some((name, _)) = self.queue.take(now, Capacity::Any)
         {
             self.start(&name, now);
@@ -295,11 +298,11 @@ impl IpamController {
             }
         }
         let families = self.memory.allocator().families();
-        for (set, told) in families.iter().zip(&mut self.told) {
+        for (set, measured) in families.iter().zip(&mut self.measured) {
             let now = Some(set.tally());
-            if *told != now {
-                metrics.stands(set, told.unwrap_or_default());
-                *told = now;
+            if *measured != now {
+                metrics.set_blocks(set, measured.unwrap_or_default());
+                *measured = now;
             }
         }
     }
@@ -388,7 +391,7 @@ impl Controller for IpamController {
     async fn drain(&mut self) {
         self.reconciliations.drain().await;
         if let Some(watch) = &mut self.other_allocator {
-            watch.told().await;
+            watch.events_recorded().await;
         }
     }
 }

@@ -20,7 +20,7 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::api_error::told;
+use crate::api_error::describe;
 use crate::clock::{boottime, wall};
 
 pub use metrics::ElectionMetrics;
@@ -56,7 +56,7 @@ pub struct Election {
     /// Whether the result of a write is still unknown.
     is_writing: bool,
     /// The other leader that was logged last.
-    said: Option<String>,
+    logged_leader: Option<String>,
     /// The holder as last read, for the status; empty if there is none.
     holder: watch::Sender<String>,
 }
@@ -86,14 +86,14 @@ impl Election {
             metrics,
             now: boottime,
             is_writing: false,
-            said: None,
+            logged_leader: None,
             holder: watch::Sender::default(),
         }
     }
 
     /// Reports the holder of the Lease through `holder`.
     #[must_use]
-    pub fn telling(mut self, holder: watch::Sender<String>) -> Election {
+    pub fn reporting_holder(mut self, holder: watch::Sender<String>) -> Election {
         self.holder = holder;
         self
     }
@@ -105,8 +105,8 @@ impl Election {
         while self.elector.renewed().is_none() && self.step().await.is_none() {}
         self.metrics.leads(&self.settings.name, true);
         tracing::info!(lease = %self.lease(), identity = self.settings.identity, "became leader");
-        let said = self.say("became leader");
-        tokio::spawn(said);
+        let event = self.record_event("became leader");
+        tokio::spawn(event);
     }
 
     /// Renews the Lease until it is lost, then closes the tenure.
@@ -140,7 +140,7 @@ impl Election {
     pub async fn release(&mut self) {
         if self.elector.renewed().is_some() {
             // Record the Event before the release: a process without the Lease writes nothing.
-            let _ = timeout(LAST_EVENT_TIMEOUT, self.say("stopped leading")).await;
+            let _ = timeout(LAST_EVENT_TIMEOUT, self.record_event("stopped leading")).await;
         }
         self.tenure.close();
         self.metrics.leads(&self.settings.name, false);
@@ -169,7 +169,7 @@ impl Election {
     async fn step(&mut self) -> Option<Lost> {
         let ask = match self.elector.turn((self.now)(), wall()) {
             LeaseAction::Lost(lost) => return Some(lost),
-            LeaseAction::Rest(pause) => {
+            LeaseAction::Wait(pause) => {
                 sleep(pause).await;
                 return None;
             }
@@ -185,7 +185,7 @@ impl Election {
         let answer = self.ask(&ask).await;
         let is_known = answer != LeaseReply::Failed;
         self.elector
-            .heard(&ask, sent, (self.now)(), answer, chance());
+            .absorb(&ask, sent, (self.now)(), answer, chance());
         self.is_writing &= !is_known;
         if let Some(sent) = self.elector.renewed().filter(|sent| renewed != Some(*sent)) {
             let timing = self.settings.timing;
@@ -237,7 +237,7 @@ impl Election {
                 _ => {}
             }
         }
-        let error = told(&error);
+        let error = describe(&error);
         tracing::warn!(lease = %self.lease(), error, "the lease could not be read or written");
         LeaseReply::Failed
     }
@@ -245,10 +245,10 @@ impl Election {
     /// Logs each other leader once, as client-go's callback does.
     fn log_leader(&mut self) {
         let holder = self.elector.holder().unwrap_or_default();
-        if self.said.as_deref() == Some(holder) {
+        if self.logged_leader.as_deref() == Some(holder) {
             return;
         }
-        self.said = Some(holder.to_owned());
+        self.logged_leader = Some(holder.to_owned());
         self.holder.send_replace(holder.to_owned());
         if !holder.is_empty() && holder != self.settings.identity {
             tracing::info!(lease = %self.lease(), leader = holder, "another process leads");
@@ -261,7 +261,7 @@ impl Election {
     }
 
     /// Records an Event about the Lease (PROC-043). Best effort.
-    fn say(&self, what: &str) -> impl Future<Output = ()> + Send + 'static {
+    fn record_event(&self, what: &str) -> impl Future<Output = ()> + Send + 'static {
         let event = events::event(&self.settings, what, self.elector.lease(), wall());
         let (events, most) = (self.events.clone(), self.settings.timing.request_time());
         async move {
@@ -270,7 +270,7 @@ impl Election {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => {
                     tracing::warn!(
-                        error = told(&error),
+                        error = describe(&error),
                         "an Event about the lease could not be recorded"
                     );
                 }

@@ -26,7 +26,7 @@ mod controller;
 mod controller_lifecycle;
 mod executor;
 #[cfg(test)]
-mod fixtures;
+pub mod fixtures;
 mod heartbeat;
 mod initial_list;
 mod ipam;
@@ -47,6 +47,10 @@ mod service;
 pub mod tenure_client;
 mod watch;
 mod workers;
+
+// `fixtures` names this crate as the suites do, which have the same file.
+#[cfg(test)]
+extern crate self as ccm_controllers;
 
 use std::sync::Arc;
 use std::time::Duration;

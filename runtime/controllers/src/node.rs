@@ -137,7 +137,7 @@ impl NodeController {
     fn next_moment(&self) -> Option<Moment> {
         // At the limit, only the end of a reconciliation frees a slot.
         let is_full = self.reconciliations.len() >= MOST_RECONCILIATIONS;
-        let turn = self.queue.next(self.room());
+        let turn = self.queue.next(self.capacity());
         let turn = turn.filter(|_| !is_full);
         let pass = match self.pass {
             Pass::Next(moment) => Some(moment),
@@ -193,14 +193,14 @@ impl NodeController {
     fn start_reconciliations(&mut self) {
         let now = self.clock.now();
         while self.reconciliations.len() < MOST_RECONCILIATIONS
-            && let Some((name, is_urgent)) = self.queue.take(now, self.room())
+            && let Some((name, is_urgent)) = self.queue.take(now, self.capacity())
         {
             self.start(name, is_urgent, now);
         }
     }
 
     /// Known nodes take at most half of the reconciliations, so that a pass over many of them never delays a new node.
-    fn room(&self) -> Capacity {
+    fn capacity(&self) -> Capacity {
         match self.low_priority < MOST_RECONCILIATIONS / 2 {
             true => Capacity::Any,
             false => Capacity::Urgent,

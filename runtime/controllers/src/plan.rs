@@ -144,7 +144,7 @@ impl Planner {
             object,
             verb,
             what,
-            said,
+            log_line,
             by: _,
             place: _,
             is_bookkeeping,
@@ -153,7 +153,7 @@ impl Planner {
             tracing::info!(target: "plan", kind, object, verb, change = what, "would be noted down");
             return;
         }
-        tracing::info!(target: "plan", kind, object, verb, change = what, said, "would be changed");
+        tracing::info!(target: "plan", kind, object, verb, change = what, said = log_line, "would be changed");
         self.count();
     }
 
@@ -246,7 +246,7 @@ mod tests {
             subject: &Subject::default(),
             request: &request,
             refusal,
-            said: None,
+            log_line: None,
         });
     }
 

@@ -90,9 +90,9 @@ impl ProviderControllers {
         cluster.planner.expect_passes(passes);
         let (mut nodes, mut changes_of_nodes, mut services) = (None, None, None);
         let node = (has_instances && wanted.node).then(|| {
-            let (told, changes) = mpsc::unbounded_channel();
-            cluster.listen(executor.name(), told.clone());
-            nodes = Some(told);
+            let (sender, changes) = mpsc::unbounded_channel();
+            cluster.listen(executor.name(), sender.clone());
+            nodes = Some(sender);
             NodeController::new(executor.clone(), settings.node.clone(), changes)
         });
         let lifecycle = (has_instances && wanted.node_lifecycle).then(|| {
@@ -103,18 +103,18 @@ impl ProviderControllers {
             )
         });
         let service = serves.then(|| {
-            let (told, changes) = mpsc::unbounded_channel();
-            services = Some(told);
+            let (sender, changes) = mpsc::unbounded_channel();
+            services = Some(sender);
             let (filter, receiver) = node_changes(ownership);
             changes_of_nodes = Some(filter);
             let targets = NodeSet::new(executor.clone(), receiver, &settings.service);
             let settings = settings.service.clone();
             ServiceController::new(executor.clone(), settings, claims, changes, targets)
         });
-        let (mut told_of_routes, mut route) = (None, None);
+        let (mut route_changes, mut route) = (None, None);
         if routes {
-            let (told, changes) = mpsc::unbounded_channel();
-            told_of_routes = Some(told);
+            let (sender, changes) = mpsc::unbounded_channel();
+            route_changes = Some(sender);
             let settings = settings.route.clone();
             route = Some(RouteController::new(executor.clone(), settings, changes));
         }
@@ -145,7 +145,7 @@ impl ProviderControllers {
             early: EarlyNodes::default(),
             changes_of_nodes,
             services,
-            routes: told_of_routes,
+            routes: route_changes,
             handle,
         }
     }
@@ -161,17 +161,17 @@ impl ProviderControllers {
             changes_of_nodes.see(event, &self.executor.cluster.nodes);
         }
         if let Event::InitApply(node) = event
-            && let Some(told) = &self.nodes
+            && let Some(sender) = &self.nodes
             && self.early.admits(node, &self.executor)
         {
-            let _ = told.send(NodeChange::Applied(Arc::new(node.clone())));
+            let _ = sender.send(NodeChange::Applied(Arc::new(node.clone())));
         }
         let Some(change) = change else {
             return;
         };
-        for told in self.nodes.iter().chain(&self.routes) {
+        for sender in self.nodes.iter().chain(&self.routes) {
             // A closed channel belongs to controllers that have ended.
-            let _ = told.send(change.clone());
+            let _ = sender.send(change.clone());
         }
     }
 
@@ -188,8 +188,8 @@ impl ProviderControllers {
         if let Some(changes_of_nodes) = &mut self.changes_of_nodes {
             changes_of_nodes.reassign(ownership);
         }
-        for told in self.nodes.iter().chain(&self.routes) {
-            let _ = told.send(NodeChange::Reassigned);
+        for sender in self.nodes.iter().chain(&self.routes) {
+            let _ = sender.send(NodeChange::Reassigned);
         }
         self.see_service(&ServiceChange::Reassigned(claims));
     }

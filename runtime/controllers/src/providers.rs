@@ -191,12 +191,12 @@ fn contested_routes(list: &[Provided]) -> Vec<String> {
             _ => true,
         },
     );
-    let said = contested.map(|(Claim { name: a, .. }, Claim { name: b, .. })| {
+    let lines = contested.map(|(Claim { name: a, .. }, Claim { name: b, .. })| {
         format!(
             "{a:?} and {b:?} make routes and know no machines, and a node could be meant for both: {a:?} makes its routes, as the first by name; write node selectors that exclude each other, such as `routes={a}` and `routes={b}`"
         )
     });
-    said.collect()
+    lines.collect()
 }
 
 /// The provider's claim on nodes. Without instances it has no schemes, whatever its module declares.
@@ -302,12 +302,12 @@ impl ControllerManager {
                 self.start(&list, provided.clone(), self.leaving.clone());
             }
         }
-        self.tell_of_contested_routes(&list.list);
+        self.log_contested_routes(&list.list);
         self.list = Some(list);
     }
 
     /// Logs conflicts between route providers once, until they change.
-    fn tell_of_contested_routes(&mut self, list: &[Provided]) {
+    fn log_contested_routes(&mut self, list: &[Provided]) {
         let are_made =
             self.settings.controllers.route && !self.settings.route.cluster_cidrs.is_empty();
         let contested = match are_made {

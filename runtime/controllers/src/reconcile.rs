@@ -169,7 +169,7 @@ impl Facts for service::Facts {
 
     fn is_anothers(&self) -> bool {
         let world = &self.world;
-        !world.is_speaker && !world.owns(&self.service)
+        !world.reports_unserved && !world.owns(&self.service)
     }
 }
 
@@ -360,7 +360,7 @@ pub(crate) enum Severity {
     /// Something has failed, or takes too long.
     Failure,
     /// The wait is part of normal operation, and begins.
-    News,
+    New,
     /// The wait is part of normal operation, and goes on.
     Usual,
 }
@@ -372,7 +372,7 @@ impl Severity {
         match facts.waits_already() {
             _ if is_failure || facts.failures() >= NORMAL_ATTEMPTS => Severity::Failure,
             true => Severity::Usual,
-            false => Severity::News,
+            false => Severity::New,
         }
     }
 }
@@ -393,7 +393,7 @@ impl Wait<'_> {
             Severity::Failure => {
                 tracing::warn!(target: "waiting", controller, provider, object, next, attempt, "{why}");
             }
-            Severity::News => {
+            Severity::New => {
                 tracing::info!(target: "waiting", controller, provider, object, next, attempt, "{why}");
             }
             Severity::Usual => {

@@ -39,7 +39,7 @@ pub(crate) struct RouteController {
     /// The running tasks, each with the key of its reconciliation; `None` for the listing.
     tasks: Workers<Option<Key>, RouteTaskEnd>,
     /// The foreign routes that were logged last.
-    told: Foreign,
+    logged: Foreign,
     has_listed: bool,
     has_passed: bool,
     /// Counts the passes in upstream's `workqueue_*` metrics.
@@ -71,7 +71,7 @@ impl RouteController {
             settings,
             changes,
             tasks: Workers::new(),
-            told: Foreign::default(),
+            logged: Foreign::default(),
             has_listed: false,
             has_passed: false,
             meter,
@@ -81,13 +81,13 @@ impl RouteController {
 
     /// At the limit, only the end of a task frees a slot.
     fn next_moment(&self) -> Option<Moment> {
-        match self.has_room() {
+        match self.has_capacity() {
             true => self.retained.next_moment(),
             false => self.retained.next_listing(),
         }
     }
 
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         let held = self.tasks.keys().flatten().count();
         held < self.settings.concurrent_syncs.get()
     }
@@ -109,7 +109,7 @@ impl RouteController {
 
     fn start_reconciliations(&mut self) {
         let now = self.clock.now();
-        while self.retained.has_work(now) && self.has_room() {
+        while self.retained.has_work(now) && self.has_capacity() {
             let nodes = &self.executor.cluster.nodes;
             let find = |name: &str| nodes.get(&ObjectRef::new(name));
             let Some(facts) = self.retained.next(find, now) else {
@@ -159,11 +159,11 @@ impl RouteController {
     /// Logs one line whenever the foreign routes have changed.
     fn log_foreign_routes(&mut self) {
         let foreign = self.retained.foreign();
-        if *foreign == self.told {
+        if *foreign == self.logged {
             return;
         }
-        self.told = foreign.clone();
-        if self.told.count == 0 {
+        self.logged = foreign.clone();
+        if self.logged.count == 0 {
             return;
         }
         let (controller, provider) = (ROUTE_CONTROLLER, self.executor.name());

@@ -152,7 +152,7 @@ impl ServiceController {
         for (key, slot) in &mut self.slots {
             let is_other = |service: &Service| {
                 before.claims.owner(service) != self.world.claims.owner(service)
-                    || before.is_speaker != self.world.is_speaker
+                    || before.reports_unserved != self.world.reports_unserved
             };
             if let Some(memory) = &mut slot.current
                 && is_other(&memory.service)
@@ -206,7 +206,9 @@ impl ServiceController {
             return None;
         }
         // At the limit, only the end of a reconciliation frees a slot.
-        let turn = self.room().and_then(|room| self.queue.next(room));
+        let turn = self
+            .capacity()
+            .and_then(|capacity| self.queue.next(capacity));
         turn.into_iter().chain(self.nodes.pass_at()).min()
     }
 
@@ -278,8 +280,8 @@ impl ServiceController {
             return;
         }
         let now = self.clock.now();
-        while let Some(room) = self.room()
-            && let Some((key, is_urgent)) = self.queue.take(now, room)
+        while let Some(capacity) = self.capacity()
+            && let Some((key, is_urgent)) = self.queue.take(now, capacity)
         {
             self.start(key, is_urgent, now);
         }
@@ -288,7 +290,7 @@ impl ServiceController {
     /// Which turns may start. Passes take at most three quarters of the slots, so that a new Service never waits for
     /// them; so do changed Services, so that hundreds of new ones at a cloud that does not answer cannot keep deleted
     /// nodes in the load balancers of the others.
-    fn room(&self) -> Option<Capacity> {
+    fn capacity(&self) -> Option<Capacity> {
         let all = self.settings.concurrent_syncs.get();
         if self.reconciliations.len() >= all {
             return None;

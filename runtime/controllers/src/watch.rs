@@ -13,7 +13,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::api_error::told;
+use crate::api_error::describe;
 use crate::pruned_objects::{Pruned, PrunedNode, PrunedService};
 use response_timeout::with_response_timeout;
 
@@ -109,7 +109,10 @@ fn is_refused<T>(event: &watcher::Result<watcher::Event<T>>, what: &str) -> bool
 fn logged<T>(event: watcher::Result<watcher::Event<T>>, what: &str) -> Option<watcher::Event<T>> {
     event
         .inspect_err(|error| {
-            tracing::warn!(error = told(error), "watching {what} failed; trying again")
+            tracing::warn!(
+                error = describe(error),
+                "watching {what} failed; trying again"
+            )
         })
         .ok()
 }

@@ -143,7 +143,7 @@ pub struct Refused<'a> {
     /// Why it was refused.
     pub refusal: Refusal,
     /// The provider's last log line in this call: its own description of the change.
-    pub said: Option<&'a str>,
+    pub log_line: Option<&'a str>,
 }
 
 /// Notified before and after every change at a cloud and every deletion of a node. An implementation writes records;

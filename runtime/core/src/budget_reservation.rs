@@ -10,10 +10,10 @@ use crate::moment::Moment;
 
 /// How long taken budget covers the next attempt. Short, because otherwise budget that many objects took while no
 /// change was possible would be spent at once when changes are possible again.
-const COVERS: Duration = Duration::from_secs(60);
+const VALID_FOR: Duration = Duration::from_secs(60);
 
 /// How long no more budget is taken for the object: as long as the backoff after many refusals.
-const SPARES: Duration = Duration::from_secs(300);
+const REFUSED_FOR: Duration = Duration::from_secs(300);
 
 /// The budgets asked in one reconciliation; an error is when budget is available again.
 pub(crate) type Asked = BTreeMap<Brake, Result<(), Moment>>;
@@ -44,8 +44,8 @@ impl BudgetReservation {
     /// Whether budget taken earlier for this kind of change covers it at `now`.
     pub(crate) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
         match self.0.get(&brake) {
-            Some(at) if at.after(COVERS) > now => Reservation::Covered,
-            Some(at) if at.after(SPARES) > now => Reservation::Refused(at.after(SPARES)),
+            Some(at) if at.after(VALID_FOR) > now => Reservation::Covered,
+            Some(at) if at.after(REFUSED_FOR) > now => Reservation::Refused(at.after(REFUSED_FOR)),
             Some(_) | None => Reservation::Nothing,
         }
     }
@@ -54,7 +54,7 @@ impl BudgetReservation {
     pub(crate) fn and(mut self, asked: &Asked, now: Moment) -> BudgetReservation {
         let taken = asked.iter().filter(|(_, answer)| answer.is_ok());
         self.0.extend(taken.map(|(brake, _)| (*brake, now)));
-        self.0.retain(|_, at| at.after(SPARES) > now);
+        self.0.retain(|_, at| at.after(REFUSED_FOR) > now);
         self
     }
 

@@ -93,12 +93,12 @@ mod tests {
             resource_version: None,
             component: "c",
         };
-        let said = CloudEvent {
+        let cloud_event = CloudEvent {
             event_type: EventType::Normal,
             reason: "R".to_owned(),
             message: String::new(),
         };
-        let event = about.event(&said, Timestamp::MAX);
+        let event = about.event(&cloud_event, Timestamp::MAX);
         let made = event.metadata.name.unwrap();
         assert!(crate::name_syntax::is_dns_subdomain(&made), "{made}");
         assert_eq!(event.involved_object.name, Some(name));

@@ -83,8 +83,8 @@ fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision<IpamEffect> {
 /// No block is free (IPAM-025). Freeing a block wakes a waiting node; the timed retry covers releases that were not
 /// noticed.
 fn wait(facts: &Facts, exhausted: Exhausted) -> Decision<IpamEffect> {
-    if facts.past.told != Some(NOT_AVAILABLE) && !facts.has_told() {
-        return say(facts, NOT_AVAILABLE, &exhausted.to_string());
+    if facts.past.reported != Some(NOT_AVAILABLE) && !facts.has_reported() {
+        return record_event(facts, NOT_AVAILABLE, &exhausted.to_string());
     }
     Decision::Done(When::Retry {
         after: retry::PERSON.after(facts.past.failures.saturating_add(1)),
@@ -97,8 +97,8 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
     let failures = facts.past.failures.saturating_add(1);
     let is_worth_it =
         !matches!(error, ClusterError::Unavailable(_)) || failures >= REPORT_AFTER_FAILURES;
-    if is_worth_it && facts.past.told != Some(NOT_ASSIGNED) && !facts.has_told() {
-        return say(facts, NOT_ASSIGNED, &error.to_string());
+    if is_worth_it && facts.past.reported != Some(NOT_ASSIGNED) && !facts.has_reported() {
+        return record_event(facts, NOT_ASSIGNED, &error.to_string());
     }
     Decision::Done(When::Retry {
         after: retry::cluster(error).after(failures),
@@ -108,7 +108,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
 
 /// The node has pod CIDRs. Reports the invalid ones; a person has to correct them.
 fn report(facts: &Facts) -> Decision<IpamEffect> {
-    if facts.invalid_pod_cidrs.is_empty() || facts.has_told() {
+    if facts.invalid_pod_cidrs.is_empty() || facts.has_reported() {
         return Decision::Done(When::AwaitChange);
     }
     let effects = facts.invalid_pod_cidrs.iter().map(|invalid| {
@@ -119,7 +119,7 @@ fn report(facts: &Facts) -> Decision<IpamEffect> {
 }
 
 /// An Event in upstream's format.
-fn say(facts: &Facts, reason: &'static str, why: &str) -> Decision<IpamEffect> {
+fn record_event(facts: &Facts, reason: &'static str, why: &str) -> Decision<IpamEffect> {
     let name = name(&facts.node);
     let message = format!("Node {name} status is now: {reason} ({why})");
     Decision::Do(vec![event(facts, reason, message)])

@@ -2,7 +2,7 @@
 //! answers. Sends nothing and reads no clock.
 //!
 //! ```text
-//! turn ──Ask──► (the request) ──► heard ──► turn ──Rest──► … ──► turn ──Lost
+//! turn ──Ask──► (the request) ──► absorb ──► turn ──Wait──► … ──► turn ──Lost
 //! ```
 //!
 //! Another holder's lease is measured on our own clock: it has expired when its record has not changed for the duration
@@ -117,10 +117,10 @@ pub enum LeaseReply {
 /// What to do now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LeaseAction {
-    /// Send this request and pass its result to [`Elector::heard`].
+    /// Send this request and pass its result to [`Elector::absorb`].
     Ask(LeaseRequest),
     /// Wait for this long.
-    Rest(Duration),
+    Wait(Duration),
     /// The lease was ours and is lost. Every further turn returns this again.
     Lost(Lost),
 }
@@ -167,7 +167,7 @@ pub struct Elector {
     name: String,
     identity: String,
     timing: Timing,
-    standing: Role,
+    role: Role,
     view: View,
     /// The last record seen.
     observed: Option<Observation>,
@@ -185,7 +185,7 @@ impl Elector {
             name,
             identity,
             timing,
-            standing: Role::Candidate,
+            role: Role::Candidate,
             view: View::Unknown,
             observed: None,
             next_try: None,
@@ -195,7 +195,7 @@ impl Elector {
 
     /// When the last successful renewal was sent, if the lease is ours.
     pub fn renewed(&self) -> Option<Moment> {
-        match self.standing {
+        match self.role {
             Role::Holder(sent) => Some(sent),
             Role::Candidate | Role::Lost(_) => None,
         }
@@ -216,16 +216,16 @@ impl Elector {
 
     /// What to do at `now`; `wall` is the wall-clock time.
     pub fn turn(&mut self, now: Moment, wall: Timestamp) -> LeaseAction {
-        if let Role::Holder(sent) = self.standing
+        if let Role::Holder(sent) = self.role
             && now > sent.after(self.timing.renew_deadline)
         {
-            self.standing = Role::Lost(Lost::Expired);
+            self.role = Role::Lost(Lost::Expired);
         }
-        if let Role::Lost(lost) = &self.standing {
+        if let Role::Lost(lost) = &self.role {
             return LeaseAction::Lost(lost.clone());
         }
         if let Some(next) = self.next_try.filter(|next| now < *next) {
-            return LeaseAction::Rest(self.rest(now, next));
+            return LeaseAction::Wait(self.wait(now, next));
         }
         match &self.view {
             View::Unknown => LeaseAction::Ask(LeaseRequest::Read),
@@ -237,8 +237,8 @@ impl Elector {
     }
 
     /// Time until the next try, or until a holder's deadline if that is earlier.
-    fn rest(&self, now: Moment, next: Moment) -> Duration {
-        let end = match self.standing {
+    fn wait(&self, now: Moment, next: Moment) -> Duration {
+        let end = match self.role {
             Role::Holder(sent) => next.min(sent.after(self.timing.renew_deadline)),
             Role::Candidate | Role::Lost(_) => next,
         };
@@ -247,7 +247,7 @@ impl Elector {
     }
 
     /// Takes the answer to `ask`, which was sent at `sent`. `chance` is a random number from 0 to 1.
-    pub fn heard(
+    pub fn absorb(
         &mut self,
         ask: &LeaseRequest,
         sent: Moment,
@@ -267,7 +267,7 @@ impl Elector {
             (_, LeaseReply::Conflict) => {
                 self.view = View::Unknown;
                 self.conflicts += 1;
-                let is_holder = matches!(self.standing, Role::Holder(_));
+                let is_holder = matches!(self.role, Role::Holder(_));
                 if !is_holder || self.conflicts > MOST_CONFLICTS {
                     self.try_again(now, chance);
                 }
@@ -286,7 +286,7 @@ impl Elector {
         let record = lease.spec.clone().unwrap_or_default();
         let is_free = self.is_free(&record, now);
         self.view = View::Lease(lease);
-        match self.standing {
+        match self.role {
             Role::Holder(_) => self.check_holder(&record),
             Role::Candidate if !is_free => {
                 self.view = View::Unknown;
@@ -301,8 +301,8 @@ impl Elector {
         let record = lease.spec.clone().unwrap_or_default();
         self.view = View::Lease(lease);
         if holder(&record) == self.identity {
-            if !matches!(self.standing, Role::Lost(_)) {
-                self.standing = Role::Holder(sent);
+            if !matches!(self.role, Role::Lost(_)) {
+                self.role = Role::Holder(sent);
             }
             self.conflicts = 0;
             self.next_try = Some(sent.after(self.timing.retry_period));
@@ -317,9 +317,8 @@ impl Elector {
     /// A tenure ends as soon as another holder is seen, however much of its time is left.
     fn check_holder(&mut self, record: &LeaseSpec) {
         let holder = holder(record);
-        if matches!(self.standing, Role::Holder(_)) && !holder.is_empty() && holder != self.identity
-        {
-            self.standing = Role::Lost(Lost::Taken(holder.to_owned()));
+        if matches!(self.role, Role::Holder(_)) && !holder.is_empty() && holder != self.identity {
+            self.role = Role::Lost(Lost::Taken(holder.to_owned()));
         }
     }
 
@@ -345,7 +344,7 @@ impl Elector {
     }
 
     fn try_again(&mut self, since: Moment, chance: f64) {
-        let jitter = match self.standing {
+        let jitter = match self.role {
             Role::Candidate => chance.clamp(0.0, 1.0) * JITTER,
             // A leader that cannot renew retries without jitter.
             Role::Holder(_) | Role::Lost(_) => 0.0,

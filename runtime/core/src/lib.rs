@@ -26,6 +26,8 @@ pub mod cloud_route;
 pub mod effect;
 pub mod event;
 pub mod failure;
+#[cfg(test)]
+pub mod fixtures;
 pub mod ipam;
 pub mod lease;
 pub mod load_balancer;

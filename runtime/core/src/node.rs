@@ -81,7 +81,7 @@ fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEff
         }
         Owner::Unserved(why) => return waiting::wait(facts, now, &Obstacle::Unserved(why)),
         Owner::Candidates(others) => others,
-        Owner::Recorded | Owner::Implied | Owner::Nobody => Vec::new(),
+        Owner::Recorded | Owner::Implied | Owner::SoleCandidate => Vec::new(),
     };
     if let Some(decision) = candidate_vote::decide(facts, now, others) {
         return decision;
@@ -148,7 +148,7 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
         };
     }
     let events = events(facts, checked);
-    if !events.is_empty() && !facts.has_told() {
+    if !events.is_empty() && !facts.has_recorded_event() {
         return Decision::Do(events);
     }
     if owner == Owner::Implied && !facts.labels_settled() {
@@ -175,7 +175,7 @@ fn found(facts: &Facts) -> Found<'_> {
     };
     match &looked.lookup {
         Lookup::Found(instance) => {
-            if let Some(obstacle) = twin(facts, looked) {
+            if let Some(obstacle) = duplicate(facts, looked) {
                 return Found::Not(obstacle);
             }
             let known = Known {
@@ -205,10 +205,10 @@ fn ask(node: &Arc<Node>) -> Decision<NodeEffect> {
 
 /// Another node with the same machine. If only one of the two has the provider ID stored, only the other one is
 /// blocked.
-fn twin<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
-    let twin = looked.clashes.twin.as_ref()?;
+fn duplicate<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
+    let duplicate = looked.clashes.duplicate.as_ref()?;
     let stored = stored_provider_id(&facts.node);
-    if stored.is_some() && !twin.is_stored {
+    if stored.is_some() && !duplicate.is_stored {
         return None;
     }
     let answered = match &looked.lookup {
@@ -217,7 +217,7 @@ fn twin<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
     };
     Some(Obstacle::DuplicateProviderId {
         provider_id: stored.unwrap_or(answered).to_owned(),
-        name: twin.name.clone(),
+        name: duplicate.name.clone(),
     })
 }
 

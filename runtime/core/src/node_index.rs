@@ -62,7 +62,7 @@ struct Neighbour {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Clashes {
     /// Another node with the same provider ID.
-    pub twin: Option<DuplicateProviderId>,
+    pub duplicate: Option<DuplicateProviderId>,
     /// Addresses that another node has.
     pub addresses: Vec<AddressClash>,
 }
@@ -223,7 +223,7 @@ impl NodeIndex {
             }));
         }
         Clashes {
-            twin: id.and_then(|id| self.twin(name, id)),
+            duplicate: id.and_then(|id| self.duplicate(name, id)),
             addresses: clashes,
         }
     }
@@ -237,17 +237,17 @@ impl NodeIndex {
     }
 
     /// Another node with this provider ID; preferably one that has it stored.
-    fn twin(&self, name: &str, provider_id: &str) -> Option<DuplicateProviderId> {
+    fn duplicate(&self, name: &str, provider_id: &str) -> Option<DuplicateProviderId> {
         let names = self.by_provider_id.get(provider_id)?;
         let others = names.iter().filter(|other| ***other != *name);
-        let twins = others.map(|other| DuplicateProviderId {
+        let duplicates = others.map(|other| DuplicateProviderId {
             name: other.to_string(),
             is_stored: self
                 .nodes
                 .get(other)
                 .is_some_and(|node| node.stored.as_deref() == Some(provider_id)),
         });
-        twins.min_by_key(|twin| !twin.is_stored)
+        duplicates.min_by_key(|duplicate| !duplicate.is_stored)
     }
 
     fn replace(&mut self, name: &str, next: Option<Neighbour>) {

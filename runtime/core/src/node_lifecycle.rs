@@ -43,13 +43,13 @@ pub use deletion_guard::Held;
 pub use drain::is_drained;
 pub use effect::{DeletionResult, LifecycleEffect, LifecycleOutcome, NodeDeletion, Surveyed};
 pub use facts::{Facts, Finding};
-pub use lookup_verdict::vouches;
+pub use lookup_verdict::confirms_provider_id;
 pub use memory::{Memory, Pass};
 pub use survey::{Survey, witnesses};
 
 /// How long the same hold of the same node is not reported again: the time in which client-go's recorder aggregates an
 /// Event.
-const SAID: std::time::Duration = std::time::Duration::from_secs(600);
+const REPORT_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Returns the next effect for the node in `facts`, or when to ask again. Pure.
 pub fn decide(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
@@ -95,7 +95,7 @@ fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
                 "the cloud says that the machine is switched off; the brake {} is engaged because its budget is exhausted",
                 Brake::ShutdownTaint
             );
-            say(facts, reasons::BRAKE_ENGAGED, &why)
+            report(facts, reasons::BRAKE_ENGAGED, &why)
                 .unwrap_or(Decision::Done(When::Blocked { why }))
         }
         Ok(()) => {
@@ -198,7 +198,7 @@ fn delete(
     let name = name(&facts.node);
     let mut effects = Vec::new();
     // While deletions fail, only the failure is reported.
-    if facts.past.failures == 0 && !facts.has_told() {
+    if facts.past.failures == 0 && !facts.has_recorded_event() {
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
         effects.push(event(
@@ -233,34 +233,39 @@ fn unless_drained(facts: &Facts, held: &Held, now: Now) -> Decision<LifecycleEff
 /// Holds the deletion; reported when the condition is new, and every 10 min. The usual half-minute wait is no Event.
 fn hold(facts: &Facts, held: &Held, now: Now) -> Decision<LifecycleEffect> {
     let after = held.again(now);
-    let told = held.told(now);
+    let description = held.describe(now);
     let why = match held {
-        Held::Unknown(_) => told,
-        _ => format!("the cloud says that the machine is gone, and the node stays: {told}"),
+        Held::Unknown(_) => description,
+        _ => format!("the cloud says that the machine is gone, and the node stays: {description}"),
     };
     let decision = match held.is_ordinary() {
         true => None,
-        false => say_held(facts, held, &why, now),
+        false => report_held(facts, held, &why, now),
     };
     decision.unwrap_or(Decision::Done(When::Retry { after, why }))
 }
 
-fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision<LifecycleEffect>> {
-    let said = facts.past.held.as_ref();
-    let is_known = said.is_some_and(|(condition, at)| {
-        *condition == held.condition() && at.after(SAID) > now.moment
+fn report_held(
+    facts: &Facts,
+    held: &Held,
+    why: &str,
+    now: Now,
+) -> Option<Decision<LifecycleEffect>> {
+    let reported = facts.past.held.as_ref();
+    let is_known = reported.is_some_and(|(condition, at)| {
+        *condition == held.condition() && at.after(REPORT_AGAIN_AFTER) > now.moment
     });
     if is_known || facts.has_held() {
         return None;
     }
     let effect = LifecycleEffect::Hold(node_ref(&facts.node), held.condition());
-    let told = event(
+    let event = event(
         facts,
         EventType::Warning,
         reasons::NODE_DELETION_HELD,
         &answer_check::message(why),
     );
-    Some(Decision::Do(vec![effect, told]))
+    Some(Decision::Do(vec![effect, event]))
 }
 
 /// A request to the API server failed. DeletingNodeFailed is reported once per cause (LIFE-010, EDGE-006).
@@ -283,7 +288,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<LifecycleEffect> {
         _ => reasons::NODE_UPDATE_FAILED,
     };
     let is_due = is_final || matches!(facts.finding, Finding::Gone(_));
-    if is_due && let Some(decision) = say(facts, reason, &why) {
+    if is_due && let Some(decision) = report(facts, reason, &why) {
         return decision;
     }
     Decision::Done(When::Retry { after, why })
@@ -299,8 +304,8 @@ const FORBIDDEN: retry::Backoff = retry::Backoff {
 };
 
 /// `None`: already reported, in this reconciliation or recently.
-fn say(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision<LifecycleEffect>> {
-    if facts.has_said(reason) || facts.past.said == Some(reason) {
+fn report(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision<LifecycleEffect>> {
+    if facts.has_recorded(reason) || facts.past.reported == Some(reason) {
         return None;
     }
     let message = answer_check::message(why);

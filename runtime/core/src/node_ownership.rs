@@ -61,7 +61,7 @@ pub enum Owner {
     /// cloud-controller-manager initialised.
     Implied,
     /// No owner and no provider ID yet, and only this provider is a candidate.
-    Nobody,
+    SoleCandidate,
     /// No owner and no provider ID yet, and this provider is one of several candidates; contains the others.
     Candidates(Vec<String>),
     /// Another owner; the text names it.
@@ -73,12 +73,15 @@ pub enum Owner {
 impl Owner {
     /// Whether this provider may act on the node, and needs to ask no other candidate.
     pub fn is_ours(&self) -> bool {
-        matches!(self, Owner::Recorded | Owner::Implied | Owner::Nobody)
+        matches!(
+            self,
+            Owner::Recorded | Owner::Implied | Owner::SoleCandidate
+        )
     }
 }
 
 /// The owner of a node, independent of any one provider's view.
-enum Whose<'a> {
+enum NodeOwner<'a> {
     Recorded(&'a str),
     Scheme(&'a str, Vec<&'a str>),
     Unreadable(&'a str),
@@ -112,8 +115,10 @@ impl OwnershipContext {
     /// provider by name, which reports nodes that no provider here serves.
     pub fn is_concerned(&self, node: &Node) -> bool {
         match owner(node, self) {
-            Owner::Recorded | Owner::Implied | Owner::Nobody | Owner::Candidates(_) => true,
-            Owner::Other(_) | Owner::Unserved(_) => self.is_first() && !self.is_others(node),
+            Owner::Recorded | Owner::Implied | Owner::SoleCandidate | Owner::Candidates(_) => true,
+            Owner::Other(_) | Owner::Unserved(_) => {
+                self.is_first() && !self.belongs_to_others(node)
+            }
         }
     }
 
@@ -126,7 +131,7 @@ impl OwnershipContext {
         }
         match recorded_owner(node) {
             Some(recorded) => recorded == self.name,
-            None => !self.is_others(node),
+            None => !self.belongs_to_others(node),
         }
     }
 
@@ -134,15 +139,15 @@ impl OwnershipContext {
     /// provider that may still become its owner, makes routes, that one does. Among several providers without instances
     /// it is the recorded one, or else the first by name whose selector matches.
     pub fn routes_without_machine(&self, node: &Node) -> bool {
-        let owners = match self.whose(node) {
-            Whose::Recorded(name) if name == self.name => return true,
+        let owners = match self.node_owner(node) {
+            NodeOwner::Recorded(name) if name == self.name => return true,
             // The recorded owner is not here but may exist elsewhere, and may make routes itself.
-            Whose::Recorded(name) if !self.others.is_empty() && !self.is_here(name) => {
+            NodeOwner::Recorded(name) if !self.others.is_empty() && !self.is_here(name) => {
                 return false;
             }
-            Whose::Recorded(name) => vec![name],
-            Whose::Scheme(_, names) | Whose::Candidates(names) => names,
-            Whose::Unreadable(_) => Vec::new(),
+            NodeOwner::Recorded(name) => vec![name],
+            NodeOwner::Scheme(_, names) | NodeOwner::Candidates(names) => names,
+            NodeOwner::Unreadable(_) => Vec::new(),
         };
         let comes_first = |other: &Claim| {
             let is_owner = owners.contains(&&*other.name);
@@ -158,14 +163,14 @@ impl OwnershipContext {
     }
 
     /// Whether another provider here owns `node` or is a candidate for it, and this one is not.
-    fn is_others(&self, node: &Node) -> bool {
+    fn belongs_to_others(&self, node: &Node) -> bool {
         let is_other = |name: &str| self.others.iter().any(|other| other.name == name);
-        match self.whose(node) {
-            Whose::Recorded(name) => is_other(name),
-            Whose::Scheme(_, names) | Whose::Candidates(names) => {
+        match self.node_owner(node) {
+            NodeOwner::Recorded(name) => is_other(name),
+            NodeOwner::Scheme(_, names) | NodeOwner::Candidates(names) => {
                 !names.contains(&&*self.name) && names.iter().any(|name| is_other(name))
             }
-            Whose::Unreadable(_) => false,
+            NodeOwner::Unreadable(_) => false,
         }
     }
 
@@ -174,9 +179,9 @@ impl OwnershipContext {
         self.others.iter().all(|other| self.name < other.name)
     }
 
-    fn whose<'a>(&'a self, node: &'a Node) -> Whose<'a> {
+    fn node_owner<'a>(&'a self, node: &'a Node) -> NodeOwner<'a> {
         if let Some(recorded) = recorded_owner(node) {
-            return Whose::Recorded(recorded);
+            return NodeOwner::Recorded(recorded);
         }
         let selects = selects(self.selector.as_ref(), node);
         let others = self.others.iter();
@@ -184,10 +189,10 @@ impl OwnershipContext {
             let others = others.filter(|other| other.selects(node));
             let us = (self.has_instances && selects).then_some(&*self.name);
             let names = us.into_iter().chain(others.map(|other| &*other.name));
-            return Whose::Candidates(names.collect());
+            return NodeOwner::Candidates(names.collect());
         };
         let Ok(id) = ProviderId::parse(stored) else {
-            return Whose::Unreadable(stored);
+            return NodeOwner::Unreadable(stored);
         };
         let is_ours = self.schemes.iter().any(|ours| ours == id.scheme);
         let others: Vec<&Claim> = others.filter(|other| other.has_scheme(id.scheme)).collect();
@@ -197,16 +202,16 @@ impl OwnershipContext {
         let others = others.into_iter();
         let others = others.filter(|other| other.selects(node) || !is_shared);
         let names = us.into_iter().chain(others.map(|other| &*other.name));
-        Whose::Scheme(id.scheme, names.collect())
+        NodeOwner::Scheme(id.scheme, names.collect())
     }
 }
 
 /// The owner of `node`, seen from the provider of `ownership`.
 pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
     let us = &*ownership.name;
-    match ownership.whose(node) {
-        Whose::Recorded(name) if name == us => Owner::Recorded,
-        Whose::Recorded(name) => {
+    match ownership.node_owner(node) {
+        NodeOwner::Recorded(name) if name == us => Owner::Recorded,
+        NodeOwner::Recorded(name) => {
             let is_here = ownership.others.iter().any(|other| other.name == name);
             // With a single provider here, the other one may have a manager of its own.
             match is_here || ownership.others.is_empty() {
@@ -216,20 +221,20 @@ pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
                 )),
             }
         }
-        Whose::Unreadable(stored) => {
+        NodeOwner::Unreadable(stored) => {
             Owner::Other(format!("the writer of the provider ID {stored:?}"))
         }
-        Whose::Scheme(_, names) if names == [us] => Owner::Implied,
-        Whose::Scheme(scheme, names) => match names.as_slice() {
+        NodeOwner::Scheme(_, names) if names == [us] => Owner::Implied,
+        NodeOwner::Scheme(scheme, names) => match names.as_slice() {
             [] if ownership.schemes.iter().any(|ours| ours == scheme) => Owner::Unserved(format!(
                 "several providers have the scheme {scheme:?}, and none of their node selectors matches the node"
             )),
             [one] if *one != us => Owner::Other(format!("the provider {one:?}")),
             _ => Owner::Other(format!("the owner of the scheme {scheme:?}")),
         },
-        Whose::Candidates(names) => match names.as_slice() {
+        NodeOwner::Candidates(names) => match names.as_slice() {
             [] => Owner::Unserved("no provider's node selector matches the node".to_owned()),
-            [one] if *one == us => Owner::Nobody,
+            [one] if *one == us => Owner::SoleCandidate,
             [first, others @ ..] if *first == us => {
                 Owner::Candidates(others.iter().map(|name| (*name).to_owned()).collect())
             }

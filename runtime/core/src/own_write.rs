@@ -32,7 +32,7 @@ impl OwnWrite {
     }
 
     /// When an object from before the write is believed.
-    pub fn believed_at(&self) -> Moment {
+    pub fn expires_at(&self) -> Moment {
         self.at.after(CATCH_UP)
     }
 }
@@ -63,7 +63,7 @@ mod tests {
             assert!(!written.is_newer_than(&with(cached)), "{cached}");
         }
         assert!(!written.is_newer_than(&ObjectMeta::default()));
-        assert_eq!(written.believed_at(), Moment(Duration::from_secs(110)));
+        assert_eq!(written.expires_at(), Moment(Duration::from_secs(110)));
         assert_eq!(OwnWrite::new(&with("x"), now), None);
     }
 }

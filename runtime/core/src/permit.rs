@@ -124,13 +124,13 @@ pub struct Permit {
     tenure: Arc<Tenure>,
     audit: Arc<dyn AuditSink>,
     subject: Subject,
-    said: Mutex<Option<String>>,
+    last_log_line: Mutex<Option<String>>,
     failed_with: Mutex<Vec<CloudEvent>>,
     has_withheld: AtomicBool,
 }
 
 /// Maximum number of characters kept of a provider's log line.
-const MOST_SAID: usize = 512;
+const MAX_LOG_LINE: usize = 512;
 
 impl Permit {
     /// A permit for at most `mutations` changes until `valid_until`. All permits of one leadership share `tenure`.
@@ -150,7 +150,7 @@ impl Permit {
             tenure,
             audit,
             subject: Subject::default(),
-            said: Mutex::new(None),
+            last_log_line: Mutex::new(None),
             failed_with: Mutex::new(Vec::new()),
             has_withheld: AtomicBool::new(false),
         }
@@ -219,9 +219,9 @@ impl Permit {
     }
 
     /// Keeps a log line of the provider. The last one before a refused change becomes part of the plan.
-    pub fn say(&self, line: &str) {
-        let line = line.chars().take(MOST_SAID).collect();
-        *self.said() = Some(line);
+    pub fn note_log_line(&self, line: &str) {
+        let line = line.chars().take(MAX_LOG_LINE).collect();
+        *self.last_log_line() = Some(line);
     }
 
     /// Keeps the Events that the provider asks for in a call that fails. An error alone cannot carry them: most callers have
@@ -243,8 +243,10 @@ impl Permit {
     }
 
     /// No operation under this lock can panic half-way, so a poisoned value is valid.
-    fn said(&self) -> MutexGuard<'_, Option<String>> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_log_line(&self) -> MutexGuard<'_, Option<String>> {
+        self.last_log_line
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks whether `request` may be sent at `now`. A permitted mutation is counted and announced to the audit sink
@@ -264,12 +266,12 @@ impl Permit {
             if let Refusal::Mode(_) = refusal {
                 self.has_withheld.store(true, Ordering::Release);
             }
-            let said = self.said().clone();
+            let log_line = self.last_log_line().clone();
             self.audit.refused(&Refused {
                 subject: &self.subject,
                 request,
                 refusal,
-                said: said.as_deref(),
+                log_line: log_line.as_deref(),
             });
         }
         verdict

@@ -43,7 +43,7 @@ pub struct Planned {
     /// The whole change in one line, for people.
     pub what: String,
     /// Last log line of the provider before it, for people.
-    pub said: Option<String>,
+    pub log_line: Option<String>,
     /// The controller that decided it; empty for a cloud request that concerns no single object.
     pub by: &'static str,
     /// Where it would be made.
@@ -96,7 +96,7 @@ impl Planned {
             object: write.object.to_string(),
             verb: write.verb.to_owned(),
             what: effect.to_string(),
-            said: None,
+            log_line: None,
             by: E::CONTROLLER,
             place: ChangePlace::Cluster,
             is_bookkeeping: write.is_bookkeeping,
@@ -128,7 +128,7 @@ impl Planned {
             what: format!(
                 "{method} {path} on target {target}, which is a change by the rule {rule}"
             ),
-            said: refused.said.map(str::to_owned),
+            log_line: refused.log_line.map(str::to_owned),
             // No other controller may change anything for these.
             by: match kind {
                 "service" => SERVICE_CONTROLLER,
@@ -168,7 +168,7 @@ impl Planned {
             "object": self.object,
             "verb": self.verb,
             "change": self.what,
-            "said": self.said,
+            "said": self.log_line,
             "request": request,
         })
     }
@@ -177,8 +177,8 @@ impl Planned {
 impl fmt::Display for Planned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.what)?;
-        match &self.said {
-            Some(said) => write!(f, " (the provider: {said})"),
+        match &self.log_line {
+            Some(line) => write!(f, " (the provider: {line})"),
             None => Ok(()),
         }
     }

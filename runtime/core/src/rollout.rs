@@ -6,7 +6,7 @@
 //!                                           └→ waits for grants or approval
 //!
 //! facts ──decide──► Do(effects) ──performed──► facts ──decide──► … ──► Wait(when to look again)
-//!   └─── offered, ordered, read, ended, tallied: changes meanwhile ───┘
+//!   └─── offered, ordered, read, ended, tally: changes meanwhile ───┘
 //! ```
 //!
 //! # Guarantees
@@ -35,7 +35,7 @@ mod trial;
 mod trial_verdict;
 mod work_results;
 
-pub use candidate::{Candidate, Step};
+pub use candidate::{Candidate, Step, TrialKind};
 pub use decide::decide;
 pub use facts::{
     Cause, Endorsement, Loaded, Offer, Order, Role, RolloutDecision, RolloutEffect, RolloutEvent,

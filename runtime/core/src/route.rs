@@ -76,7 +76,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<RouteEffect, (When, CarryOver
         return Decision::Do(vec![ask]);
     }
     if let About::Node(node) = &facts.about {
-        if let Some(event) = facts.to_tell(now.moment) {
+        if let Some(event) = facts.next_event(now.moment) {
             return Decision::Do(vec![RouteEffect::RecordEvent(node_ref(node), event)]);
         }
         if let Some(patch) = facts.condition(now) {

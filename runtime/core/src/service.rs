@@ -45,7 +45,7 @@ use crate::permit::Mode;
 pub use account_proof::{Account, is_same};
 pub use change_filter::{is_relevant_change, needs_update};
 pub use effect::{
-    OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, Vouching, Witnesses,
+    OwnerState, ProofScope, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, Witnesses,
 };
 pub use facts::Facts;
 pub use ip_index::Addresses;
@@ -81,8 +81,8 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<ServiceEffect, (When, Retaine
             Some(effect) => return perform(facts, vec![effect]),
             None => waiting::until(facts, obstacle),
         },
-        Step::Do(_) | Step::Made | Step::Rest => When::AwaitChange,
-        Step::Stay(why) => When::Blocked { why: why.clone() },
+        Step::Do(_) | Step::Made | Step::Done => When::AwaitChange,
+        Step::LeftAlone(why) => When::Blocked { why: why.clone() },
     };
     let retained = carry_over::after(facts, &effective, &last, &when, now.moment);
     Decision::Done((when, retained))
@@ -112,9 +112,9 @@ enum Step<'a> {
     /// The load balancer is as requested; nothing to do.
     Made,
     /// No load balancer of this provider is wanted, and nothing is left to do.
-    Rest,
+    Done,
     /// Not this provider's Service, although it was evidently meant for one of ours; the reason.
-    Stay(String),
+    LeftAlone(String),
 }
 
 /// This provider's role for a Service.
@@ -131,7 +131,7 @@ enum Role {
 fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a> {
     let state = &facts.state;
     if state.is_over {
-        return Step::Rest;
+        return Step::Done;
     }
     if state.refusals.refusals.has_to_read_again() {
         return Step::Do(vec![ServiceAction::Read]);
@@ -144,18 +144,18 @@ fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a>
         return Step::Do(events.map(ServiceAction::RecordEvent).collect());
     }
     if state.work.is_withheld() {
-        return Step::Rest;
+        return Step::Done;
     }
     match role(facts) {
         Role::None => leave_alone(facts),
         Role::Former => cleanup::step(facts, Role::Former, now),
         Role::Owner if is_to_go(facts) => cleanup::step(facts, Role::Owner, now),
-        Role::Owner if matches!(state.work, Work::Released) => cleanup::said(facts),
-        Role::Owner if facts.is_gone => Step::Rest,
+        Role::Owner if matches!(state.work, Work::Released) => cleanup::deletion_reported(facts),
+        Role::Owner if facts.is_gone => Step::Done,
         Role::Owner if is_load_balancer(&facts.service) && !is_deleting(&facts.service) => {
             ensure::step(facts, effective, now)
         }
-        Role::Owner => Step::Rest,
+        Role::Owner => Step::Done,
     }
 }
 
@@ -200,8 +200,8 @@ fn is_to_go(facts: &Facts) -> bool {
 
 /// Reports, once, a Service that evidently expects one of our providers.
 fn leave_alone(facts: &Facts) -> Step<'_> {
-    if !facts.world.is_speaker {
-        return Step::Rest;
+    if !facts.world.reports_unserved {
+        return Step::Done;
     }
     let service = &*facts.service;
     let claims = &facts.world.claims;
@@ -210,7 +210,7 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
             "the Service belongs to the provider {}, which is not configured; its load balancer is not changed",
             crate::answer_check::quoted(name)
         ),
-        Owner::Nobody if is_load_balancer(service) && claims.are_expected(service) => {
+        Owner::Unserved if is_load_balancer(service) && claims.are_expected(service) => {
             match class(service) {
                 Some(class) => format!(
                     "no provider here serves the load balancer class {}",
@@ -219,14 +219,14 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
                 None => "no provider here serves Services without a load balancer class".to_owned(),
             }
         }
-        _ => return Step::Rest,
+        _ => return Step::Done,
     };
     const REASON: &str = reasons::LOAD_BALANCER_NOT_SERVED;
     if facts.is_gone
-        || facts.past.left_alone.told_why.as_ref() == Some(&why)
-        || facts.has_said(REASON)
+        || facts.past.left_alone.reported_reason.as_ref() == Some(&why)
+        || facts.has_recorded(REASON)
     {
-        return Step::Stay(why);
+        return Step::LeftAlone(why);
     }
     Step::Do(vec![warning(REASON, &why)])
 }
@@ -237,7 +237,7 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
         return None;
     }
     Some(match &facts.state.work {
-        Work::Looked(Ok(_)) => Step::Rest,
+        Work::Looked(Ok(_)) => Step::Done,
         Work::Looked(Err(error)) => {
             let doing = waiting::Doing::Check;
             Step::Wait(Obstacle::Provider { doing, error })

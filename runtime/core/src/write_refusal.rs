@@ -9,7 +9,7 @@ pub(crate) struct Refusals<const MOST_CONFLICTS: u32> {
     conflicts: u32,
     has_to_read_again: bool,
     /// A rejection that counts only if the object turns out to be the same one after a read.
-    suspect: Option<ClusterError>,
+    unconfirmed: Option<ClusterError>,
     trouble: Option<ClusterError>,
 }
 
@@ -28,7 +28,7 @@ impl<const MOST_CONFLICTS: u32> Refusals<MOST_CONFLICTS> {
             }
             // A patch with an outdated UID is rejected, too: read the object before believing the rejection.
             ClusterError::Rejected(_) => {
-                self.suspect = Some(error);
+                self.unconfirmed = Some(error);
                 self.has_to_read_again = true;
             }
             ClusterError::Conflict(_) | ClusterError::Denied(_) | ClusterError::Unavailable(_) => {
@@ -46,7 +46,7 @@ impl<const MOST_CONFLICTS: u32> Refusals<MOST_CONFLICTS> {
     /// The object was read, and is still the same one.
     pub(crate) fn was_read(&mut self) {
         self.has_to_read_again = false;
-        self.trouble = self.suspect.take();
+        self.trouble = self.unconfirmed.take();
     }
 
     /// The reconciliation has failed with this error; reading again would not help.

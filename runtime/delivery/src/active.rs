@@ -38,13 +38,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ccm_core::cloud::{Capabilities, CloudProvider};
-use ccm_core::rollout::TrialTally;
+use ccm_core::rollout::{TrialKind, TrialTally};
 use ccm_host::Provider;
 use tokio::sync::Notify;
 
 use plan::Settled;
 use reads::Seen;
-use traffic_split::{Kind, Trial};
+use traffic_split::Trial;
 
 /// A provider that can be a generation: [`Provider`], and the scripted providers of tests.
 pub trait Holding: CloudProvider + 'static {
@@ -116,7 +116,7 @@ impl<P: Holding> Active<P> {
     /// Puts a candidate whose shape differs from the serving version's into a canary of its own.
     pub fn alone(name: impl Into<String>, candidate: Arc<Generation<P>>) -> Arc<Active<P>> {
         let alone = Active::of(name.into(), candidate.clone());
-        alone.canary(candidate);
+        alone.set_roles(candidate.clone(), Some((TrialKind::Canary, candidate)));
         alone
     }
 
@@ -143,9 +143,10 @@ impl<P: Holding> Active<P> {
     }
 
     /// The generation on trial; `None` without a trial.
-    pub fn candidate(&self) -> Option<Arc<Generation<P>>> {
+    pub fn trial(&self) -> Option<(TrialKind, Arc<Generation<P>>)> {
         let roles = self.roles.load();
-        roles.trial.as_ref().map(|trial| trial.candidate.clone())
+        let trial = roles.trial.as_ref()?;
+        Some((trial.kind, trial.candidate.clone()))
     }
 
     /// Whether a generation has this provider's shape. Another shape needs another [`Active`]: controllers select their
@@ -157,33 +158,26 @@ impl<P: Holding> Active<P> {
             && provider.annotation_prefixes() == self.annotation_prefixes
     }
 
-    /// Replaces the serving generation with one that [fits](Active::fits), returns the former one, and ends any trial.
-    /// New calls go to the new generation at once; calls in progress end on the one they began with.
-    pub fn replace(&self, serving: Arc<Generation<P>>) -> Arc<Generation<P>> {
-        serving.provider.serves();
-        let former = self.change(|_| Roles {
-            serving: serving.clone(),
-            trial: None,
-        });
-        former.serving.clone()
-    }
-
-    /// Starts comparing a candidate with the serving generation, with an empty tally.
-    pub fn shadow(&self, candidate: Arc<Generation<P>>) {
-        self.begin(Kind::Shadow, candidate);
-    }
-
-    /// Starts routing a share of the calls to a candidate, with an empty tally.
-    pub fn canary(&self, candidate: Arc<Generation<P>>) {
-        self.begin(Kind::Canary, candidate);
-    }
-
-    /// Ends the trial: the candidate gets no further calls.
-    pub fn end_trial(&self) {
-        self.change(|roles| Roles {
-            serving: roles.serving.clone(),
-            trial: None,
-        });
+    /// Has calls answered by `serving`, which [fits](Active::fits), with or without a trial. Does nothing if they are
+    /// already. Otherwise a trial in progress ends, and a new one begins with an empty tally. New calls go to these
+    /// generations at once; calls in progress end on the one they began with.
+    pub fn set_roles(
+        &self,
+        serving: Arc<Generation<P>>,
+        trial: Option<(TrialKind, Arc<Generation<P>>)>,
+    ) {
+        let numbers = |(kind, candidate): (TrialKind, Arc<Generation<P>>)| (kind, candidate.number);
+        if self.serving().number != serving.number {
+            serving.provider.serves();
+        } else if self.trial().map(numbers) == trial.clone().map(numbers) {
+            return;
+        }
+        let trial = trial
+            .map(|(kind, candidate)| Arc::new(Trial::new(kind, candidate, self.changed.clone())));
+        let former = self.roles.swap(Arc::new(Roles { serving, trial }));
+        if let Some(trial) = &former.trial {
+            trial.end();
+        }
     }
 
     /// Counts of the current trial; empty without one.
@@ -196,22 +190,5 @@ impl<P: Holding> Active<P> {
     /// Completes when something was counted since it last completed. For one listener; cancel-safe.
     pub async fn tally_changed(&self) {
         self.changed.notified().await;
-    }
-
-    fn begin(&self, kind: Kind, candidate: Arc<Generation<P>>) {
-        let trial = Arc::new(Trial::new(kind, candidate, self.changed.clone()));
-        self.change(|roles| Roles {
-            serving: roles.serving.clone(),
-            trial: Some(trial.clone()),
-        });
-    }
-
-    /// Replaces the roles and ends the trial in progress.
-    fn change(&self, new: impl Fn(&Roles<P>) -> Roles<P>) -> Arc<Roles<P>> {
-        let former = self.roles.rcu(|roles| new(roles));
-        if let Some(trial) = &former.trial {
-            trial.end();
-        }
-        former
     }
 }

@@ -46,22 +46,22 @@ impl Difference {
         let (was, is) = (&old.manifest, &new.manifest);
         difference.named(&was.name, &is.name);
         difference.targets(was, is);
-        difference.words(
+        difference.compare_items(
             "annotation prefix",
             &was.annotation_prefixes,
             &is.annotation_prefixes,
             prefix_covers,
         );
-        difference.words(
+        difference.compare_items(
             "provider ID scheme",
             &was.schemes,
             &is.schemes,
             |old, new| old == new,
         );
-        difference.words("import", &old.imports, &new.imports, |old, new| old == new);
-        difference.words("export", &old.exports, &new.exports, |old, new| old == new);
+        difference.compare_items("import", &old.imports, &new.imports, |old, new| old == new);
+        difference.compare_items("export", &old.exports, &new.exports, |old, new| old == new);
         difference.limits(was, is);
-        difference.words(
+        difference.compare_items(
             "required configuration key",
             &required(was),
             &required(is),
@@ -106,7 +106,7 @@ impl Difference {
     }
 
     /// Compares lists whose items are covered one by one.
-    fn words(
+    fn compare_items(
         &mut self,
         what: &str,
         old: &[String],

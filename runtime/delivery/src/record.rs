@@ -35,13 +35,13 @@ pub trait RecordStore: Send + Sync {
     fn seen(&self) -> watch::Receiver<StoredRecord>;
 
     /// Reads the current record from the storage; a new leader starts from it.
-    fn read(&self) -> Told<'_, StoredRecord>;
+    fn read(&self) -> RecordFuture<'_, StoredRecord>;
 
     /// Replaces the stored record and status by those of the report.
-    fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()>;
+    fn write<'a>(&'a self, report: &'a Report) -> RecordFuture<'a, ()>;
 
     /// Removes a completed order.
-    fn clear<'a>(&'a self, order: &'a Order) -> Told<'a, ()>;
+    fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()>;
 
     /// The record found in the cluster when storage moved there; returned once.
     fn inherited(&self) -> Option<Box<Record>> {
@@ -49,11 +49,12 @@ pub trait RecordStore: Send + Sync {
     }
 
     /// Publishes an Event for people. Best effort.
-    fn tell<'a>(&'a self, event: &'a RolloutEvent) -> Told<'a, ()>;
+    fn record_event<'a>(&'a self, event: &'a RolloutEvent) -> RecordFuture<'a, ()>;
 }
 
 /// Future of one operation of a record store.
-pub type Told<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> + Send + 'a>>;
+pub type RecordFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> + Send + 'a>>;
 
 /// Result of reading a record.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! source ─(watcher)─► facts ──decide──► effects ─┬─ work: one task at a time (examine, compile, self-test, plan, ask)
-//! record, orders, lead, policies ──► facts       ├─ Active: shadow, canary, replace, end of a trial: immediately
+//! record, orders, lead, policies ──► facts       ├─ facts ──roles──► Active: who answers calls, immediately
 //!                                                └─ status writer: record, completed orders, Events; never awaited
 //! ```
 
@@ -12,6 +12,7 @@ mod clock;
 mod failure_cause;
 mod perform;
 mod record_writer;
+pub(crate) mod roles;
 mod self_check;
 mod source_watcher;
 mod version_work;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use ccm_core::permit::Mode;
 use ccm_core::rollout::{Loaded, Role, RolloutDecision, RolloutFacts, RolloutRules, decide};
 use ccm_core::tenure::Tenure;
-use ccm_host::{Host, Inspection};
+use ccm_host::{Host, Inspection, Provider};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -49,8 +50,7 @@ pub struct Lead {
 }
 
 /// The state that the rollout controller offers to the provider controllers.
-#[derive(Clone)]
-pub enum Served {
+pub enum Served<P = Provider> {
     /// Nothing serves yet, and no failure is known.
     Starting,
     /// Nothing serves because of a failure.
@@ -62,7 +62,17 @@ pub enum Served {
     },
     /// This provider answers calls. A different `Active` means a different shape: the provider controllers must restart
     /// with it.
-    Serving(Arc<Active>),
+    Serving(Arc<Active<P>>),
+}
+
+impl<P> Served<P> {
+    /// The provider that answers calls, if one does.
+    pub fn active(&self) -> Option<Arc<Active<P>>> {
+        match self {
+            Served::Serving(active) => Some(active.clone()),
+            Served::Starting | Served::Failed { .. } => None,
+        }
+    }
 }
 
 /// Dependencies and inputs of a [`RolloutController`].
@@ -108,7 +118,6 @@ pub struct RolloutController {
     record_writer: RecordWriter,
     metrics: Metrics,
     served: watch::Sender<Served>,
-    active: Option<Arc<Active>>,
     /// The artifact that the source offered last.
     offered: Option<Arc<Artifact>>,
     /// The generations of the loaded versions in the facts, by their number.
@@ -191,7 +200,6 @@ impl RolloutController {
             source_watcher,
             metrics,
             served: watch::Sender::new(Served::Starting),
-            active: None,
             offered: None,
             generations: BTreeMap::new(),
             works: JoinSet::new(),
@@ -221,14 +229,15 @@ impl RolloutController {
     fn settle(&mut self) -> Option<Duration> {
         loop {
             let now = self.clock.now();
-            if let Some(active) = &self.active {
-                self.facts.tallied(active.tally());
+            if let Some(active) = self.active() {
+                self.facts.tally = active.tally();
             }
             match decide(&self.facts, now) {
                 RolloutDecision::Do(effects) => {
                     for effect in effects {
                         self.perform(&effect);
                         self.facts.performed(&effect, now);
+                        self.assign_roles();
                     }
                 }
                 RolloutDecision::Wait(moment) => {
@@ -241,19 +250,32 @@ impl RolloutController {
         }
     }
 
+    /// Has calls answered as the facts say.
+    fn assign_roles(&self) {
+        let generation = |loaded: &Loaded| Some(self.generated(loaded)?.generation.clone());
+        if let Err(error) = roles::assign(&self.name, &self.facts, generation, &self.served) {
+            tracing::error!(target: "rollout", provider = %self.name, %error, "calls are answered as before");
+        }
+    }
+
+    /// The provider that answers calls, if one does.
+    fn active(&self) -> Option<Arc<Active>> {
+        self.served.borrow().active()
+    }
+
     /// The generation of a loaded version.
-    fn generated(&self, loaded: &Option<Loaded>) -> Option<&Generated> {
-        self.generations.get(&loaded.as_ref()?.generation)
+    fn generated(&self, loaded: &Loaded) -> Option<&Generated> {
+        self.generations.get(&loaded.generation)
     }
 
     /// Waits for the next input, result or wake-up, and handles it.
     async fn wait(&mut self, wake: Option<Duration>) {
+        let tried = self.active().filter(|_| self.facts.candidate.is_some());
         let inputs = &mut self.inputs;
-        let is_trying = self.facts.candidate.is_some();
         let tallied = async {
-            match &self.active {
-                Some(active) if is_trying => active.tally_changed().await,
-                _ => std::future::pending().await,
+            match &tried {
+                Some(active) => active.tally_changed().await,
+                None => std::future::pending().await,
             }
         };
         let alarm = async {

@@ -97,7 +97,7 @@ impl TrustPolicy {
     ) -> Result<Provenance, Distrust> {
         let is_pinned = self.check_digests(artifact)?;
         let provenance = if !self.keys.is_empty() || !self.keyless.is_empty() {
-            self.who_vouches(artifact, now)?
+            self.verify_evidence(artifact, now)?
         } else if is_pinned {
             Provenance::Pinned
         } else if self.allows_unsigned {
@@ -155,9 +155,13 @@ impl TrustPolicy {
         }
     }
 
-    fn who_vouches(&self, artifact: &Artifact, now: SystemTime) -> Result<Provenance, Distrust> {
+    fn verify_evidence(
+        &self,
+        artifact: &Artifact,
+        now: SystemTime,
+    ) -> Result<Provenance, Distrust> {
         if artifact.evidence.is_empty() {
-            return Err(Distrust::Unvouched);
+            return Err(Distrust::SignatureMissing);
         }
         let mut reasons = Vec::new();
         let mut left = MOST_HASHED;

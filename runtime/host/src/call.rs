@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::bindings::common;
 use crate::digest::Digest;
 use crate::egress::CallScope;
-use crate::guest_egress::WayOut;
+use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
 use crate::interceptor::{CallUsage, Interceptor};
 use crate::limits;
@@ -107,8 +107,8 @@ impl Calls {
             let part = self.memory.take(self.memory_bytes).await;
             (part, GUESTS.take(self.memory_bytes).await)
         };
-        let _room = timeout_at(call.deadline, memory).await.map_err(|_| {
-            waiting.in_vain(|ms| {
+        let _reservation = timeout_at(call.deadline, memory).await.map_err(|_| {
+            waiting.timed_out(|ms| {
                 format!(
                     "there was no memory for it in the whole {ms} ms, because other calls have it"
                 )
@@ -117,7 +117,7 @@ impl Calls {
         timeout_at(call.deadline, self.backoff.begin())
             .await
             .map_err(|_| {
-                waiting.in_vain(|ms| {
+                waiting.timed_out(|ms| {
                     format!("calls end badly again and again, and this one was to wait for more than its {ms} ms")
                 })
             })?;
@@ -132,7 +132,7 @@ impl Calls {
             ask,
             deadline: call.deadline,
             fresh: call.fresh,
-            way_out: call.scope.map(WayOut::Egress),
+            egress: call.scope.map(GuestEgress::Egress),
             log: log.clone(),
         };
         let read = |answer: Result<Answer, common::Failure>| match answer {
@@ -179,7 +179,7 @@ async fn turn<'a>(
         Ok(Ok(slot)) => Ok(slot),
         _ => {
             Err(waiting
-                .in_vain(|ms| format!("{at_once} calls were under way for the whole {ms} ms")))
+                .timed_out(|ms| format!("{at_once} calls were under way for the whole {ms} ms")))
         }
     }
 }
@@ -192,7 +192,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn in_vain(self, why: impl FnOnce(u128) -> String) -> ProviderError {
+    fn timed_out(self, why: impl FnOnce(u128) -> String) -> ProviderError {
         let why = why(self.began.elapsed().as_millis());
         ProviderError::TimedOut(format!("{}: {why}", self.function))
     }

@@ -88,7 +88,7 @@ fn unknown(name: &str, manifest: &Manifest) -> String {
 
 /// Argument of `init`: the configuration and the granted targets. Otherwise a guest with optional targets would not
 /// know which of them are granted before it needs one, nor in which region a target is.
-pub(crate) fn told(
+pub(crate) fn init_config(
     config: GuestConfig,
     manifest: &Manifest,
     granted: &Granted,

@@ -8,19 +8,19 @@ use crate::sandbox::Parent;
 
 /// Egress of one call. Clones share the call.
 #[derive(Clone)]
-pub(crate) enum WayOut {
+pub(crate) enum GuestEgress {
     /// Guests run in the process that has the egress.
     Egress(CallScope),
     /// Guests run in a child of the process that has the egress.
     Parent(Parent),
 }
 
-impl WayOut {
+impl GuestEgress {
     /// Sends one request to a target: [`CallScope::fetch`].
     pub(crate) async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         match self {
-            WayOut::Egress(scope) => scope.fetch(request).await,
-            WayOut::Parent(parent) => parent.fetch(request).await,
+            GuestEgress::Egress(scope) => scope.fetch(request).await,
+            GuestEgress::Parent(parent) => parent.fetch(request).await,
         }
     }
 
@@ -30,8 +30,8 @@ impl WayOut {
         requests: Vec<FetchRequest>,
     ) -> Vec<Result<FetchResponse, FetchError>> {
         match self {
-            WayOut::Egress(scope) => scope.fetch_all(requests).await,
-            WayOut::Parent(parent) => parent.fetch_all(requests).await,
+            GuestEgress::Egress(scope) => scope.fetch_all(requests).await,
+            GuestEgress::Parent(parent) => parent.fetch_all(requests).await,
         }
     }
 
@@ -41,16 +41,16 @@ impl WayOut {
         request: http::Request<Bytes>,
     ) -> Result<FetchResponse, FetchError> {
         match self {
-            WayOut::Egress(scope) => scope.fetch_url_whole(request).await,
-            WayOut::Parent(parent) => parent.fetch_url(request).await,
+            GuestEgress::Egress(scope) => scope.fetch_url_whole(request).await,
+            GuestEgress::Parent(parent) => parent.fetch_url(request).await,
         }
     }
 
     /// Waits for a permit to read a request body: [`CallScope::place`].
     pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, FetchError> {
         match self {
-            WayOut::Egress(scope) => scope.place().await,
-            WayOut::Parent(parent) => parent.place().await,
+            GuestEgress::Egress(scope) => scope.place().await,
+            GuestEgress::Parent(parent) => parent.place().await,
         }
     }
 }

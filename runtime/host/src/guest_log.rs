@@ -80,13 +80,13 @@ impl GuestLog {
     }
 
     /// Writes a line of the contract's `log`. Also reports it to the permit, as context of the next refused change.
-    pub(crate) fn said(&self, level: Level, text: &str) {
+    pub(crate) fn contract_line(&self, level: Level, text: &str) {
         self.write(&mut self.lines(), level, text, true);
         if let Reader::Operator {
             scope: Some(scope), ..
         } = &self.reader
         {
-            scope.say(&clean(text, limits::LOG_LINE_BYTES));
+            scope.note_log_line(&clean(text, limits::LOG_LINE_BYTES));
         }
     }
 
@@ -140,7 +140,7 @@ impl GuestLog {
         }
     }
 
-    fn write(&self, lines: &mut Lines, level: Level, text: &str, said: bool) {
+    fn write(&self, lines: &mut Lines, level: Level, text: &str, is_contract_log: bool) {
         if lines.written >= limits::LOG_LINES {
             lines.dropped += 1;
             return;
@@ -154,7 +154,7 @@ impl GuestLog {
                 }
                 emit(provider, level, &text);
             }
-            Reader::Parent(parent) => return parent.log(level, &text, said),
+            Reader::Parent(parent) => return parent.log(level, &text, is_contract_log),
         }
         if lines.tail.len() == limits::LOG_TAIL {
             lines.tail.pop_front();

@@ -164,7 +164,7 @@ impl Host {
             module: source.clone(),
             mistakes,
         })?;
-        let config = guest_config::told(config, &manifest, &granted);
+        let config = guest_config::init_config(config, &manifest, &granted);
         let egress = Egress::new(&name, &granted, EgressLimits::standard())
             .map_err(|reason| LoadError::Egress {
                 module: source.clone(),

@@ -48,12 +48,12 @@ macro_rules! same_in {
                 message: String,
                 fields: Vec<(String, String)>,
             ) {
-                use $version::log::Level as Said;
+                use $version::log::Level as GuestLevel;
                 let level = match level {
-                    Said::Debug => Level::Debug,
-                    Said::Info => Level::Info,
-                    Said::Warn => Level::Warn,
-                    Said::Error => Level::Error,
+                    GuestLevel::Debug => Level::Debug,
+                    GuestLevel::Info => Level::Info,
+                    GuestLevel::Warn => Level::Warn,
+                    GuestLevel::Error => Level::Error,
                 };
                 let mut line = message;
                 for (name, value) in fields {
@@ -66,7 +66,7 @@ macro_rules! same_in {
                     line.push('=');
                     line.push_str(&value);
                 }
-                self.log.said(level, &line);
+                self.log.contract_line(level, &line);
             }
         }
 
@@ -117,10 +117,10 @@ same_in!(v0_1);
 
 impl http::Host for Guest {
     async fn fetch(&mut self, request: http::Request) -> Result<http::Response, http::FetchError> {
-        let Some(way_out) = self.way_out() else {
+        let Some(egress) = self.egress() else {
             return Err(closed());
         };
-        way_out
+        egress
             .fetch(request.into())
             .await
             .map(Into::into)
@@ -131,10 +131,10 @@ impl http::Host for Guest {
         &mut self,
         requests: Vec<http::Request>,
     ) -> Vec<Result<http::Response, http::FetchError>> {
-        let Some(way_out) = self.way_out() else {
+        let Some(egress) = self.egress() else {
             return requests.iter().map(|_| Err(closed())).collect();
         };
-        let answers = way_out
+        let answers = egress
             .fetch_all(requests.into_iter().map(Into::into).collect())
             .await;
         answers

@@ -76,7 +76,7 @@ pub(crate) async fn disturbed(
     interceptor: &dyn Interceptor,
     request: &CloudRequest,
     until: Instant,
-    hear: impl Fn(u16, &HeaderMap),
+    observe: impl Fn(u16, &HeaderMap),
     exchange: impl Future<Output = Result<FetchResponse, FetchError>>,
 ) -> Result<FetchResponse, FetchError> {
     let began = Instant::now();
@@ -86,7 +86,7 @@ pub(crate) async fn disturbed(
         InjectedFault::Throttle(wait) => {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs()));
-            hear(429, &headers);
+            observe(429, &headers);
             (Ok(made(429, &headers)), None)
         }
         InjectedFault::LoseAnswer => {

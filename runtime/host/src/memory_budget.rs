@@ -122,9 +122,10 @@ mod tests {
 
     #[test]
     fn calls_of_the_largest_guests_wait_for_each_other_under_a_limit_of_two_gibibytes() {
-        let room = MemoryBudget::new(Some(2 * GIB));
+        let budget = MemoryBudget::new(Some(2 * GIB));
         let take = || {
-            room.take(limits::MEMORY_CEILING_BYTES)
+            budget
+                .take(limits::MEMORY_CEILING_BYTES)
                 .now_or_never()
                 .flatten()
         };
@@ -136,8 +137,8 @@ mod tests {
 
     #[test]
     fn one_provider_leaves_half_of_it_to_the_others() {
-        let room = MemoryBudget::new(Some(2 * GIB));
-        let part = room.part();
+        let budget = MemoryBudget::new(Some(2 * GIB));
+        let part = budget.part();
         let take = || {
             part.take(limits::MEMORY_CEILING_BYTES)
                 .now_or_never()
@@ -155,9 +156,10 @@ mod tests {
 
     #[test]
     fn a_guest_that_is_larger_than_everything_is_called_alone() {
-        let room = MemoryBudget::new(Some(GIB / 8));
+        let budget = MemoryBudget::new(Some(GIB / 8));
         let take = || {
-            room.take(limits::MEMORY_CEILING_BYTES)
+            budget
+                .take(limits::MEMORY_CEILING_BYTES)
                 .now_or_never()
                 .flatten()
         };

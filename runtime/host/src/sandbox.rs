@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::bindings::common;
-use crate::guest_egress::WayOut;
+use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
 
 pub(crate) use child::Parent;
@@ -69,7 +69,7 @@ pub(crate) struct Performance {
     /// Whether the call gets an empty state, which is dropped with the call.
     pub(crate) fresh: bool,
     /// Egress, opened after `init`; `None`: no requests.
-    pub(crate) way_out: Option<WayOut>,
+    pub(crate) egress: Option<GuestEgress>,
     pub(crate) log: GuestLog,
 }
 

@@ -6,7 +6,7 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use crate::guest_egress::WayOut;
+use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
 use crate::guest_state::StateStore;
 use crate::limits;
@@ -19,7 +19,7 @@ pub(crate) struct Guest {
     pub(crate) log: GuestLog,
     pub(crate) state: Arc<StateStore>,
     /// Egress: closed until `init` has ended, and for calls without a permit.
-    pub(crate) way_out: Hooks,
+    pub(crate) http_hooks: Hooks,
     /// Remaining bytes of [`limits::HTTP_PATHS_BYTES`].
     pub(crate) paths_left: usize,
     table: ResourceTable,
@@ -39,7 +39,7 @@ impl Guest {
             wasi: wasi::context(&log),
             log,
             state,
-            way_out: Hooks::default(),
+            http_hooks: Hooks::default(),
             paths_left: limits::HTTP_PATHS_BYTES,
             table,
             http,
@@ -47,8 +47,8 @@ impl Guest {
     }
 
     /// Egress, unless it is closed.
-    pub(crate) fn way_out(&mut self) -> Option<WayOut> {
-        self.way_out.open()
+    pub(crate) fn egress(&mut self) -> Option<GuestEgress> {
+        self.http_hooks.open()
     }
 }
 
@@ -64,7 +64,7 @@ impl WasiView for Guest {
 impl WasiHttpView for Guest {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         WasiHttpCtxView {
-            hooks: &mut self.way_out,
+            hooks: &mut self.http_hooks,
             table: &mut self.table,
             ctx: &mut self.http,
         }

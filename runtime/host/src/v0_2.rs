@@ -133,7 +133,7 @@ impl Provider {
             )));
         }
         // Asking in batches would break the rule that doubts about one node concern all nodes of an answer.
-        let asked = told(nodes, "asked for")?;
+        let asked = guest_nodes(nodes, "asked for")?;
         let call = self.call(permit, fresh);
         let (scope, count) = (call.scope.clone(), nodes.len());
         let read = |answer| match answer {
@@ -156,7 +156,7 @@ impl Provider {
 }
 
 /// Converts the nodes for a guest; fails if there are too many.
-fn told(nodes: &[CloudNode], why: &str) -> Result<Vec<common::Node>, ProviderError> {
+fn guest_nodes(nodes: &[CloudNode], why: &str) -> Result<Vec<common::Node>, ProviderError> {
     few_enough(nodes.len(), limits::NODES, why)?;
     Ok(nodes.iter().map(common::Node::from).collect())
 }

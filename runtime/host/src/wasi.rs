@@ -16,7 +16,7 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::egress::FetchError;
-use crate::guest_egress::WayOut;
+use crate::guest_egress::GuestEgress;
 use crate::guest_log::{GuestLog, Output};
 use crate::host_functions::{monotonic_ms, wall_clock_ms};
 use crate::limits;
@@ -110,16 +110,16 @@ impl HostMonotonicClock for Coarse {
 #[derive(Default)]
 pub(crate) struct Hooks {
     /// `None`: all requests are denied.
-    pub(crate) way: Option<WayOut>,
+    pub(crate) egress: Option<GuestEgress>,
     /// Number of requests denied because the egress was closed.
     pub(crate) refused: usize,
 }
 
 impl Hooks {
     /// Egress for one more request, or for several that are sent together.
-    pub(crate) fn open(&mut self) -> Option<WayOut> {
-        self.refused += usize::from(self.way.is_none());
-        self.way.clone()
+    pub(crate) fn open(&mut self) -> Option<GuestEgress> {
+        self.refused += usize::from(self.egress.is_none());
+        self.egress.clone()
     }
 }
 
@@ -149,14 +149,14 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
-        let way_out = self.open();
+        let egress = self.open();
         Box::new(async move {
-            let way_out = way_out.ok_or(Error::HttpRequestDenied)?;
+            let egress = egress.ok_or(Error::HttpRequestDenied)?;
             let response_timeout = options
                 .unwrap_or_default()
                 .first_byte_timeout
                 .unwrap_or(Duration::MAX);
-            let response = tokio::time::timeout(response_timeout, send(&way_out, request))
+            let response = tokio::time::timeout(response_timeout, send(&egress, request))
                 .await
                 .map_err(|_| Error::HttpResponseTimeout)??;
             // The response is already complete, so no I/O future has to be driven.
@@ -166,16 +166,19 @@ impl WasiHttpHooks for Hooks {
     }
 }
 
-async fn send(way_out: &WayOut, request: Request<WasiBody>) -> Result<Response<WasiBody>, Error> {
+async fn send(
+    egress: &GuestEgress,
+    request: Request<WasiBody>,
+) -> Result<Response<WasiBody>, Error> {
     // Until a body permit is free, the body stays with the guest.
-    let _place = way_out.place().await.map_err(error_code)?;
+    let _place = egress.place().await.map_err(error_code)?;
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, limits::REQUEST_BODY_BYTES)
         .collect()
         .await
         .map_err(|_| Error::HttpRequestBodySize(None))?
         .to_bytes();
-    let answer = way_out.fetch_url(Request::from_parts(parts, body)).await;
+    let answer = egress.fetch_url(Request::from_parts(parts, body)).await;
     match answer.and_then(Response::<Bytes>::try_from) {
         Ok(response) => Ok(response.map(|body| {
             Full::new(body)

@@ -64,10 +64,10 @@ pub(crate) fn answer(source: &StatusSource, headers: &HeaderMap, query: RawQuery
 /// Whether `Accept` names JSON before HTML. Browsers name HTML; a client that accepts anything gets the page.
 fn wants_json(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    let mut wishes = accept.unwrap_or_default().split(',').map(|wish| {
-        let name = wish.split(';').next();
+    let mut media_types = accept.unwrap_or_default().split(',').map(|media_type| {
+        let name = media_type.split(';').next();
         name.unwrap_or_default().trim().to_ascii_lowercase()
     });
-    wishes.find(|wish| wish == "application/json" || wish == "text/html")
+    media_types.find(|media_type| media_type == "application/json" || media_type == "text/html")
         == Some("application/json".to_owned())
 }

@@ -71,12 +71,12 @@ impl Loopback {
         let address = listener.local_addr().map_err(StartError::Listen)?;
         let stop = Arc::new(Notify::new());
         let connections = Arc::new(AtomicU64::new(0));
-        let door = serve::Listener {
+        let listener = serve::Listener {
             listener,
             tls: acceptor,
             connections: Arc::clone(&connections),
         };
-        let server = tokio::spawn(serve::listen(cloud, door, Arc::clone(&stop)));
+        let server = tokio::spawn(serve::listen(cloud, listener, Arc::clone(&stop)));
         Ok(Self {
             address,
             ca_pem: tls.map(|tls| tls.ca_pem),

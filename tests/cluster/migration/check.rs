@@ -126,11 +126,11 @@ impl Checker {
         variables: Vec<(String, String)>,
     ) -> Checked {
         let output = self.ask(world, arguments, variables).await;
-        let said = String::from_utf8_lossy(&output.stderr);
+        let reported = String::from_utf8_lossy(&output.stderr);
         let report = serde_json::from_slice(&output.stdout);
         Checked {
             code: output.status.code(),
-            report: report.unwrap_or_else(|error| panic!("{error}: {said}")),
+            report: report.unwrap_or_else(|error| panic!("{error}: {reported}")),
         }
     }
 
@@ -188,10 +188,10 @@ impl Checker {
         // The Secret that it refers to does not exist yet.
         let refused = self.ask(world, vec![from.clone()], Vec::new()).await;
         assert_eq!(refused.status.code(), Some(1));
-        let said = String::from_utf8_lossy(&refused.stderr);
+        let reported = String::from_utf8_lossy(&refused.stderr);
         assert!(
-            said.contains("there is no Secret kube-system/hcloud"),
-            "{said}"
+            reported.contains("there is no Secret kube-system/hcloud"),
+            "{reported}"
         );
         let secret =
             json!({"metadata": {"name": "hcloud"}, "stringData": {"token": world.token()}});

@@ -9,12 +9,12 @@ use serde_json::json;
 use super::world::{CLUSTER, World, changes, reading, service};
 
 pub(crate) fn check(world: &mut World) {
-    life(world);
+    lifecycle(world);
     interrupted(world);
     own_group(world);
 }
 
-fn life(world: &mut World) {
+fn lifecycle(world: &mut World) {
     let provider = world.load(&[]);
     let all = |world: &World| world.instances.iter().cloned().collect::<BTreeSet<_>>();
     let web = service(

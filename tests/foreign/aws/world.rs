@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, ProviderError};
 use ccm_core::load_balancer::{
-    CloudService, DeleteRequest, EnsureRequest, Ensured, Progress, Protocol, ServicePort,
-    UpdateRequest,
+    CloudService, DeleteRequest, EnsureRequest, Ensured, Progress, UpdateRequest,
 };
 use ccm_core::permit::{Mode, Permit};
+use ccm_fixtures::objects::cloud_service;
 use ccm_fixtures::permits;
 use ccm_host::grant::{AwsKeys, AwsSigV4, AwsSource, Credential, Grants, Secret, TargetGrant};
 use ccm_host::{GuestConfig, Module, Provider};
@@ -308,24 +308,13 @@ pub(crate) fn known(name: &str, instance: &str) -> CloudNode {
 }
 
 pub(crate) fn service(ports: &[(u16, u16)], more: &[(&str, &str)]) -> CloudService {
-    let port = |(port, node_port): &(u16, u16)| ServicePort {
-        name: Some(format!("p{port}")),
-        protocol: Protocol::Tcp,
-        app_protocol: None,
-        port: *port,
-        node_port: Some(*node_port),
-    };
     let annotations = [("type", "nlb")];
     let annotations = annotations.iter().chain(more);
     CloudService {
-        namespace: "default".to_owned(),
-        name: "web".to_owned(),
-        uid: UID.to_owned(),
-        ports: ports.iter().map(port).collect(),
         annotations: annotations
             .map(|(name, value)| (format!("{NLB}{name}"), (*value).to_owned()))
             .collect(),
-        ..CloudService::default()
+        ..cloud_service("web", UID, ports)
     }
 }
 

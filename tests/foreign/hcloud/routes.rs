@@ -38,14 +38,14 @@ pub(super) fn check(client: &Client, cloud: &Hetzner) {
         ["networks.get_by_name", {"name": "renamed"}],
         ["networks.get_actions", {"network": {"of": 10}}],
     ]);
-    let said = drive(client, cloud, calls);
-    let codes: Vec<_> = said.iter().map(|one| one["refused"].as_str()).collect();
+    let reported = drive(client, cloud, calls);
+    let codes: Vec<_> = reported.iter().map(|one| one["refused"].as_str()).collect();
     let invalid = Some("invalid_input");
     let mut expected = vec![None; codes.len()];
     expected[3..6].fill(invalid);
     expected[6] = Some("not_found");
-    assert_eq!(codes, expected, "{said:#?}");
-    let made = answers(&said[..1])[0];
+    assert_eq!(codes, expected, "{reported:#?}");
+    let made = answers(&reported[..1])[0];
     assert_eq!(
         made["routes"],
         json!([{"destination": "10.244.1.0/24", "gateway": "10.128.0.2"}])
@@ -57,9 +57,9 @@ pub(super) fn check(client: &Client, cloud: &Hetzner) {
         ),
         (&json!("vswitch"), &json!(1000))
     );
-    assert_eq!(said[1]["answer"]["command"], "add_route");
-    assert_eq!(said[8]["answer"]["status"], "success");
-    let found = &said[10]["answer"];
+    assert_eq!(reported[1]["answer"]["command"], "add_route");
+    assert_eq!(reported[8]["answer"]["status"], "success");
+    let found = &reported[10]["answer"];
     assert_eq!(
         found["routes"],
         json!([{"destination": "10.244.2.0/24", "gateway": "10.128.0.3"}])
@@ -68,7 +68,7 @@ pub(super) fn check(client: &Client, cloud: &Hetzner) {
         (&found["expose_routes_to_vswitch"], &found["labels"]),
         (&json!(true), &json!({"a": "b"}))
     );
-    let commands: Vec<_> = said[11]["answer"].as_array().unwrap().iter().collect();
+    let commands: Vec<_> = reported[11]["answer"].as_array().unwrap().iter().collect();
     let commands: Vec<_> = commands.iter().map(|one| one["command"].as_str()).collect();
     assert_eq!(commands, [Some("add_route"), Some("delete_route")]);
 }

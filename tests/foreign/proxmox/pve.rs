@@ -87,10 +87,10 @@ impl Pve {
         let task = json!({
             "host": self.url.strip_prefix("https://"), "user": USER, "token": TOKEN, "secret": SECRET, "calls": calls,
         });
-        let said = client.drive(&task, &[("REQUESTS_CA_BUNDLE", trusted)]);
-        let answers = said.iter().map(|one| match one.get("answer") {
+        let reported = client.drive(&task, &[("REQUESTS_CA_BUNDLE", trusted)]);
+        let answers = reported.iter().map(|one| match one.get("answer") {
             Some(answer) => answer.clone(),
-            None => panic!("{said:#?}"),
+            None => panic!("{reported:#?}"),
         });
         let answers = answers.collect();
         self.requests();

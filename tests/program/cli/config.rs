@@ -50,8 +50,8 @@ fn a_valid_configuration_is_summed_up_without_its_secrets() {
     let folder = TempDir::new().unwrap();
     let yaml = configuration(&folder);
     let config = file(&folder, "ccm.yaml", yaml.as_bytes());
-    let said = ccm(&["config", "check", text(&config)]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = ccm(&["config", "check", text(&config)]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     for part in [
         "yes: 2 provider(s)",
         "embedded:hcloud",
@@ -66,20 +66,20 @@ fn a_valid_configuration_is_summed_up_without_its_secrets() {
         "nimbus.example.com/lb",
         "REGION",
     ] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(output.out.contains(part), "{part}: {}", output.out);
     }
-    assert!(!said.out.contains("very-secret-token"), "{}", said.out);
+    assert!(!output.out.contains("very-secret-token"), "{}", output.out);
 
-    let said = ccm_reading(&["config", "check", "-", "-o", "json"], yaml.as_bytes());
-    assert_eq!(said.status.code(), Some(0));
-    let json: Value = serde_json::from_slice(&said.stdout).unwrap();
+    let output = ccm_reading(&["config", "check", "-", "-o", "json"], yaml.as_bytes());
+    assert_eq!(output.status.code(), Some(0));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         json["providers"][1]["grants"]["targets"][0]["credential"],
         "bearer"
     );
     assert_eq!(json["providers"][0]["grants"], Value::Null);
     assert!(
-        !String::from_utf8(said.stdout)
+        !String::from_utf8(output.stdout)
             .unwrap()
             .contains("very-secret-token")
     );
@@ -95,8 +95,8 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
         .replace("access: write", "access: read")
         .replace(text(&folder.path().join("token")), "/nowhere/token");
     let config = file(&folder, "ccm.yaml", yaml.as_bytes());
-    let said = ccm(&["config", "check", "--require-inputs", text(&config)]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    let output = ccm(&["config", "check", "--require-inputs", text(&config)]);
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
     let mistakes = [
         "two providers are named \"hcloud\"",
         "need a digest, keys or keyless",
@@ -105,9 +105,9 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
         "/nowhere/token",
     ];
     for part in mistakes {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(output.out.contains(part), "{part}: {}", output.out);
     }
-    let said = ccm(&[
+    let output = ccm(&[
         "config",
         "check",
         "--require-inputs",
@@ -115,8 +115,8 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
         "-o",
         "json",
     ]);
-    assert_eq!(said.code, 2);
-    let json: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(output.code, 2);
+    let json: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(json["ok"], false);
     assert!(
         json["mistakes"].as_array().unwrap().len() >= mistakes.len(),
@@ -147,24 +147,24 @@ fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
         ),
     ] {
         let config = file(&folder, "ccm.yaml", format!("{head}{entries}").as_bytes());
-        let said = ccm(&["config", "check", text(&config)]);
-        assert_eq!(said.code, 2, "{entries}: {}{}", said.out, said.err);
-        assert!(said.out.contains(expected), "{entries}: {}", said.out);
+        let output = ccm(&["config", "check", text(&config)]);
+        assert_eq!(output.code, 2, "{entries}: {}{}", output.out, output.err);
+        assert!(output.out.contains(expected), "{entries}: {}", output.out);
     }
     // The machine where it runs has its variables, this one has not.
     let good =
         format!("{head}- name: hcloud\n  config: {{ HCLOUD_LOAD_BALANCERS_LOCATION: fsn1 }}\n");
     let config = file(&folder, "ccm.yaml", good.as_bytes());
-    let said = ccm(&["config", "check", text(&config)]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = ccm(&["config", "check", text(&config)]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
 
     // Unneeded grants are used as far as possible, by `run` as well.
     let vain = format!("{head}- name: hcloud\n  limits: {{ memoryMiB: 900 }}\n");
     let config = file(&folder, "ccm.yaml", vain.as_bytes());
-    let said = ccm(&["config", "check", text(&config)]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = ccm(&["config", "check", text(&config)]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     let warning = "memoryMiB 900 is granted, and 256 is the most that is given";
-    assert!(said.out.contains(warning), "{}", said.out);
+    assert!(output.out.contains(warning), "{}", output.out);
 }
 
 #[test]
@@ -212,17 +212,21 @@ fn the_file_of_awss_go_provider_is_read_as_run_reads_it() {
         ),
     ] {
         let config = file(&folder, "aws.conf", written.as_bytes());
-        let said = ccm(&[&["config", "check", text(&config)], more].concat());
-        assert_eq!(said.code, code, "{written}: {}{}", said.out, said.err);
+        let output = ccm(&[&["config", "check", text(&config)], more].concat());
+        assert_eq!(output.code, code, "{written}: {}{}", output.out, output.err);
         for part in expected {
-            assert!(said.out.contains(part), "{written}: {part}: {}", said.out);
+            assert!(
+                output.out.contains(part),
+                "{written}: {part}: {}",
+                output.out
+            );
         }
     }
-    let said = ccm_reading(
+    let output = ccm_reading(
         &["config", "check", "-", "--cloud-provider=aws", "-o", "json"],
         b"[Global]\nVPC = vpc-1\nZone =\n",
     );
-    let json: Value = serde_json::from_slice(&said.stdout).unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["providers"][0]["config"], serde_json::json!(["VPC"]));
     let zone = json["ignored"][0].as_str().unwrap();
     assert!(zone.starts_with("line 3: Zone: "), "{zone}");
@@ -261,18 +265,21 @@ fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
         ("registry", &["the file /etc/ccm-credentials/token"]),
     ] {
         let config = format!("{deploy}/{variant}/ccm.yaml");
-        let said = ccm(&["config", "check", &config]);
-        assert_eq!(said.code, 0, "{variant}: {}{}", said.out, said.err);
-        let (_, after) = said.out.split_once("assumed to be where ccm runs").unwrap();
+        let output = ccm(&["config", "check", &config]);
+        assert_eq!(output.code, 0, "{variant}: {}{}", output.out, output.err);
+        let (_, after) = output
+            .out
+            .split_once("assumed to be where ccm runs")
+            .unwrap();
         let lines: Vec<_> = after.lines().skip(1).map(str::trim).collect();
         assert_eq!(lines, assumed, "{variant}");
         // On the machine where it runs they must exist.
-        let said = ccm(&["config", "check", "--require-inputs", &config]);
-        assert_eq!(said.code, 2, "{variant}: {}", said.out);
+        let output = ccm(&["config", "check", "--require-inputs", &config]);
+        assert_eq!(output.code, 2, "{variant}: {}", output.out);
         assert!(
-            said.out.contains("/etc/ccm-credentials/token"),
+            output.out.contains("/etc/ccm-credentials/token"),
             "{}",
-            said.out
+            output.out
         );
     }
     // Existing files are read all the same, and an unset variable is no mistake either.
@@ -282,9 +289,9 @@ fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
         "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: one\n  source: file:///x.wasm\n  trust: {{ keys: [{{ file: {} }}] }}\n  grants:\n    targets:\n    - name: api\n      endpoint: https://api.example.com\n      credential: {{ bearer: {{ env: CCM_TESTS_UNSET }} }}\n      rules: [{{ methods: [GET], path: /, access: read }}]\n",
         text(&key)
     );
-    let said = ccm_reading(&["config", "check", "-", "-o", "json"], yaml.as_bytes());
-    assert_eq!(said.status.code(), Some(2));
-    let json: Value = serde_json::from_slice(&said.stdout).unwrap();
+    let output = ccm_reading(&["config", "check", "-", "-o", "json"], yaml.as_bytes());
+    assert_eq!(output.status.code(), Some(2));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         json["assumed"],
         serde_json::json!(["the variable CCM_TESTS_UNSET"])
@@ -310,14 +317,14 @@ fn what_is_no_configuration_is_told_apart_from_what_cannot_be_read() {
         ),
     ] {
         let config = file(&folder, "ccm.yaml", yaml.as_bytes());
-        let said = ccm(&["config", "check", text(&config)]);
-        assert_eq!(said.code, 2, "{yaml}: {}{}", said.out, said.err);
-        assert!(said.out.contains(expected), "{yaml}: {}", said.out);
-        assert!(!said.out.contains('\u{1b}'), "{}", said.out);
+        let output = ccm(&["config", "check", text(&config)]);
+        assert_eq!(output.code, 2, "{yaml}: {}{}", output.out, output.err);
+        assert!(output.out.contains(expected), "{yaml}: {}", output.out);
+        assert!(!output.out.contains('\u{1b}'), "{}", output.out);
     }
-    let said = ccm(&["config", "check", "/nowhere.yaml"]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("/nowhere.yaml"), "{}", said.err);
+    let output = ccm(&["config", "check", "/nowhere.yaml"]);
+    assert_eq!(output.code, 1);
+    assert!(output.err.contains("/nowhere.yaml"), "{}", output.err);
 }
 
 #[test]
@@ -345,22 +352,22 @@ fn a_module_in_a_file_is_read_where_it_is_and_its_keys_are_judged() {
         ),
     ] {
         let config = file(&folder, "ccm.yaml", entry(path, key).as_bytes());
-        let said = ccm(&[&["config", "check", text(&config)], more].concat());
-        assert_eq!(said.code, 2, "{expected}: {}{}", said.out, said.err);
-        assert!(said.out.contains(expected), "{expected}: {}", said.out);
+        let output = ccm(&[&["config", "check", text(&config)], more].concat());
+        assert_eq!(output.code, 2, "{expected}: {}{}", output.out, output.err);
+        assert!(output.out.contains(expected), "{expected}: {}", output.out);
     }
     let config = file(&folder, "ccm.yaml", entry(&none, "behaviour").as_bytes());
-    let said = ccm(&["config", "check", text(&config)]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    assert!(said.out.contains("the module file://"), "{}", said.out);
+    let output = ccm(&["config", "check", text(&config)]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+    assert!(output.out.contains("the module file://"), "{}", output.out);
 }
 
 #[test]
 fn verify_needs_no_name_where_there_is_one_entry() {
     let folder = TempDir::new().unwrap();
     let module = file(&folder, "guest.wasm", test_guests::MISBEHAVING);
-    let said = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
-    let written = said.out.replace(
+    let output = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
+    let written = output.out.replace(
         "file:///path/to/provider.wasm",
         &format!("file://{}", text(&module)),
     );
@@ -368,12 +375,12 @@ fn verify_needs_no_name_where_there_is_one_entry() {
     let written = written.replace("env: API_SECRET", &format!("file: {}", text(&token)));
     assert!(written.contains("unsigned: true"), "{written}");
     let config = file(&folder, "ccm.yaml", written.as_bytes());
-    let said = ccm(&["provider", "verify", "--config", text(&config)]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = ccm(&["provider", "verify", "--config", text(&config)]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     let (_, entry) = written.split_once("providers:\n").unwrap();
     let other = entry.replace("name: misbehaving", "name: other");
     let second = format!("{written}{other}");
     let config = file(&folder, "two.yaml", second.as_bytes());
-    let said = ccm(&["provider", "verify", "--config", text(&config)]);
-    assert_eq!(said.code, 1, "{}{}", said.out, said.err);
+    let output = ccm(&["provider", "verify", "--config", text(&config)]);
+    assert_eq!(output.code, 1, "{}{}", output.out, output.err);
 }

@@ -71,15 +71,15 @@ fn only_what_asks_for_more_needs_somebody() {
             ],
         ),
     ] {
-        let said = ccm(&["provider", "diff", &old, new]);
-        assert_eq!(said.code, code, "{}{}", said.out, said.err);
-        assert!(said.out.contains(verdict), "{new}: {}", said.out);
+        let output = ccm(&["provider", "diff", &old, new]);
+        assert_eq!(output.code, code, "{}{}", output.out, output.err);
+        assert!(output.out.contains(verdict), "{new}: {}", output.out);
         for line in lines {
-            assert!(said.out.contains(line), "{line}: {}", said.out);
+            assert!(output.out.contains(line), "{line}: {}", output.out);
         }
-        let said = ccm(&["provider", "diff", "-o", "json", &old, new]);
-        assert_eq!(said.code, code);
-        let json: Value = serde_json::from_str(&said.out).unwrap();
+        let output = ccm(&["provider", "diff", "-o", "json", &old, new]);
+        assert_eq!(output.code, code);
+        let json: Value = serde_json::from_str(&output.out).unwrap();
         assert_eq!(json["wider"], code == 2);
         assert_eq!(json["old"]["version"], "1.0.0");
     }
@@ -90,10 +90,10 @@ fn what_cannot_be_compared_is_no_narrower_version() {
     let folder = TempDir::new().unwrap();
     let old = module(&folder, &manifest("1.0.0", &["GET /servers"]));
     let broken = file(&folder, "broken.wasm", b"\0asm\x0d\0\x01\0\x07");
-    let said = ccm(&["provider", "diff", &old, text(&broken)]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
-    assert!(said.out.contains("broken.wasm"), "{}", said.out);
-    let said = ccm(&["provider", "diff", "/nowhere.wasm", &old]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("/nowhere.wasm"), "{}", said.err);
+    let output = ccm(&["provider", "diff", &old, text(&broken)]);
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
+    assert!(output.out.contains("broken.wasm"), "{}", output.out);
+    let output = ccm(&["provider", "diff", "/nowhere.wasm", &old]);
+    assert_eq!(output.code, 1);
+    assert!(output.err.contains("/nowhere.wasm"), "{}", output.err);
 }

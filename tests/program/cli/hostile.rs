@@ -8,13 +8,13 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::component::{Component, component};
-use super::{Said, ccm, file, other_module, text};
+use super::{ProgramOutput, ccm, file, other_module, text};
 
 const MANIFEST: &str =
     r#"{"contract":"0.1.0","name":"sample","version":"1","description":"","schemes":["sample"]}"#;
 
 /// The output of each inspecting command about this module.
-fn all(folder: &TempDir, bytes: &[u8]) -> Vec<(&'static str, Said)> {
+fn all(folder: &TempDir, bytes: &[u8]) -> Vec<(&'static str, ProgramOutput)> {
     let module = file(folder, "hostile.wasm", bytes);
     let good = file(folder, "good.wasm", &other_module());
     let target = folder.path().join("out.wasm");
@@ -30,8 +30,8 @@ fn all(folder: &TempDir, bytes: &[u8]) -> Vec<(&'static str, Said)> {
     .collect()
 }
 
-fn assert_harmless(case: &str, command: &str, said: &Said) {
-    for text in [&said.out, &said.err] {
+fn assert_harmless(case: &str, command: &str, output: &ProgramOutput) {
+    for text in [&output.out, &output.err] {
         let bad = text.chars().find(|character| {
             (character.is_control() && *character != '\n')
                 || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -77,15 +77,19 @@ fn names_and_texts_of_a_module_reach_no_terminal_as_commands() {
             imports,
             ..Component::default()
         });
-        for (command, said) in all(&folder, &wasm) {
-            assert_eq!(said.code, 2, "{case}: {command}: {}{}", said.out, said.err);
-            assert_harmless(case, command, &said);
+        for (command, output) in all(&folder, &wasm) {
+            assert_eq!(
+                output.code, 2,
+                "{case}: {command}: {}{}",
+                output.out, output.err
+            );
+            assert_harmless(case, command, &output);
         }
         let module = folder.path().join("hostile.wasm");
-        let said = ccm(&["provider", "inspect", "-o", "json", text(&module)]);
-        assert_eq!(said.code, 2, "{case}");
-        serde_json::from_str::<serde_json::Value>(&said.out).unwrap();
-        assert!(!said.out.contains('\u{1b}'), "{case}: {:?}", said.out);
+        let output = ccm(&["provider", "inspect", "-o", "json", text(&module)]);
+        assert_eq!(output.code, 2, "{case}");
+        serde_json::from_str::<serde_json::Value>(&output.out).unwrap();
+        assert!(!output.out.contains('\u{1b}'), "{case}: {:?}", output.out);
     }
 }
 
@@ -159,18 +163,22 @@ fn files_that_are_cut_bent_or_far_too_large_are_refused() {
     for (case, bytes) in cases {
         let folder = TempDir::new().unwrap();
         let module = file(&folder, "hostile.wasm", &bytes);
-        let commands: Vec<(&str, Said)> = match case.starts_with("cut") {
+        let commands: Vec<(&str, ProgramOutput)> = match case.starts_with("cut") {
             true => vec![("inspect", ccm(&["provider", "inspect", text(&module)]))],
             false => all(&folder, &bytes),
         };
-        for (command, said) in commands {
-            assert_eq!(said.code, 2, "{case}: {command}: {}{}", said.out, said.err);
-            assert!(
-                said.out.contains("hostile.wasm"),
-                "{case}: {command}: {}",
-                said.out
+        for (command, output) in commands {
+            assert_eq!(
+                output.code, 2,
+                "{case}: {command}: {}{}",
+                output.out, output.err
             );
-            assert_harmless(&case, command, &said);
+            assert!(
+                output.out.contains("hostile.wasm"),
+                "{case}: {command}: {}",
+                output.out
+            );
+            assert_harmless(&case, command, &output);
             assert!(!folder.path().join("out.wasm").exists(), "{case}");
         }
     }

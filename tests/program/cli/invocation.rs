@@ -8,10 +8,10 @@ use ccm_tests::log::severity;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Said, ccm, ended, file, text};
+use super::{ProgramOutput, ccm, ended, file, text};
 
 /// Runs the binary under this name, as a file in an image.
-fn called(name: &str, arguments: &[&str]) -> Said {
+fn called(name: &str, arguments: &[&str]) -> ProgramOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
     command.arg0(name).args(arguments);
     ended(&mut command)
@@ -23,22 +23,22 @@ const NAMES: [&str; 3] = ["/usr/local/bin/cloud-controller-manager", AWS, HCLOUD
 #[test]
 fn under_the_name_of_a_go_manager_flags_need_no_command() {
     for name in NAMES {
-        let said = called(name, &["--cloud-provider=hcloud", "--kubeconfig=/nowhere"]);
-        assert_eq!(said.code, 1);
+        let output = called(name, &["--cloud-provider=hcloud", "--kubeconfig=/nowhere"]);
+        assert_eq!(output.code, 1);
         assert!(
-            said.err.contains("cannot read kubeconfig /nowhere"),
+            output.err.contains("cannot read kubeconfig /nowhere"),
             "{}",
-            said.err
+            output.err
         );
         // All manifests of these managers name their provider, so that none is guessed.
-        let said = called(name, &[]);
-        assert_eq!(said.code, 1);
+        let output = called(name, &[]);
+        assert_eq!(output.code, 1);
         assert!(
-            said.err.contains("--cloud-provider cannot be empty"),
+            output.err.contains("--cloud-provider cannot be empty"),
             "{}",
-            said.err
+            output.err
         );
-        assert_eq!(said.out, "");
+        assert_eq!(output.out, "");
     }
 }
 
@@ -51,25 +51,25 @@ fn a_vendors_manager_that_needs_no_flag_for_its_cloud_needs_none_here() {
         &["--cloud-provider=digitalocean"],
     ] {
         let arguments = [arguments, &["--kubeconfig=/nowhere"]].concat();
-        let said = called(name, &arguments);
-        assert_eq!(said.code, 1);
+        let output = called(name, &arguments);
+        assert_eq!(output.code, 1);
         assert!(
-            said.err.contains("cannot read kubeconfig /nowhere"),
+            output.err.contains("cannot read kubeconfig /nowhere"),
             "{}",
-            said.err
+            output.err
         );
     }
-    let said = called(name, &["--cloud-provider="]);
+    let output = called(name, &["--cloud-provider="]);
     assert!(
-        said.err.contains("--cloud-provider cannot be empty"),
+        output.err.contains("--cloud-provider cannot be empty"),
         "{}",
-        said.err
+        output.err
     );
 }
 
 #[test]
 fn a_manifest_of_the_go_manager_starts_without_a_warning() {
-    let said = called(
+    let output = called(
         HCLOUD,
         &[
             "--allow-untagged-cloud",
@@ -84,13 +84,13 @@ fn a_manifest_of_the_go_manager_starts_without_a_warning() {
             "--kubeconfig=/nowhere",
         ],
     );
-    assert_eq!(said.code, 1);
+    assert_eq!(output.code, 1);
     assert!(
-        said.err.contains("cannot read kubeconfig /nowhere"),
+        output.err.contains("cannot read kubeconfig /nowhere"),
         "{}",
-        said.err
+        output.err
     );
-    assert!(!said.err.contains("no effect"), "{}", said.err);
+    assert!(!output.err.contains("no effect"), "{}", output.err);
 }
 
 const AWS: &str = "/bin/aws-cloud-controller-manager";
@@ -105,11 +105,11 @@ const OF_AWS: [&str; 4] = [
 #[test]
 fn the_manifest_of_aws_starts_without_a_warning() {
     for arguments in [&OF_AWS[..], &OF_AWS[..2]] {
-        let said = called(AWS, &[arguments, &["--kubeconfig=/nowhere"]].concat());
-        assert_eq!(said.code, 1);
+        let output = called(AWS, &[arguments, &["--kubeconfig=/nowhere"]].concat());
+        assert_eq!(output.code, 1);
         let expected = "cannot read kubeconfig /nowhere";
-        assert!(said.err.contains(expected), "{}", said.err);
-        assert!(!said.err.contains("no effect"), "{}", said.err);
+        assert!(output.err.contains(expected), "{}", output.err);
+        assert!(!output.err.contains("no effect"), "{}", output.err);
     }
 }
 
@@ -134,9 +134,9 @@ fn the_cloud_config_of_aws_is_read_or_refused_key_by_key() {
             ],
         ),
     ] {
-        let said = aws_with(config, &[("AWS_EC2_METADATA_DISABLED", "true")]);
+        let output = aws_with(config, &[("AWS_EC2_METADATA_DISABLED", "true")]);
         for part in expected {
-            assert!(said.err.contains(part), "{part}: {}", said.err);
+            assert!(output.err.contains(part), "{part}: {}", output.err);
         }
     }
 }
@@ -161,16 +161,16 @@ fn the_manifest_of_aws_needs_no_cluster_id_on_an_instance_that_tells_its_own() {
         ((service, "http://127.0.0.1:9"), SILENT, "InstanceID"),
         (("AWS_EC2_METADATA_DISABLED", "true"), REQUIRED, "own ID"),
     ] {
-        let said = aws_with("[Global]\nNodeIPFamilies = ipv5\n", &[variable]);
-        assert!(said.err.contains(present), "{variable:?}: {}", said.err);
-        assert!(!said.err.contains(absent), "{variable:?}: {}", said.err);
+        let output = aws_with("[Global]\nNodeIPFamilies = ipv5\n", &[variable]);
+        assert!(output.err.contains(present), "{variable:?}: {}", output.err);
+        assert!(!output.err.contains(absent), "{variable:?}: {}", output.err);
     }
     assert_eq!(metadata.arrived().len(), 2, "{:?}", metadata.lines());
 }
 
 /// Runs the manager of AWS with this `--cloud-config` and these variables; it has to end with an error. Port 9
 /// (discard) is closed.
-fn aws_with(config: &str, more: &[(&str, &str)]) -> Said {
+fn aws_with(config: &str, more: &[(&str, &str)]) -> ProgramOutput {
     let folder = TempDir::new().unwrap();
     let away = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
     let away = file(&folder, "kubeconfig", away.as_bytes());
@@ -188,9 +188,9 @@ fn aws_with(config: &str, more: &[(&str, &str)]) -> Said {
             ("AWS_SECRET_ACCESS_KEY", "x"),
         ])
         .envs(more.iter().copied());
-    let said = ended(command);
-    assert_eq!(said.code, 1, "{}", said.err);
-    said
+    let output = ended(command);
+    assert_eq!(output.code, 1, "{}", output.err);
+    output
 }
 
 #[test]
@@ -200,51 +200,55 @@ fn words_are_an_error_in_upstreams_words_whatever_they_are() {
         &["demo"],
         &["--cloud-provider=x", "provider", "check"],
     ] {
-        let said = called(HCLOUD, words);
-        assert_eq!(said.code, 1);
+        let output = called(HCLOUD, words);
+        assert_eq!(output.code, 1);
         let expected = "\"cloud-controller-manager\" does not take any arguments, got [";
-        assert!(said.err.contains(expected), "{words:?}: {}", said.err);
-        assert_eq!(said.out, "");
+        assert!(output.err.contains(expected), "{words:?}: {}", output.err);
+        assert_eq!(output.out, "");
     }
 }
 
 #[test]
 fn help_version_and_completion_are_of_the_program_that_was_called() {
-    let said = called(HCLOUD, &["--help"]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let output = called(HCLOUD, &["--help"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     for part in [
         "cloud-controller-manager [flags]",
         "Generic flags:",
         "Wasm flags:",
         "Exit codes",
     ] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(output.out.contains(part), "{part}: {}", output.out);
     }
     for (form, part) in [
         ("--version", "(contract ccm:provider@"),
         ("--version=true", "(contract ccm:provider@"),
         ("--version=raw", "\nplatform: linux/"),
     ] {
-        let said = called(HCLOUD, &[form]);
-        assert_eq!(said.code, 0, "{}", said.err);
-        assert!(said.out.contains(part), "{form}: {}", said.out);
-        assert!(said.out.contains(env!("CARGO_PKG_VERSION")), "{}", said.out);
-        assert_eq!(ccm(&["run", form]).out, said.out);
+        let output = called(HCLOUD, &[form]);
+        assert_eq!(output.code, 0, "{}", output.err);
+        assert!(output.out.contains(part), "{form}: {}", output.out);
+        assert!(
+            output.out.contains(env!("CARGO_PKG_VERSION")),
+            "{}",
+            output.out
+        );
+        assert_eq!(ccm(&["run", form]).out, output.out);
     }
     for shell in ["bash", "zsh", "fish"] {
-        let said = called(HCLOUD, &["completion", shell]);
-        assert_eq!(said.code, 0, "{}", said.err);
+        let output = called(HCLOUD, &["completion", shell]);
+        assert_eq!(output.code, 0, "{}", output.err);
         for part in ["hcloud-cloud-controller-manager", "webhook-secure-port"] {
-            assert!(said.out.contains(part), "{shell}: {part}: {}", said.out);
+            assert!(output.out.contains(part), "{shell}: {part}: {}", output.out);
         }
     }
 }
 
 #[test]
 fn the_version_is_a_document_for_scripts() {
-    let said = ccm(&["version", "-o", "json"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    let version: Value = serde_json::from_str(&said.out).unwrap();
+    let output = ccm(&["version", "-o", "json"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let version: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
     let contracts = serde_json::json!(["ccm:provider@0.1.0", "ccm:provider@0.2.0"]);
     assert_eq!(version["contracts"], contracts);
@@ -284,9 +288,9 @@ fn children_are_children_under_every_name() {
             // Pipes, because a child may not write files. Standard input is empty, which is no module.
             command.arg0(name).arg(child).stdin(Stdio::null());
             let output = command.output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), expected, "{name} {child}: {said}");
-            assert!(!said.contains("does not take any arguments"), "{said}");
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), expected, "{name} {child}: {error}");
+            assert!(!error.contains("does not take any arguments"), "{error}");
         }
     }
 }
@@ -294,11 +298,11 @@ fn children_are_children_under_every_name() {
 #[test]
 fn in_a_pod_nobody_plays_the_demo_unasked() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
-    let said = ended(command.env("KUBERNETES_SERVICE_HOST", "10.96.0.1"));
-    assert_eq!(said.code, 1);
-    assert_eq!(said.out, "");
-    assert!(said.err.contains("this is a pod"), "{}", said.err);
-    assert!(said.err.contains("`ccm run`"), "{}", said.err);
+    let output = ended(command.env("KUBERNETES_SERVICE_HOST", "10.96.0.1"));
+    assert_eq!(output.code, 1);
+    assert_eq!(output.out, "");
+    assert!(output.err.contains("this is a pod"), "{}", output.err);
+    assert!(output.err.contains("`ccm run`"), "{}", output.err);
 }
 
 /// hcloud's manifests have arguments alone: the image determines the program.
@@ -317,10 +321,10 @@ fn in_a_pod_flags_without_a_command_are_those_of_a_go_manager() {
         "--cloud-provider=hcloud",
         "--kubeconfig=/nowhere",
     ];
-    let said = in_a_pod(&flags);
-    assert_eq!(said.code, 1);
-    assert_eq!(said.err, called(HCLOUD, &flags).err);
-    assert!(said.err.contains("/nowhere"), "{}", said.err);
+    let output = in_a_pod(&flags);
+    assert_eq!(output.code, 1);
+    assert_eq!(output.err, called(HCLOUD, &flags).err);
+    assert!(output.err.contains("/nowhere"), "{}", output.err);
     assert_eq!(
         in_a_pod(&["run", "--version"]).out,
         in_a_pod(&["--version"]).out
@@ -340,8 +344,8 @@ fn proc_002_the_log_has_klogs_lines_or_component_bases_objects() {
         ];
         called(HCLOUD, &[&flags, more].concat()).err
     };
-    for said in [run(&[]), run(&["--logging-format=text"])] {
-        let flag = said
+    for output in [run(&[]), run(&["--logging-format=text"])] {
+        let flag = output
             .lines()
             .find(|line| line.contains("FLAG: --cloud-provider="))
             .unwrap();
@@ -351,14 +355,14 @@ fn proc_002_the_log_has_klogs_lines_or_component_bases_objects() {
             "{flag}"
         );
         assert!(flag.contains(" startup.rs:"), "{flag}");
-        let warning = said
+        let warning = output
             .lines()
             .find(|line| line.contains("has no effect"))
             .unwrap();
         assert_eq!(severity(warning), Some('W'), "{warning}");
     }
-    let said = run(&["--logging-format=json"]);
-    let lines = said.lines().filter(|line| line.starts_with('{'));
+    let output = run(&["--logging-format=json"]);
+    let lines = output.lines().filter(|line| line.starts_with('{'));
     let lines: Vec<Value> = lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();

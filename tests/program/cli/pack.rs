@@ -57,15 +57,15 @@ fn ballast(bytes: usize) -> Vec<u8> {
 fn the_shipped_module_can_be_had_as_a_file() {
     let folder = TempDir::new().unwrap();
     let to = folder.path().join("provider.wasm");
-    let said = ccm(&["provider", "pack", "embedded:hcloud", "--to", text(&to)]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = ccm(&["provider", "pack", "embedded:hcloud", "--to", text(&to)]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     assert_eq!(std::fs::read(&to).unwrap(), embedded_guests::HCLOUD);
 }
 
 fn digest_of(file: &std::path::Path) -> String {
-    let said = ccm(&["provider", "inspect", "-o", "json", text(file)]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    let json: Value = serde_json::from_str(&said.out).unwrap();
+    let output = ccm(&["provider", "inspect", "-o", "json", text(file)]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+    let json: Value = serde_json::from_str(&output.out).unwrap();
     json["digest"].as_str().unwrap().to_owned()
 }
 
@@ -76,9 +76,13 @@ fn a_component_that_is_given_its_manifest_loads() {
     let manifest = file(&folder, "manifest.json", manifest_of("0.2.0").as_bytes());
     let packed = folder.path().join("provider.wasm");
 
-    let said = ccm(&["provider", "pack", text(&component), "--to", text(&packed)]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
-    assert!(said.out.contains("--manifest gives it one"), "{}", said.out);
+    let output = ccm(&["provider", "pack", text(&component), "--to", text(&packed)]);
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
+    assert!(
+        output.out.contains("--manifest gives it one"),
+        "{}",
+        output.out
+    );
     assert!(!packed.exists());
 
     let pack = |manifest: &std::path::Path, more: &[&str]| {
@@ -86,17 +90,17 @@ fn a_component_that_is_given_its_manifest_loads() {
         arguments.extend(["--manifest", text(manifest), "--to", text(&packed)]);
         ccm(&[&arguments, more].concat())
     };
-    let said = pack(&manifest, &[]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    assert!(said.out.contains("hcloud 0.2.0"), "{}", said.out);
+    let output = pack(&manifest, &[]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+    assert!(output.out.contains("hcloud 0.2.0"), "{}", output.out);
     let bytes = std::fs::read(&packed).unwrap();
     assert!(
-        said.out.contains(&Digest::of(&bytes).to_string()),
+        output.out.contains(&Digest::of(&bytes).to_string()),
         "{}",
-        said.out
+        output.out
     );
-    let said = ccm(&["provider", "check", text(&packed)]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = ccm(&["provider", "check", text(&packed)]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 3, "{left:?}");
 }
@@ -116,23 +120,23 @@ fn a_manifest_at_the_top_is_replaced_only_when_that_is_said() {
     assert_eq!(pack(&component, &manifest, &[]).code, 0);
     let first = std::fs::read(&packed).unwrap();
 
-    let said = pack(&packed, &newer, &[]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
-    assert!(said.out.contains("--replace"), "{}", said.out);
+    let output = pack(&packed, &newer, &[]);
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
+    assert!(output.out.contains("--replace"), "{}", output.out);
     assert_eq!(std::fs::read(&packed).unwrap(), first);
 
-    let said = pack(&packed, &newer, &["--replace"]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    assert!(said.out.contains("hcloud 0.3.0"), "{}", said.out);
-    let said = pack(&packed, &manifest, &["--replace"]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = pack(&packed, &newer, &["--replace"]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+    assert!(output.out.contains("hcloud 0.3.0"), "{}", output.out);
+    let output = pack(&packed, &manifest, &["--replace"]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     assert_eq!(std::fs::read(&packed).unwrap(), first);
 
     // The SDK's section is in a core module, from which nothing can be removed.
     let shipped = file(&folder, "shipped.wasm", &other_module());
-    let said = pack(&shipped, &newer, &["--replace"]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
-    assert!(said.out.contains("needs no --manifest"), "{}", said.out);
+    let output = pack(&shipped, &newer, &["--replace"]);
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
+    assert!(output.out.contains("needs no --manifest"), "{}", output.out);
     assert_eq!(std::fs::read(&packed).unwrap(), first);
 }
 
@@ -168,7 +172,7 @@ fn every_mistake_in_a_manifest_is_told_before_anything_is_written() {
         ),
     ] {
         let manifest = file(&folder, "manifest.json", manifest.as_bytes());
-        let said = ccm(&[
+        let output = ccm(&[
             "provider",
             "pack",
             text(&component),
@@ -177,9 +181,9 @@ fn every_mistake_in_a_manifest_is_told_before_anything_is_written() {
             "--to",
             text(&packed),
         ]);
-        assert_eq!(said.code, code, "{}{}", said.out, said.err);
+        assert_eq!(output.code, code, "{}{}", output.out, output.err);
         for reason in reasons {
-            let all = format!("{}{}", said.out, said.err);
+            let all = format!("{}{}", output.out, output.err);
             assert!(all.contains(reason), "{reason}: {all}");
         }
         assert!(!packed.exists());
@@ -198,7 +202,7 @@ fn what_is_no_component_cannot_be_packed() {
         (&whole[..whole.len() - 1], "damaged"),
     ] {
         let component = file(&folder, "guest.wasm", bytes);
-        let said = ccm(&[
+        let output = ccm(&[
             "provider",
             "pack",
             text(&component),
@@ -207,8 +211,8 @@ fn what_is_no_component_cannot_be_packed() {
             "--to",
             "/dev/null/x",
         ]);
-        assert_eq!(said.code, 2, "{reason}: {}{}", said.out, said.err);
-        assert!(said.out.contains(reason), "{reason}: {}", said.out);
+        assert_eq!(output.code, 2, "{reason}: {}{}", output.out, output.err);
+        assert!(output.out.contains(reason), "{reason}: {}", output.out);
     }
 }
 
@@ -219,7 +223,7 @@ fn compressed_modules_are_the_same_modules_and_the_same_bytes_each_time() {
     let plain = other_module();
     let packed = folder.path().join("packed");
     let pack = || {
-        let said = ccm(&[
+        let output = ccm(&[
             "provider",
             "pack",
             text(&module),
@@ -228,7 +232,7 @@ fn compressed_modules_are_the_same_modules_and_the_same_bytes_each_time() {
             "--to",
             text(&packed),
         ]);
-        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+        assert_eq!(output.code, 0, "{}{}", output.out, output.err);
         std::fs::read(&packed).unwrap()
     };
     let once = pack();
@@ -261,11 +265,11 @@ fn a_configmap_holds_what_the_source_unpacks() {
                 "-o",
                 form,
             ];
-            let said = ccm(&[&base, more].concat());
-            assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+            let output = ccm(&[&base, more].concat());
+            assert_eq!(output.code, 0, "{}{}", output.out, output.err);
             let map: ConfigMap = match form {
-                "json" => serde_json::from_str(&said.out).unwrap(),
-                _ => serde_saphyr::from_str(&said.out).unwrap(),
+                "json" => serde_json::from_str(&output.out).unwrap(),
+                _ => serde_saphyr::from_str(&output.out).unwrap(),
             };
             let mut names = target.split('/');
             assert_eq!(map.metadata.namespace.as_deref(), names.next());
@@ -283,7 +287,7 @@ fn a_module_that_is_split_over_keys_is_put_together_again() {
     let folder = TempDir::new().unwrap();
     let module = file(&folder, "module.wasm", &other_module());
     for (split, keys) in [("100000", 4), ("1048576", 1)] {
-        let said = ccm(&[
+        let output = ccm(&[
             "provider",
             "pack",
             text(&module),
@@ -294,13 +298,13 @@ fn a_module_that_is_split_over_keys_is_put_together_again() {
             "--split",
             split,
         ]);
-        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-        let map: ConfigMap = serde_saphyr::from_str(&said.out).unwrap();
+        assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+        let map: ConfigMap = serde_saphyr::from_str(&output.out).unwrap();
         assert_eq!(map.binary_data.as_ref().unwrap().len(), keys);
         let found = module_in(&map, "x").unwrap();
         assert_eq!(unpack(found.bytes).unwrap(), other_module());
     }
-    let said = ccm(&[
+    let output = ccm(&[
         "provider",
         "pack",
         text(&module),
@@ -309,8 +313,8 @@ fn a_module_that_is_split_over_keys_is_put_together_again() {
         "--split",
         "9000",
     ]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
-    assert!(said.out.contains("at most 100"), "{}", said.out);
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
+    assert!(output.out.contains("at most 100"), "{}", output.out);
 }
 
 #[test]
@@ -320,7 +324,7 @@ fn a_signature_beside_the_module_goes_into_the_configmap() {
     let bundle = r#"{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","text":"\"ü: {"}"#;
     file(&folder, "module.wasm.sigstore.json", bundle.as_bytes());
     for form in ["text", "json"] {
-        let said = ccm(&[
+        let output = ccm(&[
             "provider",
             "pack",
             text(&module),
@@ -331,8 +335,8 @@ fn a_signature_beside_the_module_goes_into_the_configmap() {
             "-o",
             form,
         ]);
-        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-        let map: ConfigMap = serde_saphyr::from_str(&said.out).unwrap();
+        assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+        let map: ConfigMap = serde_saphyr::from_str(&output.out).unwrap();
         let found = module_in(&map, "x").unwrap();
         assert_eq!(
             found.evidence,
@@ -347,7 +351,7 @@ fn what_does_not_fit_into_a_configmap_is_sent_to_a_registry() {
     let wasm = [other_module(), ballast(1 << 20)].concat();
     let module = file(&folder, "module.wasm", &wasm);
     let target = folder.path().join("map.yaml");
-    let said = ccm(&[
+    let output = ccm(&[
         "provider",
         "pack",
         text(&module),
@@ -358,9 +362,9 @@ fn what_does_not_fit_into_a_configmap_is_sent_to_a_registry() {
         "--to",
         text(&target),
     ]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
     for word in ["at most 1048576", "wkg oci push"] {
-        assert!(said.out.contains(word), "{word}: {}", said.out);
+        assert!(output.out.contains(word), "{word}: {}", output.out);
     }
     assert!(!target.exists());
 }
@@ -398,10 +402,10 @@ fn options_that_do_not_fit_together_are_wrong_options() {
             "possible values: gzip",
         ),
     ] {
-        let said = ccm(&[&["provider", "pack", text(&module)], more].concat());
-        assert_eq!(said.code, 1, "{more:?}: {}{}", said.out, said.err);
-        assert!(said.err.contains(expected), "{more:?}: {}", said.err);
-        assert_eq!(said.out, "", "{more:?}");
+        let output = ccm(&[&["provider", "pack", text(&module)], more].concat());
+        assert_eq!(output.code, 1, "{more:?}: {}{}", output.out, output.err);
+        assert!(output.err.contains(expected), "{more:?}: {}", output.err);
+        assert_eq!(output.out, "", "{more:?}");
     }
 }
 
@@ -416,9 +420,9 @@ fn what_is_applied_to_a_cluster_is_what_the_source_brings() {
     ] {
         let target = format!("kube-system/{name}/module");
         let base = ["provider", "pack", text(&module), "--configmap", &target];
-        let said = ccm(&[&base, more].concat());
-        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-        let map: ConfigMap = serde_saphyr::from_str(&said.out).unwrap();
+        let output = ccm(&[&base, more].concat());
+        assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+        let map: ConfigMap = serde_saphyr::from_str(&output.out).unwrap();
         let brought = runtime.block_on(async {
             let client = ccm_sim::cluster::Cluster::new().client();
             let api: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");

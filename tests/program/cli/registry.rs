@@ -131,8 +131,8 @@ fn what_cosign_has_signed_is_verified() {
         &["sign-blob", "--key", "cosign.key", "--bundle", &bundle],
         &file,
     );
-    let said = world.is(0, &["verify", "--key", &public, &file]);
-    assert!(said.contains("yes: hcloud"), "{said}");
+    let output = world.is(0, &["verify", "--key", &public, &file]);
+    assert!(output.contains("yes: hcloud"), "{output}");
 
     // An artifact in a registry.
     world.registry.push("clouds/hcloud:1", &module()).unwrap();

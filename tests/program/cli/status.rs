@@ -8,13 +8,13 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Said, ccm, file, text};
+use super::{ProgramOutput, ccm, file, text};
 
 const DIGEST: &str = "sha256:1111111111112222222222222222222222222222222222222222222222222222";
 const OTHER: &str = "sha256:aaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
 /// Runs the command on an API server with this answer to the list of providers.
-fn status(code: u16, body: Value, more: &[&str]) -> Said {
+fn status(code: u16, body: Value, more: &[&str]) -> ProgramOutput {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime
         .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
@@ -63,8 +63,8 @@ fn waiting() -> Value {
 
 #[test]
 fn what_a_provider_waits_for_is_shown_like_a_plan() {
-    let said = status(200, list(&[waiting()]), &[]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let output = status(200, list(&[waiting()]), &[]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let expected = format!(
         "NAME     VERSION   DIGEST         STATE              CANDIDATE   AGE\n\
          hcloud   1.2.0     111111111111   WaitsForApproval   2.0.0       -\n\
@@ -75,51 +75,59 @@ fn what_a_provider_waits_for_is_shown_like_a_plan() {
          approve it with: kubectl annotate provider hcloud --overwrite wasm-ccm.dev/approve={OTHER}\n  \
          rejected: 1.9.0 ({OTHER}), at 2026-01-01T03:04:05Z: it traps\n"
     );
-    assert_eq!(said.out, expected);
-    let said = status(200, list(&[waiting()]), &["-o", "wide"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("serves: file:///x.wasm"), "{}", said.out);
+    assert_eq!(output.out, expected);
+    let output = status(200, list(&[waiting()]), &["-o", "wide"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(
+        output.out.contains("serves: file:///x.wasm"),
+        "{}",
+        output.out
+    );
 }
 
 #[test]
 fn programs_get_what_is_written_down_as_it_is() {
-    let said = status(200, list(&[waiting()]), &["-o", "json"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    let json: Value = serde_json::from_str(&said.out).unwrap();
+    let output = status(200, list(&[waiting()]), &["-o", "json"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let json: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(json["providers"][0]["name"], "hcloud");
     assert_eq!(json["providers"][0]["status"], waiting()["status"]);
-    let said = status(200, list(&[]), &["-o", "json"]);
-    let json: Value = serde_json::from_str(&said.out).unwrap();
+    let output = status(200, list(&[]), &["-o", "json"]);
+    let json: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(json["providers"], json!([]));
 }
 
 #[test]
 fn one_provider_is_asked_for_by_its_name() {
-    let said = status(200, list(&[waiting()]), &["hcloud"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("1.2.0"), "{}", said.out);
-    let said = status(200, list(&[waiting()]), &["nimbus"]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("no provider \"nimbus\""), "{}", said.err);
+    let output = status(200, list(&[waiting()]), &["hcloud"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.out.contains("1.2.0"), "{}", output.out);
+    let output = status(200, list(&[waiting()]), &["nimbus"]);
+    assert_eq!(output.code, 1);
+    assert!(
+        output.err.contains("no provider \"nimbus\""),
+        "{}",
+        output.err
+    );
 }
 
 #[test]
 fn clusters_that_do_not_answer_are_told_apart() {
     let refused = |code: u16, reason: &str| json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "no \u{1b}[31m", "reason": reason, "code": code });
-    let said = status(404, refused(404, "NotFound"), &[]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("no kind Provider"), "{}", said.err);
-    let said = status(403, refused(403, "Forbidden"), &[]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("cannot be listed"), "{}", said.err);
-    assert!(!said.err.contains('\u{1b}'), "{}", said.err);
+    let output = status(404, refused(404, "NotFound"), &[]);
+    assert_eq!(output.code, 1);
+    assert!(output.err.contains("no kind Provider"), "{}", output.err);
+    let output = status(403, refused(403, "Forbidden"), &[]);
+    assert_eq!(output.code, 1);
+    assert!(output.err.contains("cannot be listed"), "{}", output.err);
+    assert!(!output.err.contains('\u{1b}'), "{}", output.err);
     let folder = TempDir::new().unwrap();
     // Port 9 (discard) is closed.
     let away = kubeconfig(&folder, "http://127.0.0.1:9");
-    let said = ccm(&["provider", "status", "--kubeconfig", text(&away)]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("cannot be listed"), "{}", said.err);
-    let said = ccm(&["provider", "status", "--kubeconfig", "/nowhere"]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("/nowhere"), "{}", said.err);
+    let output = ccm(&["provider", "status", "--kubeconfig", text(&away)]);
+    assert_eq!(output.code, 1);
+    assert!(output.err.contains("cannot be listed"), "{}", output.err);
+    let output = ccm(&["provider", "status", "--kubeconfig", "/nowhere"]);
+    assert_eq!(output.code, 1);
+    assert!(output.err.contains("/nowhere"), "{}", output.err);
 }

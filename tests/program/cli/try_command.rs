@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    fn run(&self, command: &str, more: &[&str]) -> super::Said {
+    fn run(&self, command: &str, more: &[&str]) -> super::ProgramOutput {
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("commands");
         let config = [
             "--config",
@@ -81,8 +81,8 @@ fn a_module_is_asked_without_a_cluster_and_changes_nothing() {
     let world = World::new();
     let service = file(&world.folder, "web.yaml", SERVICE.as_bytes());
     let subject = ["--node=worker-1", "--service", text(&service)];
-    let said = world.run("try", &subject);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = world.run("try", &subject);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     let id = format!("providerID hcloud://{}", world.server);
     for part in [
         "instances.find",
@@ -97,13 +97,13 @@ fn a_module_is_asked_without_a_cluster_and_changes_nothing() {
         "service/default/web: a change that was withheld",
         "yes: 2 object(s)",
     ] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(output.out.contains(part), "{part}: {}", output.out);
     }
-    assert!(!said.out.contains(TOKEN), "{}", said.out);
-    assert!(world.cloud.load_balancers().is_empty(), "{}", said.out);
+    assert!(!output.out.contains(TOKEN), "{}", output.out);
+    assert!(world.cloud.load_balancers().is_empty(), "{}", output.out);
 
-    let said = world.run("try", &[&subject[..], &["-o", "json"]].concat());
-    let json: Value = serde_json::from_str(&said.out).unwrap();
+    let output = world.run("try", &[&subject[..], &["-o", "json"]].concat());
+    let json: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(json["mode"], "plan");
     assert_eq!(json["served"], true);
     let call = &json["asked"][0]["calls"][0];
@@ -111,8 +111,8 @@ fn a_module_is_asked_without_a_cluster_and_changes_nothing() {
     assert_eq!(call["requests"][0]["status"], 200);
     assert!(call["memoryKiB"].as_u64() > Some(0), "{call}");
 
-    let said = world.run("try", &[&subject[..], &["-o", "yaml"]].concat());
-    assert!(said.out.contains("mode: plan"), "{}", said.out);
+    let output = world.run("try", &[&subject[..], &["-o", "yaml"]].concat());
+    assert!(output.out.contains("mode: plan"), "{}", output.out);
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn with_changes_allowed_the_service_gets_its_status() {
         text(&service),
         "--allow-changes",
     ];
-    let said = world.run("try", &more);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = world.run("try", &more);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     for part in [
         "POST   api /load_balancers  201",
         "ingress {",
         "EnsuredLoadBalancer",
     ] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(output.out.contains(part), "{part}: {}", output.out);
     }
     assert_eq!(world.cloud.load_balancers().len(), 1);
 }
@@ -145,10 +145,14 @@ fn an_object_that_would_not_be_served_is_a_no() {
         ("--node=nobody", "not mine"),
         ("--node=worker-1=other://1", "the owner of the scheme"),
     ] {
-        let said = world.run("try", &[argument]);
-        assert_eq!(said.code, 2, "{argument}: {}{}", said.out, said.err);
+        let output = world.run("try", &[argument]);
+        assert_eq!(output.code, 2, "{argument}: {}{}", output.out, output.err);
         for part in [why, "waits", "no: 1 object(s)"] {
-            assert!(said.out.contains(part), "{argument}: {part}: {}", said.out);
+            assert!(
+                output.out.contains(part),
+                "{argument}: {part}: {}",
+                output.out
+            );
         }
     }
 }
@@ -173,9 +177,9 @@ fn what_cannot_be_asked_is_said_before_anything_is() {
         (&["--service", text(&inner)], "not of type LoadBalancer"),
         (&["--node=="], "NAME=PROVIDER_ID"),
     ] {
-        let said = world.run("try", more);
-        assert_eq!(said.code, 1, "{more:?}: {}{}", said.out, said.err);
-        assert!(said.err.contains(why), "{more:?}: {}", said.err);
+        let output = world.run("try", more);
+        assert_eq!(output.code, 1, "{more:?}: {}{}", output.out, output.err);
+        assert!(output.err.contains(why), "{more:?}: {}", output.err);
     }
     assert!(world.cloud.requests().is_empty());
 }
@@ -183,21 +187,21 @@ fn what_cannot_be_asked_is_said_before_anything_is() {
 #[test]
 fn check_says_what_it_asked() {
     let world = World::new();
-    let said = world.run("check", &[]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = world.run("check", &[]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     for part in [
         "exports   instances, load-balancer, routes, self-check",
         "trust     named by its digest in the configuration",
         "asked     init alone, which sends nothing",
     ] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(output.out.contains(part), "{part}: {}", output.out);
     }
     assert!(world.cloud.requests().is_empty());
 
-    let said = world.run("check", &["--online"]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = world.run("check", &["--online"]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     for part in ["self-check, which succeeded", "GET /locations", ": 200"] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(output.out.contains(part), "{part}: {}", output.out);
     }
     assert_eq!(world.cloud.requests().len(), 1);
 }
@@ -214,9 +218,9 @@ fn check_refuses_what_run_would_not_trust() {
         &["check", "--online"],
         &["try", "--node=worker-1"],
     ] {
-        let said = world.run(command[0], &command[1..]);
-        assert_eq!(said.code, 2, "{command:?}: {}{}", said.out, said.err);
-        assert!(said.out.contains("does not trust it"), "{}", said.out);
+        let output = world.run(command[0], &command[1..]);
+        assert_eq!(output.code, 2, "{command:?}: {}{}", output.out, output.err);
+        assert!(output.out.contains("does not trust it"), "{}", output.out);
     }
     assert!(world.cloud.requests().is_empty());
 }
@@ -240,12 +244,12 @@ fn without_a_self_check_a_look_up_is_asked_and_a_closed_port_is_no_yes() {
         let config = ["provider", "check", "--online", "--config", text(&config)];
         ccm(&[&config[..], &[text(&module)]].concat())
     };
-    let said = check("honest-requests");
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
-    assert!(said.out.contains("refuses connections"), "{}", said.out);
-    let said = check("honest");
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let output = check("honest-requests");
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
+    assert!(output.out.contains("refuses connections"), "{}", output.out);
+    let output = check("honest");
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     for part in ["no self-check", "no request was sent: this says nothing"] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
+        assert!(output.out.contains(part), "{part}: {}", output.out);
     }
 }

@@ -283,7 +283,7 @@ impl Play {
         let is_old = |name: &str| self.world.nodes[name].created + 400 < now;
         let good = self.names(|name| self.is_ready(name) && self.is_alive(name) && is_old(name));
         let is_good = |name: &&String| good.contains(name);
-        let witness = match self.world.vouching.iter().find(is_good) {
+        let witness = match self.world.witnesses.iter().find(is_good) {
             Some(witness) => witness.clone(),
             None => good.first()?.clone(),
         };
@@ -307,11 +307,11 @@ impl Play {
         let rounds = u64::try_from(rounds).unwrap();
         // Series of answers, a mass outage, the brake, and delays by throttling and failed deletions.
         let latest = self.trouble + CERTAIN + MASS + 600 + WINDOW * (rounds + 1);
-        let is_vouched_for = self
+        let has_witness = self
             .names(|name| self.is_alive(name))
             .iter()
             .any(|name| self.world.cloud.machines[name].exists(self.world.now + 120));
-        if is_vouched_for {
+        if has_witness {
             while self.world.now < latest && !self.names(|name| !self.is_alive(name)).is_empty() {
                 self.pass_time(5);
             }
@@ -359,11 +359,11 @@ impl Play {
             let spent = before.iter().filter(is_recent).count();
             let is_old = deleted.created + 300 <= since;
             let is_in_budget = spent + together <= allowed;
-            let vouches = |machine: &crate::cloud_lies::cloud::Machine| {
+            let is_witness = |machine: &crate::cloud_lies::cloud::Machine| {
                 machine.listed <= since && machine.gone.is_none_or(|gone| gone > deleted.at)
             };
-            let is_vouched_for = self.world.cloud.machines.values().any(vouches);
-            if !is_old || together >= 3 || !is_in_budget || !is_vouched_for {
+            let has_witness = self.world.cloud.machines.values().any(is_witness);
+            if !is_old || together >= 3 || !is_in_budget || !has_witness {
                 continue;
             }
             let took = deleted.at - since;

@@ -65,7 +65,7 @@ pub(crate) struct World {
     /// Whether every answer is logged, too.
     pub(crate) is_told: bool,
     /// The witnesses of the last call.
-    pub(crate) vouching: Vec<String>,
+    pub(crate) witnesses: Vec<String>,
     mutant: Option<Mutant>,
     most_nodes: usize,
     cache: Vec<Arc<Node>>,
@@ -94,7 +94,7 @@ impl World {
             wrong: Vec::new(),
             log: Vec::new(),
             is_told: false,
-            vouching: Vec::new(),
+            witnesses: Vec::new(),
             mutant,
             most_nodes: 0,
             cache: Vec::new(),
@@ -184,7 +184,7 @@ impl World {
     pub(crate) fn restart(&mut self) {
         self.memory = Memory::default();
         self.on_the_wire.clear();
-        self.vouching.clear();
+        self.witnesses.clear();
     }
 
     /// Whether a pass would find nothing.
@@ -243,8 +243,8 @@ impl World {
         let about = survey.about.len();
         let (now, random) = (self.now, &mut self.random);
         let answer = self.cloud.answer(&names, about, is_fresh, now, random);
-        self.vouching = survey
-            .vouching
+        self.witnesses = survey
+            .witnesses
             .iter()
             .map(|node| name(node).to_owned())
             .collect();

@@ -35,7 +35,7 @@ struct State {
     there: BTreeMap<String, Balancer>,
     refused: BTreeSet<String>,
     hidden: BTreeSet<String>,
-    hushed: BTreeSet<String>,
+    ignores_refusals: BTreeSet<String>,
     /// The first request for each Service, by its name.
     made: BTreeMap<String, String>,
 }
@@ -61,8 +61,12 @@ impl Balancers {
     }
 
     /// From now on the provider reports a request as done that its permit refused.
-    pub(crate) fn hush(&self, name: &str) {
-        self.state.lock().unwrap().hushed.insert(name.to_owned());
+    pub(crate) fn ignore_refusals(&self, name: &str) {
+        self.state
+            .lock()
+            .unwrap()
+            .ignores_refusals
+            .insert(name.to_owned());
     }
 
     /// Forgets the requests so far.
@@ -103,8 +107,13 @@ impl Balancers {
         // Any time at which it is valid.
         let now = permit.valid_until();
         if let Err(refusal) = permit.ask(now, &request) {
-            let is_hushed = self.state.lock().unwrap().hushed.contains(&service.name);
-            return match is_hushed {
+            let is_ignored = self
+                .state
+                .lock()
+                .unwrap()
+                .ignores_refusals
+                .contains(&service.name);
+            return match is_ignored {
                 true => Ok(()),
                 false => Err(ProviderError::Denied(refusal.to_string())),
             };

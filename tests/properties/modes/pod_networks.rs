@@ -11,14 +11,15 @@ use ccm_core::cloud::ProviderError;
 use ccm_core::cloud_route::{CloudRoute, RouteTarget};
 use ccm_core::permit::{Mode, RequestOutcome};
 use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork, RouteSettings};
+use ccm_fixtures::kubernetes::{ObjectBuilder, node};
 use ccm_fixtures::permits::change;
 use ccm_fixtures::provider::{Asked, ScriptedProvider, at_once, route};
 use ccm_sim::cluster::Cluster;
+use ccm_tests::controllers::{NO_CONTROLLERS, create, run_one};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::PostParams;
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The user of the controllers at the API server.
 const CONTROLLERS: &str = "ccm";
@@ -83,7 +84,7 @@ fn block(index: usize) -> String {
     format!("10.244.{}.0/24", 200 - index)
 }
 
-fn node(index: usize, fate: Fate) -> Option<Value> {
+fn registered(index: usize, fate: Fate) -> Option<ObjectBuilder<Node>> {
     let condition = match fate {
         Fate::Well => Some(("False", "RouteCreated")),
         Fate::Taken => Some(("True", "NoRouteCreated")),
@@ -93,21 +94,15 @@ fn node(index: usize, fate: Fate) -> Option<Value> {
     let conditions = condition.map(|(status, reason)| {
         json!([{ "type": "NetworkUnavailable", "status": status, "reason": reason }])
     });
-    let block = block(index);
-    let is_bare = fate == Fate::Bare;
-    let node = json!({
-        "metadata": { "name": format!("n{index}") },
-        "spec": {
-            "providerID": format!("sim://{index}"),
-            "podCIDR": (!is_bare).then_some(&block),
-            "podCIDRs": (!is_bare).then_some([&block]),
-        },
-        "status": {
-            "addresses": [{ "type": "InternalIP", "address": format!("10.1.0.{index}") }],
-            "conditions": conditions,
-        },
-    });
-    (fate != Fate::Gone).then_some(node)
+    let node = node(&format!("n{index}"))
+        .provider_id(&format!("sim://{index}"))
+        .address("InternalIP", &format!("10.1.0.{index}"))
+        .with(|node| node["status"]["conditions"] = json!(conditions));
+    match fate {
+        Fate::Gone => None,
+        Fate::Bare => Some(node),
+        _ => Some(node.pod_cidrs(&[&block(index)])),
+    }
 }
 
 fn target(index: usize, fate: Fate) -> Option<RouteTarget> {
@@ -135,17 +130,15 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
     let cluster = Cluster::with_clock(SystemTime::now);
     let nodes: Api<Node> = Api::all(cluster.client_as("somebody"));
     let fates = || world.iter().copied().enumerate();
-    for node in fates().filter_map(|(index, fate)| node(index, fate)) {
-        let node: Node = serde_json::from_value(node).expect("a node");
-        let made = nodes.create(&PostParams::default(), &node).await;
-        made.expect("the node can be made");
+    for node in fates().filter_map(|(index, fate)| registered(index, fate)) {
+        create(&nodes, node).await;
     }
     cluster.keep_writes();
     let routes =
         fates().filter_map(|(index, fate)| Some(route(&block(index), target(index, fate)?)));
     let (cloud, made) = cloud(routes.collect());
     let book = PlanBook::default();
-    let result = ccm_tests::controllers::run_one(
+    let result = run_one(
         cluster.client_as(CONTROLLERS),
         Arc::new(cloud),
         settings(mode, book.clone()),
@@ -182,7 +175,7 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
         controllers: Controllers {
             route: true,
             node_ipam: true,
-            ..ccm_tests::controllers::NO_CONTROLLERS
+            ..NO_CONTROLLERS
         },
         route: RouteSettings {
             cluster_cidrs: vec![cluster_cidr],

@@ -9,10 +9,12 @@ use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
 use ccm_core::permit::Mode;
 use ccm_core::plan::{ChangePlace, PlanVerdict};
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
+use ccm_fixtures::kubernetes::{node, service};
 use ccm_sim::cluster::Cluster;
+use ccm_tests::controllers::{NO_CONTROLLERS, create, run_one};
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -130,10 +132,7 @@ async fn played(fates: &[Fate], mode: Mode) -> Played {
         cloud: Arc::new(Balancers::default()),
     };
     let nodes: Api<Node> = Api::all(cluster.client_as("somebody"));
-    let node = json!({ "metadata": { "name": "a" }, "spec": { "providerID": "sim://a" } });
-    let node = serde_json::from_value(node).expect("a node");
-    let made = nodes.create(&PostParams::default(), &node).await;
-    made.expect("the node can be made");
+    create(&nodes, node("a").provider_id("sim://a")).await;
     let each = || fates.iter().copied().enumerate();
     for (index, _) in each().filter(|(_, fate)| !fate.is_new()) {
         world.serve(index).await;
@@ -146,7 +145,7 @@ async fn played(fates: &[Fate], mode: Mode) -> Played {
         )
         .await;
     for (index, fate) in each() {
-        world.befall(index, fate).await;
+        world.apply(index, fate).await;
     }
     world.cloud.forget();
     cluster.keep_writes();
@@ -210,23 +209,19 @@ impl World {
     async fn run(&self, cluster: &Cluster, settings: Settings, time: Duration) {
         let (client, cloud) = (cluster.client_as(CONTROLLERS), self.cloud.clone());
         let over = tokio::time::sleep(time);
-        let result =
-            ccm_tests::controllers::run_one(client, cloud, settings, Metrics::default(), over);
+        let result = run_one(client, cloud, settings, Metrics::default(), over);
         result.await.expect("the provider makes load balancers");
     }
 
     async fn serve(&self, index: usize) {
-        let service = json!({
-            "metadata": { "name": format!("s{index}") },
-            "spec": { "type": "LoadBalancer", "ports": [{ "port": 80, "nodePort": 30_000 + index }] },
-        });
-        let service = serde_json::from_value(service).expect("a Service");
-        let made = self.services.create(&PostParams::default(), &service).await;
-        made.expect("the Service can be made");
+        let ports = json!([{ "port": 80, "nodePort": 30_000 + index }]);
+        let service = service(&format!("s{index}"));
+        let service = service.with(|service| service["spec"]["ports"] = ports);
+        create(&self.services, service).await;
     }
 
     /// Lets the fate of a Service happen while no controller runs.
-    async fn befall(&self, index: usize, fate: Fate) {
+    async fn apply(&self, index: usize, fate: Fate) {
         let name = format!("s{index}");
         let disown =
             json!({ "metadata": { "finalizers": null, "annotations": { SERVICE_OWNER: null } } });
@@ -243,7 +238,7 @@ impl World {
             Fate::Lost => cloud.set(&name, None),
             Fate::LostInSilence => {
                 cloud.set(&name, None);
-                cloud.hush(&name);
+                cloud.ignore_refusals(&name);
             }
             Fate::OtherStatus => {
                 let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": "198.51.100.7" }] } } });
@@ -294,7 +289,7 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
     Settings {
         controllers: Controllers {
             service: true,
-            ..ccm_tests::controllers::NO_CONTROLLERS
+            ..NO_CONTROLLERS
         },
         plan,
         mode,

@@ -174,8 +174,8 @@ pub(crate) fn measure() -> ExitCode {
             ..
         })
     );
-    let said = error.map(|error| format!("{error}: {:?}", std::error::Error::source(&error)));
-    let shown = json!({"grown": grown, "error": said, "died": has_died});
+    let reported = error.map(|error| format!("{error}: {:?}", std::error::Error::source(&error)));
+    let shown = json!({"grown": grown, "error": reported, "died": has_died});
     #[allow(
         clippy::print_stdout,
         reason = "it is read by the test that began this process"
@@ -213,11 +213,11 @@ fn a9() {
         );
         match end {
             End::TooMuch(what) => {
-                let said = shown["error"].as_str().unwrap();
+                let reported = shown["error"].as_str().unwrap();
                 let what = what.trim_end_matches(" at offset");
                 assert!(
-                    said.contains("TooMuch") && said.contains(what),
-                    "{name}: {said}"
+                    reported.contains("TooMuch") && reported.contains(what),
+                    "{name}: {reported}"
                 );
             }
             End::Dies => assert_eq!(shown["died"], true, "{name}: {shown}"),
@@ -239,17 +239,17 @@ fn a10() {
             arguments: ["-c", script].map(OsString::from).into(),
         });
         // A file other than the good one, whose compiled code is cached.
-        let (error, said) = serving.refusal(script, with_module(&functions([])));
+        let (error, reported) = serving.refusal(script, with_module(&functions([])));
         let LoadError::Compile {
             reason: CompileError::Crashed(_),
             ..
         } = error
         else {
-            panic!("{script}: {said}");
+            panic!("{script}: {reported}");
         };
         assert!(
-            said.contains("the compiler crashed") && said.contains(words),
-            "{said}"
+            reported.contains("the compiler crashed") && reported.contains(words),
+            "{reported}"
         );
     }
 }

@@ -37,9 +37,9 @@ type IsExpected = fn(&LoadError) -> bool;
 fn refused(rows: Vec<(&str, Vec<u8>, IsExpected, &str)>) {
     let serving = Serving::start();
     for (name, wasm, is_expected, words) in rows {
-        let (error, said) = serving.refusal(name, wasm);
-        assert!(is_expected(&error), "{name}: {said}");
-        assert!(said.contains(words), "{name}: {said}");
+        let (error, reported) = serving.refusal(name, wasm);
+        assert!(is_expected(&error), "{name}: {reported}");
+        assert!(reported.contains(words), "{name}: {reported}");
     }
 }
 
@@ -81,7 +81,7 @@ fn a1() {
             smaller += 1;
             continue;
         }
-        let (error, said) = serving.refusal("a cut between sections", cut);
+        let (error, reported) = serving.refusal("a cut between sections", cut);
         assert!(
             matches!(
                 error,
@@ -90,19 +90,19 @@ fn a1() {
                     | LoadError::Contradiction { .. }
                     | LoadError::NotExported { .. }
             ),
-            "{end}: {said}"
+            "{end}: {reported}"
         );
         for cut in [end - 1, end + 1] {
-            let (error, said) = serving.refusal("a cut", whole[..cut].to_vec());
+            let (error, reported) = serving.refusal("a cut", whole[..cut].to_vec());
             let LoadError::Refused {
                 reason: ModuleRefusal::Damaged { offset, .. },
                 ..
             } = error
             else {
                 // The kind of a section without its length: all sections before it are whole.
-                panic!("{cut}: {said}");
+                panic!("{cut}: {reported}");
             };
-            assert!(offset <= cut, "{cut}: {said}");
+            assert!(offset <= cut, "{cut}: {reported}");
         }
     }
     assert!(smaller * 4 < ends.len(), "{smaller} of {}", ends.len());
@@ -158,7 +158,7 @@ fn a4() {
 
 fn a5() {
     for version in ["0.3.0", "2.0.0", "9.9.9"] {
-        let said = format!("ccm:provider@{version}");
+        let reported = format!("ccm:provider@{version}");
         refused(vec![
             (
                 "the manifest's",
@@ -167,7 +167,7 @@ fn a5() {
                     &format!("\"contract\": \"{version}\""),
                 ),
                 |error| matches!(error, LoadError::Contract { .. }),
-                &said,
+                &reported,
             ),
             (
                 "an import's",

@@ -24,18 +24,18 @@ const COMPILED: u64 = 8;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Numbers that differ for each seed, and are the same in every run.
-struct Dice {
+struct SeededNumbers {
     seed: u64,
-    thrown: u64,
+    drawn: u64,
 }
 
-impl Dice {
+impl SeededNumbers {
     /// A number below `end`.
-    fn throw(&mut self, end: usize) -> usize {
+    fn below(&mut self, end: usize) -> usize {
         let mut hash = Sha256::new();
         hash.update(self.seed.to_le_bytes());
-        hash.update(self.thrown.to_le_bytes());
-        self.thrown += 1;
+        hash.update(self.drawn.to_le_bytes());
+        self.drawn += 1;
         let hash = hash.finalize();
         let number = u64::from_le_bytes(hash[..8].try_into().unwrap());
         (number % end as u64) as usize
@@ -43,30 +43,30 @@ impl Dice {
 }
 
 /// The bytes with one to four random changes.
-fn damaged(whole: &[u8], dice: &mut Dice) -> Vec<u8> {
+fn damaged(whole: &[u8], numbers: &mut SeededNumbers) -> Vec<u8> {
     let mut wasm = whole.to_vec();
-    for _ in 0..=dice.throw(4) {
+    for _ in 0..=numbers.below(4) {
         // Sections and types are at the ends, code in between: each is damaged equally often.
-        let within = match dice.throw(4) {
+        let within = match numbers.below(4) {
             0 => 256,
             1 => 16 << 10,
             _ => wasm.len(),
         };
-        let at = match dice.throw(2) {
-            0 => dice.throw(within.min(wasm.len())),
-            _ => wasm.len() - 1 - dice.throw(within.min(wasm.len())),
+        let at = match numbers.below(2) {
+            0 => numbers.below(within.min(wasm.len())),
+            _ => wasm.len() - 1 - numbers.below(within.min(wasm.len())),
         };
-        let length = (dice.throw(64) + 1).min(wasm.len() - at);
-        match dice.throw(7) {
-            0 => wasm[at] ^= 1 << dice.throw(8),
-            1 => wasm[at] = [0, 1, 0x40, 0x7f, 0x80, 0xff][dice.throw(6)],
+        let length = (numbers.below(64) + 1).min(wasm.len() - at);
+        match numbers.below(7) {
+            0 => wasm[at] ^= 1 << numbers.below(8),
+            1 => wasm[at] = [0, 1, 0x40, 0x7f, 0x80, 0xff][numbers.below(6)],
             2 => drop(wasm.drain(at..at + length)),
             3 => {
                 let part = wasm[at..at + length].to_vec();
                 wasm.splice(at..at, part);
             }
             4 => {
-                let from = dice.throw(wasm.len() - length);
+                let from = numbers.below(wasm.len() - length);
                 let part = wasm[from..from + length].to_vec();
                 wasm[at..at + length].copy_from_slice(&part);
             }
@@ -85,9 +85,9 @@ fn a18() {
     let wholes = [good(), embedded_guests::HCLOUD.to_vec()];
     let (mut refused, mut passed) = (0, 0);
     for seed in 0..count {
-        let mut dice = Dice { seed, thrown: 0 };
-        let whole = &wholes[dice.throw(2)];
-        let wasm = damaged(whole, &mut dice);
+        let mut numbers = SeededNumbers { seed, drawn: 0 };
+        let whole = &wholes[numbers.below(2)];
+        let wasm = damaged(whole, &mut numbers);
         let began = Instant::now();
         match ccm_host::inspect("mutant.wasm", &wasm) {
             Err(_) => refused += 1,

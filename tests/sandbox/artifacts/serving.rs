@@ -79,11 +79,11 @@ impl Serving {
         match self.offer(wasm) {
             Ok(()) => panic!("{name} was loaded"),
             Err(error) => {
-                let said = chain(&error);
-                assert!(said.len() < 8 << 10, "{name}: {} bytes", said.len());
+                let reported = chain(&error);
+                assert!(reported.len() < 8 << 10, "{name}: {} bytes", reported.len());
                 let is_shown = |one: char| !one.is_control() && !is_hidden(one);
-                assert!(said.chars().all(is_shown), "{name}: {said:?}");
-                (error, said)
+                assert!(reported.chars().all(is_shown), "{name}: {reported:?}");
+                (error, reported)
             }
         }
     }

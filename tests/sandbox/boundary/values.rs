@@ -35,17 +35,17 @@ const TAG: u32 = 1 << 31;
 fn answers() {
     each(vec![
         ("as it is", good(), End::Answers),
-        ("a refusal", good().saying(b"no", 1), End::Says("no")),
-        ("an echo", good().echoing(), End::Says(NODE)),
+        ("a refusal", good().saying(b"no", 1), End::AnswersText("no")),
+        ("an echo", good().echoing(), End::AnswersText(NODE)),
         (
             "an echo in sixteen bits",
             good().encoded(UTF16).echoing(),
-            End::Says(NODE),
+            End::AnswersText(NODE),
         ),
         (
             "an echo in sixteen bits where Latin letters do not suffice",
             good().encoded(CompactUTF16).echoing(),
-            End::Says(NODE),
+            End::AnswersText(NODE),
         ),
         (
             "a line in the log, and a timer",
@@ -78,7 +78,7 @@ fn c1() {
         (
             "a text as long as there is room",
             large().refusing(PAGE, 32 * MIB),
-            End::SaysMuch,
+            End::AnswersMuch,
         ),
         (
             "one byte more",
@@ -135,7 +135,11 @@ fn c2() {
         ),
         ("a text beyond the memory", at(0xffff_0000, 16), beyond()),
         ("a text that ends beyond it", at(end - 4, 5), beyond()),
-        ("a text at its end, and empty", at(end, 0), End::Says("")),
+        (
+            "a text at its end, and empty",
+            at(end, 0),
+            End::AnswersText(""),
+        ),
         ("an empty text beyond it", at(end + 1, 0), beyond()),
         (
             "a text of all that can be counted",
@@ -219,7 +223,7 @@ fn c3() {
         (
             "Latin letters",
             good().encoded(CompactUTF16).saying(b"M\xfcnchen", 1),
-            End::Says("München"),
+            End::AnswersText("München"),
         ),
         (
             "Latin letters at an odd place",
@@ -245,8 +249,8 @@ fn c3() {
         };
         let at = |at, length| guest().refusing(at, length | tag);
         rows.extend([
-            ("letters", saying(&[0x6f, 0x6b]), End::Says("ok")),
-            ("a pair", saying(&[0xd83e, 0xdd80]), End::Says("🦀")),
+            ("letters", saying(&[0x6f, 0x6b]), End::AnswersText("ok")),
+            ("a pair", saying(&[0xd83e, 0xdd80]), End::AnswersText("🦀")),
             (
                 "the first of a pair",
                 saying(&[0x6f, 0xd83e]),

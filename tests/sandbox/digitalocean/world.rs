@@ -10,15 +10,16 @@ use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, Readiness};
 use ccm_core::permit::Permit;
 use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
-use ccm_core::well_known::UNINITIALIZED_TAINT;
 pub(crate) use ccm_fixtures::TOKEN;
+use ccm_fixtures::kubernetes::{node, service};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_sim::cluster::Cluster;
 use ccm_sim::digitalocean::{DigitalOcean, DropletSpec, Options};
+use ccm_tests::controllers::{NO_CONTROLLERS, create, run_one};
 use k8s_openapi::api::core::v1::{Event, Node, Service};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -104,7 +105,7 @@ impl World {
         let provider = Arc::new(self.provider().await?);
         let client = self.cluster.client_as("ccm");
         let (metrics, never) = (Metrics::default(), std::future::pending());
-        let run = ccm_tests::controllers::run_one(client, provider, settings(), metrics, never);
+        let run = run_one(client, provider, settings(), metrics, never);
         tokio::select! {
             ended = run => Err(format!("the controllers ended: {:?}", ended.map(drop)).into()),
             played = play() => played,
@@ -114,17 +115,8 @@ impl World {
     /// Adds a droplet and its node, as a kubelet registers it. Returns the droplet's ID.
     pub(crate) async fn join(&self, name: &str) -> u64 {
         let droplet = self.cloud.add_droplet(DropletSpec::named(name));
-        let node = json!({
-            "metadata": {"name": name},
-            "spec": {"taints": [{"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}]},
-            "status": {
-                "addresses": [{"type": "Hostname", "address": name}],
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        });
-        let node = serde_json::from_value(node).unwrap();
-        let made = self.nodes.create(&PostParams::default(), &node).await;
-        made.unwrap();
+        let node = node(name).uninitialized().address("Hostname", name);
+        create(&self.nodes, node.ready()).await;
         droplet
     }
 
@@ -135,14 +127,9 @@ impl World {
 
     /// Creates a Service of type LoadBalancer with two ports.
     pub(crate) async fn create(&self, name: &str, annotations: Value) {
-        let port = |port: u16| json!({"name": format!("p{port}"), "port": port, "protocol": "TCP"});
-        let service = json!({
-            "metadata": {"name": name, "annotations": annotations},
-            "spec": {"type": "LoadBalancer", "ports": [port(80), port(443)]},
-        });
-        let service = serde_json::from_value(service).unwrap();
-        let made = self.services.create(&PostParams::default(), &service).await;
-        made.unwrap();
+        let service = service(name).port(80).port(443);
+        let service = service.with(|one| one["metadata"]["annotations"] = annotations);
+        create(&self.services, service).await;
     }
 
     /// Changes a Service as `kubectl patch` does.
@@ -182,13 +169,13 @@ impl World {
         while !is_so().await {
             if Instant::now() > deadline {
                 let events = self.events.list(&ListParams::default()).await?;
-                let said = events
+                let reported = events
                     .into_iter()
                     .map(|one| one.message.unwrap_or_default());
-                let said: Vec<String> = said.collect();
+                let reported: Vec<String> = reported.collect();
                 let asked = self.asked();
                 return Err(
-                    format!("not within {TIMEOUT:?}: {what}\n{said:#?}\n{asked:#?}").into(),
+                    format!("not within {TIMEOUT:?}: {what}\n{reported:#?}\n{asked:#?}").into(),
                 );
             }
             sleep(Duration::from_millis(5)).await;
@@ -231,7 +218,7 @@ fn settings() -> Settings {
         controllers: Controllers {
             node: true,
             service: true,
-            ..ccm_tests::controllers::NO_CONTROLLERS
+            ..NO_CONTROLLERS
         },
         service: ServiceSettings {
             rules: ServiceRules {

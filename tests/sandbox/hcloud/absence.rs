@@ -241,12 +241,14 @@ fn failing_page(world: &World) {
     for reply in answers(world, &provider, &all) {
         assert!(!reply.complete);
         assert!(!reply.lookups.contains(&Lookup::Gone));
-        let told = brief(&reply);
+        let reported = brief(&reply);
         assert!(
-            told[..50].iter().all(|one| one.starts_with("hcloud://")),
-            "{told:?}"
+            reported[..50]
+                .iter()
+                .all(|one| one.starts_with("hcloud://")),
+            "{reported:?}"
         );
-        assert_eq!(told[250], "unknown");
+        assert_eq!(reported[250], "unknown");
     }
     // A look-up of few nodes does not need that page.
     for reply in answers(world, &provider, &check(99_999, &ids[60..])) {
@@ -268,10 +270,10 @@ fn circular_page(world: &World) {
             world.find_fresh(&provider, &all),
             world.find(&provider, &all),
         ] {
-            let told = brief(&reply);
-            assert_eq!(told[250], expected, "{page}");
+            let reported = brief(&reply);
+            assert_eq!(reported[250], expected, "{page}");
             assert_eq!(is_proof(&reply), expected == "gone", "{page}");
-            assert!(told[..250].iter().all(|one| one != "gone"), "{page}");
+            assert!(reported[..250].iter().all(|one| one != "gone"), "{page}");
         }
         world.cloud.clear_faults();
         let reply = world.find_fresh(&provider, &all);

@@ -96,7 +96,7 @@ fn brief(routes: &[CloudRoute]) -> Vec<String> {
     routes.iter().map(show).collect()
 }
 
-fn wish(node: &CloudNode) -> CreateRouteRequest {
+fn creation(node: &CloudNode) -> CreateRouteRequest {
     CreateRouteRequest {
         node: Arc::new(node.clone()),
         destination_cidr: node.pod_cidrs[0].clone(),
@@ -105,7 +105,7 @@ fn wish(node: &CloudNode) -> CreateRouteRequest {
 }
 
 async fn created(provider: &Provider, node: &CloudNode) -> Result<(), ProviderError> {
-    let mut request = wish(node);
+    let mut request = creation(node);
     for _ in 0..MOST_CALLS {
         let reply = provider.create_route(&request, writing(Mode::Enforce));
         match reply.await?.progress {
@@ -471,7 +471,7 @@ fn plan(world: &World) {
     let (provider, network, mut nodes) = settled(world);
     nodes.push(joined(world, network, 3));
     list(world, &provider, &nodes);
-    let request = wish(&nodes[2]);
+    let request = creation(&nodes[2]);
     let answer = provider.create_route(&request, writing(Mode::Plan));
     world.runtime.block_on(answer).unwrap_err();
     assert_eq!(requests(world), ["GET /networks"]);

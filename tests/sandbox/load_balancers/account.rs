@@ -14,7 +14,7 @@ use crate::load_balancers::inventory::{FINALIZER, ingress, ips, owner};
 use crate::load_balancers::world::{TOKEN, World};
 
 /// A token that opens no project.
-const NOBODYS: &str = "a-token-of-nobody";
+const UNKNOWN_TOKEN: &str = "a-token-of-nobody";
 
 /// The credential with which the provider is called. As in the product a call ends with the one that it began with, and
 /// a generation number identifies it.
@@ -44,17 +44,17 @@ impl CredentialInUse {
 }
 
 /// Another account, which requests reach for a while.
-pub(crate) struct Strange {
+pub(crate) struct OtherAccount {
     project: Hetzner,
     /// While requests go there: the Services as they were before, by UID.
     before: Option<BTreeMap<String, Value>>,
 }
 
-impl Strange {
+impl OtherAccount {
     /// An empty account, whose token no manager has.
-    pub(crate) fn beside(world: &World) -> Strange {
-        Strange {
-            project: world.cloud.project(NOBODYS),
+    pub(crate) fn beside(world: &World) -> OtherAccount {
+        OtherAccount {
+            project: world.cloud.project(UNKNOWN_TOKEN),
             before: None,
         }
     }
@@ -79,7 +79,7 @@ impl Strange {
         }
         let _changing = world.credential.change().await;
         let before = self.before.take().unwrap_or_default();
-        self.project.set_token(NOBODYS);
+        self.project.set_token(UNKNOWN_TOKEN);
         let now = services(world).await;
         let all = self.project.load_balancers();
         let theirs: BTreeSet<String> = all.iter().flat_map(ips).map(str::to_owned).collect();

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ccm_core::settings::Adoption;
+use ccm_fixtures::kubernetes::node;
 use ccm_sim::hetzner::{LoadBalancerSpec, Target};
+use ccm_tests::controllers::create;
 use ccm_tests::harness::trial;
-use kube::api::PostParams;
 use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 
@@ -107,16 +108,12 @@ async fn robot_without_credentials(world: &World) -> Result<(), Failed> {
     let network = world.network.unwrap_or_default();
     let range = "172.20.250.0/24".parse()?;
     assert!(world.cloud.add_vswitch_subnet(network, range, 4321));
-    let node = json!({
-        "metadata": {"name": "bare-1", "labels": {"wasm-ccm.dev/provider": "hcloud"}},
-        "spec": {"providerID": "hrobot://321"},
-        "status": {
-            "addresses": [{"type": "InternalIP", "address": "172.20.250.7"}],
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    });
-    let node = serde_json::from_value(node)?;
-    world.nodes.create(&PostParams::default(), &node).await?;
+    let node = node("bare-1")
+        .label("wasm-ccm.dev/provider", "hcloud")
+        .provider_id("hrobot://321")
+        .address("InternalIP", "172.20.250.7")
+        .ready();
+    create(&world.nodes, node).await;
     let manager = world.manage().await?;
     for (name, use_private_ip, expected) in [("private", "true", 2), ("public", "false", 1)] {
         let annotations = annotated("use-private-ip", use_private_ip);

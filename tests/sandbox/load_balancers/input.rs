@@ -22,18 +22,18 @@ const NEVER: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A Service without mistakes.
 const NEIGHBOUR: &str = "neighbour";
 
-type Play = for<'a> fn(&'a Scene<'a>) -> Playing<'a>;
+type Play = for<'a> fn(&'a Fixture<'a>) -> Playing<'a>;
 type Playing<'a> = std::pin::Pin<Box<dyn Future<Output = Result<(), Failed>> + 'a>>;
 
 /// A world with a Service whose load balancer must stay as it is.
-struct Scene<'a> {
+struct Fixture<'a> {
     world: &'a World,
     neighbour: Value,
 }
 
 macro_rules! plays {
     ($($name:ident),* $(,)?) => {
-        [$((stringify!($name), (|scene| Box::pin($name(scene))) as Play)),*]
+        [$((stringify!($name), (|fixture| Box::pin($name(fixture))) as Play)),*]
     };
 }
 
@@ -99,12 +99,12 @@ async fn beside_a_neighbour(world: &World, play: Play) -> Result<(), Failed> {
     world.create(NEIGHBOUR, &[80, 443], json!({})).await;
     let is_so = async || findings(world, &BTreeSet::new()).await.is_empty();
     world.until("the neighbour's load balancer", is_so).await?;
-    let scene = Scene {
+    let fixture = Fixture {
         world,
         neighbour: world.cloud.load_balancers().remove(0),
     };
-    play(&scene).await?;
-    if scene.lasting(&scene.neighbour_now()) != scene.lasting(&scene.neighbour) {
+    play(&fixture).await?;
+    if fixture.lasting(&fixture.neighbour_now()) != fixture.lasting(&fixture.neighbour) {
         return Err(world.failed("the neighbour was harmed").await);
     }
     manager.stop().await
@@ -114,7 +114,7 @@ fn key(name: &str) -> String {
     format!("{PREFIX}/{name}")
 }
 
-impl Scene<'_> {
+impl Fixture<'_> {
     fn neighbour_now(&self) -> Value {
         let id = self.neighbour["id"].as_u64().unwrap();
         self.world.cloud.load_balancer(id).unwrap_or_default()
@@ -151,7 +151,9 @@ impl Scene<'_> {
     }
 }
 
-async fn values_that_cannot_be_read_are_named_in_an_event(scene: &Scene<'_>) -> Result<(), Failed> {
+async fn values_that_cannot_be_read_are_named_in_an_event(
+    fixture: &Fixture<'_>,
+) -> Result<(), Failed> {
     for (number, (name, value)) in [
         ("algorithm-type", "fastest"),
         ("protocol", "sctp"),
@@ -169,66 +171,66 @@ async fn values_that_cannot_be_read_are_named_in_an_event(scene: &Scene<'_>) -> 
     {
         let service = format!("bad-{number}");
         let annotations = json!({key(name): value});
-        scene.world.create(&service, &[80], annotations).await;
-        scene.world.event(&service, FAILED, name).await?;
-        let owned = scene.owned(&service).await;
+        fixture.world.create(&service, &[80], annotations).await;
+        fixture.world.event(&service, FAILED, name).await?;
+        let owned = fixture.owned(&service).await;
         assert!(owned.is_empty(), "{name}={value} was made: {owned:?}");
         // After the correction it is created.
-        scene.annotate(&service, json!({key(name): null})).await;
-        scene.settled().await?;
+        fixture.annotate(&service, json!({key(name): null})).await;
+        fixture.settled().await?;
     }
     Ok(())
 }
 
 async fn values_that_the_cloud_does_not_know_are_named_in_an_event(
-    scene: &Scene<'_>,
+    fixture: &Fixture<'_>,
 ) -> Result<(), Failed> {
     for (name, value) in [("type", "lb99"), ("location", "moon1")] {
-        scene
+        fixture
             .world
             .create(value, &[80], json!({key(name): value}))
             .await;
-        scene.world.event(value, FAILED, name).await?;
-        assert!(scene.owned(value).await.is_empty());
-        scene.annotate(value, json!({key(name): null})).await;
-        scene.settled().await?;
+        fixture.world.event(value, FAILED, name).await?;
+        assert!(fixture.owned(value).await.is_empty());
+        fixture.annotate(value, json!({key(name): null})).await;
+        fixture.settled().await?;
     }
     Ok(())
 }
 
-async fn a_udp_port_is_left_out_with_an_event(scene: &Scene<'_>) -> Result<(), Failed> {
+async fn a_udp_port_is_left_out_with_an_event(fixture: &Fixture<'_>) -> Result<(), Failed> {
     let mut service = load_balancer("dns", &[53], json!({}));
     let udp = json!({"name": "udp", "port": 53, "protocol": "UDP"});
     service["spec"]["ports"] = json!([tcp(53), udp]);
-    scene.world.try_create(&service).await.unwrap();
-    scene
+    fixture.world.try_create(&service).await.unwrap();
+    fixture
         .world
         .event("dns", "UnsupportedProtocolConfigured", "")
         .await?;
-    scene.settled().await
+    fixture.settled().await
 }
 
 async fn more_ports_than_the_type_has_are_refused_with_an_event(
-    scene: &Scene<'_>,
+    fixture: &Fixture<'_>,
 ) -> Result<(), Failed> {
     let ports = [80, 81, 82, 83, 84, 85];
-    scene.world.create("wide", &ports, json!({})).await;
-    scene.world.event("wide", FAILED, "").await?;
-    scene.annotate("wide", json!({key("type"): "lb21"})).await;
-    scene.settled().await
+    fixture.world.create("wide", &ports, json!({})).await;
+    fixture.world.event("wide", FAILED, "").await?;
+    fixture.annotate("wide", json!({key("type"): "lb21"})).await;
+    fixture.settled().await
 }
 
-async fn a_storm_of_429_is_waited_out_and_said(scene: &Scene<'_>) -> Result<(), Failed> {
+async fn a_storm_of_429_is_waited_out_and_said(fixture: &Fixture<'_>) -> Result<(), Failed> {
     const STORM: u32 = 3;
     let refusal = Trouble::TooManyRequests {
         retry_after: Some("1".to_owned()),
     };
-    scene.world.cloud.clear_requests();
-    scene.world.cloud.inject(Fault::new(refusal).times(STORM));
-    scene.world.create("web", &[80], json!({})).await;
-    scene.world.event("web", FAILED, "").await?;
-    scene.settled().await?;
-    let requests = scene.world.cloud.requests();
+    fixture.world.cloud.clear_requests();
+    fixture.world.cloud.inject(Fault::new(refusal).times(STORM));
+    fixture.world.create("web", &[80], json!({})).await;
+    fixture.world.event("web", FAILED, "").await?;
+    fixture.settled().await?;
+    let requests = fixture.world.cloud.requests();
     let refused = requests.iter().filter(|one| one.status == Some(429));
     let refused = refused.count();
     assert_eq!(refused, usize::try_from(STORM)?, "each is met once");
@@ -237,7 +239,7 @@ async fn a_storm_of_429_is_waited_out_and_said(scene: &Scene<'_>) -> Result<(), 
 }
 
 async fn an_answer_that_is_lost_after_the_order_makes_no_second_one(
-    scene: &Scene<'_>,
+    fixture: &Fixture<'_>,
 ) -> Result<(), Failed> {
     let order = |trouble| {
         Fault::new(trouble)
@@ -250,13 +252,13 @@ async fn an_answer_that_is_lost_after_the_order_makes_no_second_one(
         ("cut", Trouble::Cut),
         ("truncated", Trouble::Truncated),
     ] {
-        scene.world.cloud.inject(order(trouble));
-        scene.world.create(name, &[80], json!({})).await;
-        scene.world.event(name, FAILED, "").await?;
-        scene.settled().await?;
-        assert_eq!(scene.owned(name).await.len(), 1, "{name}");
+        fixture.world.cloud.inject(order(trouble));
+        fixture.world.create(name, &[80], json!({})).await;
+        fixture.world.event(name, FAILED, "").await?;
+        fixture.settled().await?;
+        assert_eq!(fixture.owned(name).await.len(), 1, "{name}");
     }
-    let requests = scene.world.cloud.requests();
+    let requests = fixture.world.cloud.requests();
     let orders = requests
         .iter()
         .filter(|one| one.method == Method::POST && one.path == "/load_balancers");
@@ -265,55 +267,59 @@ async fn an_answer_that_is_lost_after_the_order_makes_no_second_one(
 }
 
 async fn a_load_balancer_deleted_behind_our_back_is_made_again(
-    scene: &Scene<'_>,
+    fixture: &Fixture<'_>,
 ) -> Result<(), Failed> {
-    scene.world.create("web", &[80], json!({})).await;
-    scene.settled().await?;
-    let before = scene.owned("web").await.remove(0);
+    fixture.world.create("web", &[80], json!({})).await;
+    fixture.settled().await?;
+    let before = fixture.owned("web").await.remove(0);
     let id = before["id"].as_u64().unwrap();
-    assert!(scene.world.cloud.remove_load_balancer(id));
-    scene
+    assert!(fixture.world.cloud.remove_load_balancer(id));
+    fixture
         .annotate("web", json!({"example.com/note": "look"}))
         .await;
-    scene.settled().await?;
-    let after = scene.owned("web").await.remove(0);
+    fixture.settled().await?;
+    let after = fixture.owned("web").await.remove(0);
     assert_ne!(after["id"], before["id"]);
     // Also when only the nodes change, and the load balancer was not looked up before.
     let id = after["id"].as_u64().unwrap();
-    assert!(scene.world.cloud.remove_load_balancer(id));
-    scene.world.join("worker-3").await;
-    scene.settled().await?;
+    assert!(fixture.world.cloud.remove_load_balancer(id));
+    fixture.world.join("worker-3").await;
+    fixture.settled().await?;
     // The neighbour is to have the same targets as before. Before the pass about the new node this would cancel it: a
     // node that comes and goes within a pass changes no load balancer.
     let out = json!({"metadata": {"labels": {EXCLUDE: "true"}}});
     let params = kube::api::PatchParams::default();
     let patch = kube::api::Patch::Merge(out);
-    scene.world.nodes.patch("worker-3", &params, &patch).await?;
-    scene.settled().await?;
-    assert_eq!(scene.owned("web").await.len(), 1);
+    fixture
+        .world
+        .nodes
+        .patch("worker-3", &params, &patch)
+        .await?;
+    fixture.settled().await?;
+    assert_eq!(fixture.owned("web").await.len(), 1);
     Ok(())
 }
 
 /// Waits until the creation of a load balancer has begun and not ended.
-async fn ordered(scene: &Scene<'_>, name: &str) -> Result<(), Failed> {
-    scene
+async fn ordered(fixture: &Fixture<'_>, name: &str) -> Result<(), Failed> {
+    fixture
         .world
         .cloud
         .set_action_duration(Duration::from_millis(400));
-    scene.world.create(name, &[80], json!({})).await;
-    let is_ordered = async || scene.world.cloud.load_balancers().len() == 2;
-    scene.world.until("an order", is_ordered).await
+    fixture.world.create(name, &[80], json!({})).await;
+    let is_ordered = async || fixture.world.cloud.load_balancers().len() == 2;
+    fixture.world.until("an order", is_ordered).await
 }
 
 async fn a_type_changed_in_the_middle_of_a_create_leaves_nothing(
-    scene: &Scene<'_>,
+    fixture: &Fixture<'_>,
 ) -> Result<(), Failed> {
-    ordered(scene, "web").await?;
+    ordered(fixture, "web").await?;
     let patch = json!({"spec": {"type": "ClusterIP"}});
-    scene.world.change("web", patch).await;
-    scene.settled().await?;
-    let service = scene.world.service("web").await;
-    assert_eq!(scene.world.cloud.load_balancers().len(), 1);
+    fixture.world.change("web", patch).await;
+    fixture.settled().await?;
+    let service = fixture.world.service("web").await;
+    assert_eq!(fixture.world.cloud.load_balancers().len(), 1);
     assert!(ingress(&service).is_null());
     let text = service["metadata"].to_string();
     assert!(!text.contains(FINALIZER), "{text}");
@@ -322,54 +328,61 @@ async fn a_type_changed_in_the_middle_of_a_create_leaves_nothing(
 }
 
 async fn a_service_renamed_in_the_middle_of_a_create_leaves_one(
-    scene: &Scene<'_>,
+    fixture: &Fixture<'_>,
 ) -> Result<(), Failed> {
-    ordered(scene, "web").await?;
-    scene.world.delete("web").await;
-    scene.world.create("shop", &[80], json!({})).await;
-    scene.settled().await?;
-    let is_gone = async || scene.world.service("web").await.is_null();
-    scene.world.until("the end of the old one", is_gone).await?;
-    assert_eq!(scene.world.cloud.load_balancers().len(), 2);
-    assert_eq!(scene.owned("shop").await.len(), 1);
+    ordered(fixture, "web").await?;
+    fixture.world.delete("web").await;
+    fixture.world.create("shop", &[80], json!({})).await;
+    fixture.settled().await?;
+    let is_gone = async || fixture.world.service("web").await.is_null();
+    fixture
+        .world
+        .until("the end of the old one", is_gone)
+        .await?;
+    assert_eq!(fixture.world.cloud.load_balancers().len(), 2);
+    assert_eq!(fixture.owned("shop").await.len(), 1);
     Ok(())
 }
 
-async fn the_name_of_anothers_load_balancer_is_a_conflict(scene: &Scene<'_>) -> Result<(), Failed> {
-    let name = json!({key("name"): scene.neighbour["name"]});
-    scene.world.create("thief", &[8080], name).await;
-    scene.world.event("thief", FAILED, "").await?;
-    assert!(scene.owned("thief").await.is_empty());
-    let shown = scene.world.service("thief").await;
+async fn the_name_of_anothers_load_balancer_is_a_conflict(
+    fixture: &Fixture<'_>,
+) -> Result<(), Failed> {
+    let name = json!({key("name"): fixture.neighbour["name"]});
+    fixture.world.create("thief", &[8080], name).await;
+    fixture.world.event("thief", FAILED, "").await?;
+    assert!(fixture.owned("thief").await.is_empty());
+    let shown = fixture.world.service("thief").await;
     assert!(ingress(&shown).is_null());
     // Its deletion does not delete what it never owned.
-    scene.world.delete("thief").await;
-    let is_gone = async || scene.world.service("thief").await.is_null();
-    scene.world.until("the end of the thief", is_gone).await
+    fixture.world.delete("thief").await;
+    let is_gone = async || fixture.world.service("thief").await.is_null();
+    fixture.world.until("the end of the thief", is_gone).await
 }
 
-async fn a_rename_to_anothers_name_keeps_both(scene: &Scene<'_>) -> Result<(), Failed> {
-    scene.world.create("thief", &[8080], json!({})).await;
-    scene.settled().await?;
-    let before = scene.owned("thief").await;
-    let name = json!({key("name"): scene.neighbour["name"]});
-    scene.annotate("thief", name).await;
-    scene.world.event("thief", FAILED, "").await?;
-    assert_eq!(scene.owned("thief").await, before);
+async fn a_rename_to_anothers_name_keeps_both(fixture: &Fixture<'_>) -> Result<(), Failed> {
+    fixture.world.create("thief", &[8080], json!({})).await;
+    fixture.settled().await?;
+    let before = fixture.owned("thief").await;
+    let name = json!({key("name"): fixture.neighbour["name"]});
+    fixture.annotate("thief", name).await;
+    fixture.world.event("thief", FAILED, "").await?;
+    assert_eq!(fixture.owned("thief").await, before);
     Ok(())
 }
 
-async fn the_id_of_anothers_load_balancer_means_nothing(scene: &Scene<'_>) -> Result<(), Failed> {
-    let id = scene.neighbour["id"].to_string();
-    let labels = scene.neighbour["labels"][OWNER].clone();
+async fn the_id_of_anothers_load_balancer_means_nothing(
+    fixture: &Fixture<'_>,
+) -> Result<(), Failed> {
+    let id = fixture.neighbour["id"].to_string();
+    let labels = fixture.neighbour["labels"][OWNER].clone();
     let annotations = json!({key("id"): id, OWNER: labels, key("ipv4"): "203.0.113.1"});
-    scene.world.create("thief", &[8080], annotations).await;
-    scene.settled().await?;
-    let owned = scene.owned("thief").await;
-    assert_ne!(owned[0]["id"], scene.neighbour["id"]);
-    scene.world.delete("thief").await;
-    let is_gone = async || scene.world.cloud.load_balancers().len() == 1;
-    scene.world.until("the end of its own one", is_gone).await
+    fixture.world.create("thief", &[8080], annotations).await;
+    fixture.settled().await?;
+    let owned = fixture.owned("thief").await;
+    assert_ne!(owned[0]["id"], fixture.neighbour["id"]);
+    fixture.world.delete("thief").await;
+    let is_gone = async || fixture.world.cloud.load_balancers().len() == 1;
+    fixture.world.until("the end of its own one", is_gone).await
 }
 
 fn managed(name: &str, domain: &str) -> Value {
@@ -381,53 +394,56 @@ fn managed(name: &str, domain: &str) -> Value {
     })
 }
 
-async fn anothers_managed_certificate_is_not_taken(scene: &Scene<'_>) -> Result<(), Failed> {
+async fn anothers_managed_certificate_is_not_taken(fixture: &Fixture<'_>) -> Result<(), Failed> {
     let shop = managed("shop-cert", "shop.example.com");
-    scene.world.create("shop", &[443], shop).await;
-    scene.settled().await?;
-    let before = scene.owned("shop").await;
+    fixture.world.create("shop", &[443], shop).await;
+    fixture.settled().await?;
+    let before = fixture.owned("shop").await;
     let certificates = before[0]["services"][0]["http"]["certificates"].clone();
     assert_eq!(certificates.as_array().map(Vec::len), Some(1));
     let thief = managed("shop-cert", "thief.example.com");
-    scene.world.create("thief", &[443], thief).await;
-    scene.world.event("thief", FAILED, "certificate").await?;
-    for one in scene.owned("thief").await {
+    fixture.world.create("thief", &[443], thief).await;
+    fixture.world.event("thief", FAILED, "certificate").await?;
+    for one in fixture.owned("thief").await {
         let taken = &one["services"][0]["http"]["certificates"];
         assert_ne!(*taken, certificates);
     }
-    scene.world.delete("thief").await;
-    let is_gone = async || scene.world.service("thief").await.is_null();
-    scene.world.until("the end of the thief", is_gone).await?;
-    assert_eq!(scene.owned("shop").await, before);
+    fixture.world.delete("thief").await;
+    let is_gone = async || fixture.world.service("thief").await.is_null();
+    fixture.world.until("the end of the thief", is_gone).await?;
+    assert_eq!(fixture.owned("shop").await, before);
     Ok(())
 }
 
 async fn a_certificate_that_nobody_has_is_named_in_an_event(
-    scene: &Scene<'_>,
+    fixture: &Fixture<'_>,
 ) -> Result<(), Failed> {
     let annotations = json!({
         key("protocol"): "https",
         key("http-certificates"): "no-such-certificate",
     });
-    scene.world.create("web", &[443], annotations).await;
-    scene
+    fixture.world.create("web", &[443], annotations).await;
+    fixture
         .world
         .event("web", FAILED, "no-such-certificate")
         .await?;
-    assert!(scene.owned("web").await.is_empty());
+    assert!(fixture.owned("web").await.is_empty());
     Ok(())
 }
 
-async fn a_deleted_network_is_named_in_an_event(scene: &Scene<'_>) -> Result<(), Failed> {
-    let network = scene.world.network.unwrap();
-    assert!(scene.world.cloud.remove_network(network));
-    let left = scene.neighbour_now();
-    scene.world.create("web", &[80], json!({})).await;
-    scene.world.event("web", FAILED, "network").await?;
-    assert_eq!(scene.neighbour_now(), left);
-    scene.world.delete("web").await;
-    let is_gone = async || scene.world.service("web").await.is_null();
-    scene.world.until("the end of the Service", is_gone).await?;
-    assert_eq!(scene.world.cloud.load_balancers(), [left]);
+async fn a_deleted_network_is_named_in_an_event(fixture: &Fixture<'_>) -> Result<(), Failed> {
+    let network = fixture.world.network.unwrap();
+    assert!(fixture.world.cloud.remove_network(network));
+    let left = fixture.neighbour_now();
+    fixture.world.create("web", &[80], json!({})).await;
+    fixture.world.event("web", FAILED, "network").await?;
+    assert_eq!(fixture.neighbour_now(), left);
+    fixture.world.delete("web").await;
+    let is_gone = async || fixture.world.service("web").await.is_null();
+    fixture
+        .world
+        .until("the end of the Service", is_gone)
+        .await?;
+    assert_eq!(fixture.world.cloud.load_balancers(), [left]);
     Ok(())
 }

@@ -79,7 +79,7 @@ pub(crate) async fn findings(world: &World, foreign: &BTreeSet<u64>) -> Findings
             found.duplicated.push(format!("{name} has {}", mine.len()));
         }
         let is_ours = is_ours(service);
-        let is_refused = said(service, "name").is_some_and(|name| taken.contains(name));
+        let is_refused = annotation(service, "name").is_some_and(|name| taken.contains(name));
         if is_ours {
             wanted.insert(uid);
         }
@@ -135,7 +135,7 @@ fn is_ours(service: &Value) -> bool {
 }
 
 fn has_mistake(service: &Value) -> bool {
-    said(service, "algorithm-type") == Some(MISTAKE)
+    annotation(service, "algorithm-type") == Some(MISTAKE)
 }
 
 /// Finalizer and owner are on a Service exactly as long as it is ours.
@@ -161,13 +161,13 @@ fn unequal(what: &str, expected: &Value, found: &Value) -> Vec<String> {
 }
 
 /// The value of an annotation that configures a load balancer.
-fn said<'a>(service: &'a Value, key: &str) -> Option<&'a str> {
+fn annotation<'a>(service: &'a Value, key: &str) -> Option<&'a str> {
     let annotations = &service["metadata"]["annotations"];
     annotations[format!("{PREFIX}/{key}")].as_str()
 }
 
-fn is_said(service: &Value, key: &str) -> bool {
-    said(service, key) == Some("true")
+fn is_true(service: &Value, key: &str) -> bool {
+    annotation(service, key) == Some("true")
 }
 
 /// The differences between a Service and its load balancer.
@@ -183,11 +183,11 @@ fn differences(service: &Value, balancer: &Value, nodes: &[Value], world: &World
         &json!(wanted_targets(service, nodes)),
         &json!(targets(balancer)),
     ));
-    if let Some(algorithm) = said(service, "algorithm-type") {
+    if let Some(algorithm) = annotation(service, "algorithm-type") {
         let found = &balancer["algorithm"]["type"];
         wrong.extend(unequal("algorithm", &json!(algorithm), found));
     }
-    if let Some(size) = said(service, "type") {
+    if let Some(size) = annotation(service, "type") {
         let found = &balancer["load_balancer_type"]["name"];
         wrong.extend(unequal("type", &json!(size), found));
     }
@@ -196,7 +196,7 @@ fn differences(service: &Value, balancer: &Value, nodes: &[Value], world: &World
         .chars()
         .take(32)
         .collect();
-    let name = said(service, "name").unwrap_or(&own);
+    let name = annotation(service, "name").unwrap_or(&own);
     wrong.extend(unequal("name", &json!(name), &balancer["name"]));
     let network = balancer["private_net"][0]["network"].as_u64();
     wrong.extend(unequal("network", &json!(world.network), &json!(network)));
@@ -213,7 +213,7 @@ type Ports = BTreeMap<u64, (u64, bool)>;
 
 fn wanted_ports(service: &Value) -> Ports {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-    let proxy = is_said(service, "uses-proxyprotocol");
+    let proxy = is_true(service, "uses-proxyprotocol");
     ports
         .filter(|port| port["protocol"] == "TCP")
         .filter_map(|port| Some((port["port"].as_u64()?, (port["nodePort"].as_u64()?, proxy))))
@@ -232,7 +232,7 @@ fn ports(balancer: &Value) -> Ports {
 }
 
 fn wanted_targets(service: &Value, nodes: &[Value]) -> BTreeSet<u64> {
-    let pool = said(service, "node-selector").and_then(|text| text.strip_prefix("pool="));
+    let pool = annotation(service, "node-selector").and_then(|text| text.strip_prefix("pool="));
     let is_wanted = |node: &&Value| {
         let labels = &node["metadata"]["labels"];
         let taints = node["spec"]["taints"].as_array().into_iter().flatten();
@@ -257,10 +257,10 @@ fn targets(balancer: &Value) -> BTreeSet<u64> {
 }
 
 fn wanted_ingress(service: &Value, balancer: &Value) -> Value {
-    if let Some(hostname) = said(service, "hostname") {
+    if let Some(hostname) = annotation(service, "hostname") {
         return json!([{"hostname": hostname}]);
     }
-    let mode = match is_said(service, "uses-proxyprotocol") {
+    let mode = match is_true(service, "uses-proxyprotocol") {
         true => "Proxy",
         false => "VIP",
     };
@@ -270,7 +270,7 @@ fn wanted_ingress(service: &Value, balancer: &Value) -> Value {
     if is_public {
         all.push(&public["ipv4"]["ip"]);
     }
-    if is_public && !is_said(service, "ipv6-disabled") {
+    if is_public && !is_true(service, "ipv6-disabled") {
         all.push(&public["ipv6"]["ip"]);
     }
     let private = balancer["private_net"].as_array().into_iter().flatten();

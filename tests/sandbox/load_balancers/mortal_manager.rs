@@ -34,7 +34,7 @@ pub(crate) async fn start(
     life: &Life,
     mutant: Option<Mutant>,
 ) -> Result<Running, Failed> {
-    let provider = Mortal {
+    let provider = CrashableProvider {
         inner: world.provider().await?,
         number,
         life: life.clone(),
@@ -90,7 +90,7 @@ async fn spoiled(mutant: Mutant, request: Request<Body>) -> Result<Request<Body>
 }
 
 /// The real provider, called by a manager that may be dead or have a defect.
-struct Mortal {
+struct CrashableProvider {
     inner: Provider,
     number: u64,
     life: Life,
@@ -98,7 +98,7 @@ struct Mortal {
     mutant: Option<Mutant>,
 }
 
-impl Mortal {
+impl CrashableProvider {
     fn service(&self, service: &Arc<CloudService>) -> Arc<CloudService> {
         let mut service = service.clone();
         if let Some(mutant) = self.mutant {
@@ -121,7 +121,7 @@ impl Mortal {
     }
 }
 
-impl CloudProvider for Mortal {
+impl CloudProvider for CrashableProvider {
     fn name(&self) -> &str {
         self.inner.name()
     }

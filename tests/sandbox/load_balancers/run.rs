@@ -7,7 +7,7 @@ use ccm_sim::hetzner::Locking;
 use libtest_mimic::Failed;
 use tokio::time::{Instant, sleep};
 
-use crate::load_balancers::account::Strange;
+use crate::load_balancers::account::OtherAccount;
 use crate::load_balancers::crash::{Life, Moment};
 use crate::load_balancers::faults::Troubles;
 use crate::load_balancers::inventory::{Findings, duplicated, findings};
@@ -75,7 +75,7 @@ pub(crate) fn run(
             world: &world,
             tenants,
             troubles: Troubles::new(),
-            strange: Strange::beside(&world),
+            other_account: OtherAccount::beside(&world),
             mutant,
             managers: 0,
             crashes,
@@ -90,7 +90,7 @@ struct Play<'a> {
     world: &'a World,
     tenants: Tenants<'a>,
     troubles: Troubles,
-    strange: Strange,
+    other_account: OtherAccount,
     mutant: Option<Mutant>,
     managers: u64,
     /// How many managers are still to die.
@@ -123,7 +123,7 @@ impl Play<'_> {
             self.ended.duplicated = duplicated(self.world).len();
         }
         self.troubles.end(self.world);
-        let lost = self.strange.end(self.world).await;
+        let lost = self.other_account.end(self.world).await;
         self.ended.wrong.extend(lost);
         self.tenants.tidy().await;
         let found = self.rest(&life).await;
@@ -152,13 +152,13 @@ impl Play<'_> {
             return;
         }
         let random = &mut self.tenants.random;
-        if !self.strange.is_asked() && random.per_cent(SELDOM) {
-            self.strange.begin(self.world).await;
+        if !self.other_account.is_asked() && random.per_cent(SELDOM) {
+            self.other_account.begin(self.world).await;
             self.ended
                 .log
                 .push("the token is another account's".to_owned());
-        } else if self.strange.is_asked() && random.per_cent(SOON) {
-            let lost = self.strange.end(self.world).await;
+        } else if self.other_account.is_asked() && random.per_cent(SOON) {
+            let lost = self.other_account.end(self.world).await;
             self.ended.wrong.extend(lost);
             self.ended.log.push("the token is right again".to_owned());
         }

@@ -14,10 +14,12 @@ use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::cloud::CloudProvider;
 use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
 pub(crate) use ccm_fixtures::TOKEN;
+use ccm_fixtures::kubernetes::node;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_sim::cluster::Cluster;
 use ccm_sim::hetzner::{Hetzner, Location, Options, Request, ServerSpec};
+use ccm_tests::controllers::{NO_CONTROLLERS, create, run_one};
 use k8s_openapi::api::core::v1::{Event, Node, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -172,13 +174,12 @@ impl World {
         let (stop, stopped) = oneshot::channel::<()>();
         let settings = self.settings(audit);
         let task = tokio::spawn(async move {
-            let told = async {
+            let recorded = async {
                 // Dropped means the same as sent.
                 let _ = stopped.await;
             };
             let metrics = Metrics::default();
-            let ended =
-                ccm_tests::controllers::run_one(client, provider, settings, metrics, told).await;
+            let ended = run_one(client, provider, settings, metrics, recorded).await;
             ended.map(drop).map_err(|error| error.to_string())
         });
         Running { stop, task }
@@ -204,7 +205,7 @@ impl World {
         Settings {
             controllers: Controllers {
                 service: true,
-                ..ccm_tests::controllers::NO_CONTROLLERS
+                ..NO_CONTROLLERS
             },
             service: ServiceSettings {
                 drift_check: Some(self.setup.drift_check),
@@ -234,17 +235,12 @@ impl World {
         if let Some(network) = self.network {
             self.cloud.attach(server, network, None).unwrap();
         }
-        let node = json!({
-            "metadata": {"name": name, "labels": {"wasm-ccm.dev/provider": "hcloud"}},
-            "spec": {"providerID": format!("hcloud://{server}")},
-            "status": {
-                "addresses": [{"type": "Hostname", "address": name}],
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        });
-        let node = serde_json::from_value(node).unwrap();
-        let made = self.nodes.create(&PostParams::default(), &node).await;
-        made.unwrap();
+        let node = node(name)
+            .label("wasm-ccm.dev/provider", "hcloud")
+            .provider_id(&format!("hcloud://{server}"))
+            .address("Hostname", name)
+            .ready();
+        create(&self.nodes, node).await;
         server
     }
 
@@ -289,13 +285,13 @@ impl World {
     }
 
     /// The Events about a Service, as `REASON message`.
-    pub(crate) async fn said(&self, name: &str) -> Vec<String> {
+    pub(crate) async fn events_about(&self, name: &str) -> Vec<String> {
         let events = self.events.list(&ListParams::default()).await.unwrap();
         let about = |event: &Event| {
             let object = &event.involved_object;
             object.kind.as_deref() == Some("Service") && object.name.as_deref() == Some(name)
         };
-        let said = events.into_iter().filter(about).map(|event| {
+        let reported = events.into_iter().filter(about).map(|event| {
             let (reason, message) = (event.reason, event.message);
             format!(
                 "{} {}",
@@ -303,7 +299,7 @@ impl World {
                 message.unwrap_or_default()
             )
         });
-        said.collect()
+        reported.collect()
     }
 
     /// Waits for an Event about a Service with this reason, whose message contains these words.
@@ -311,8 +307,9 @@ impl World {
         let begin = format!("{reason} ");
         let what = format!("an Event {reason} about {name} with {words:?}");
         self.until(&what, async || {
-            let said = self.said(name).await;
-            said.iter()
+            let reported = self.events_about(name).await;
+            reported
+                .iter()
                 .any(|one| one.starts_with(&begin) && one.contains(words))
         })
         .await
@@ -349,7 +346,7 @@ impl World {
         for service in self.services.list(&ListParams::default()).await.unwrap() {
             let name = service.metadata.name.clone().unwrap_or_default();
             lines.push(format!("{name}: {}", json!(service)));
-            lines.extend(self.said(&name).await);
+            lines.extend(self.events_about(&name).await);
         }
         for mut one in self.cloud.load_balancers() {
             one["load_balancer_type"] = one["load_balancer_type"]["name"].clone();

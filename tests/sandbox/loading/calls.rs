@@ -5,7 +5,7 @@ use std::time::Duration;
 use ccm_core::cloud::{AddressType, CloudProvider as _, Lookup, ProviderError};
 use ccm_fixtures::objects::ready_node;
 
-use crate::loading::cloud::{Cloud, Mood};
+use crate::loading::cloud::{Cloud, CloudMode};
 use crate::loading::world::{self, block_on};
 use crate::permits;
 use ccm_tests::harness::Test;
@@ -42,7 +42,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 fn a_node_is_found_through_the_sandbox() {
     block_on(async {
-        let cloud = Cloud::start(Mood::Well).await;
+        let cloud = Cloud::start(CloudMode::Well).await;
         let host = world::warm_host();
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         assert!(provider.capabilities().instances);
@@ -77,7 +77,7 @@ fn absence_is_proven_by_complete_answers_only() {
             ready_node("old", Some("hcloud://41")),
         ];
 
-        let cloud = Cloud::start(Mood::Well).await;
+        let cloud = Cloud::start(CloudMode::Well).await;
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let reply = provider.find(&nodes, permits::reads()).await.unwrap();
         assert!(
@@ -87,7 +87,7 @@ fn absence_is_proven_by_complete_answers_only() {
         );
         assert!(reply.complete);
 
-        let cloud = Cloud::start(Mood::Broken).await;
+        let cloud = Cloud::start(CloudMode::Broken).await;
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         match provider.find(&nodes, permits::reads()).await {
             Ok(reply) => {
@@ -105,7 +105,7 @@ fn absence_is_proven_by_complete_answers_only() {
 
 fn a_fresh_look_up_uses_nothing_that_was_kept() {
     block_on(async {
-        let cloud = Cloud::start(Mood::Well).await;
+        let cloud = Cloud::start(CloudMode::Well).await;
         let host = world::warm_host();
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         // One node would be looked up directly; two are looked up in the list, which may be cached.
@@ -135,7 +135,7 @@ fn a_fresh_look_up_uses_nothing_that_was_kept() {
 
 fn a_call_ends_with_its_permit() {
     block_on(async {
-        let cloud = Cloud::start(Mood::Silent).await;
+        let cloud = Cloud::start(CloudMode::Silent).await;
         let host = world::warm_host();
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [ready_node("worker-1", Some("hcloud://42"))];
@@ -157,7 +157,7 @@ fn a_call_ends_with_its_permit() {
 
 fn an_expired_permit_starts_nothing() {
     block_on(async {
-        let cloud = Cloud::start(Mood::Well).await;
+        let cloud = Cloud::start(CloudMode::Well).await;
         let host = world::warm_host();
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [ready_node("worker-1", None)];
@@ -172,7 +172,7 @@ fn an_expired_permit_starts_nothing() {
 
 fn too_many_nodes_are_not_asked_about() {
     block_on(async {
-        let cloud = Cloud::start(Mood::Well).await;
+        let cloud = Cloud::start(CloudMode::Well).await;
         let host = world::warm_host();
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = vec![ready_node("worker-1", None); 5_001];
@@ -188,7 +188,7 @@ fn too_many_nodes_are_not_asked_about() {
 
 fn many_calls_at_once_all_get_their_answer() {
     block_on(async {
-        let cloud = Cloud::start(Mood::Well).await;
+        let cloud = Cloud::start(CloudMode::Well).await;
         let host = world::warm_host();
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [ready_node("worker-1", None)];
@@ -204,7 +204,7 @@ fn many_calls_at_once_all_get_their_answer() {
 
 fn waiting_for_a_turn_counts() {
     block_on(async {
-        let cloud = Cloud::start(Mood::Silent).await;
+        let cloud = Cloud::start(CloudMode::Silent).await;
         let host = world::warm_host();
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [ready_node("worker-1", None)];
@@ -229,7 +229,7 @@ fn waiting_for_a_turn_counts() {
 
 fn a_provider_outlives_its_host() {
     block_on(async {
-        let cloud = Cloud::start(Mood::Well).await;
+        let cloud = Cloud::start(CloudMode::Well).await;
         let host = world::warm_host();
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         drop(host);

@@ -8,7 +8,7 @@ const SERVERS: [(u64, &str); 2] = [(42, "worker-1"), (43, "worker-2")];
 
 /// The cloud's way of answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum CloudMode {
     /// As the vendor documents it.
     Well,
     /// With status 500 to every request.
@@ -25,11 +25,11 @@ pub(crate) struct Cloud {
 
 impl Cloud {
     /// Starts a cloud on a free port.
-    pub(crate) async fn start(mood: Mood) -> Cloud {
-        let server = Server::start(move |request| match mood {
-            Mood::Well => described(request),
-            Mood::Broken => answer(500, &[], ""),
-            Mood::Silent => Reply::Silence,
+    pub(crate) async fn start(mode: CloudMode) -> Cloud {
+        let server = Server::start(move |request| match mode {
+            CloudMode::Well => described(request),
+            CloudMode::Broken => answer(500, &[], ""),
+            CloudMode::Silent => Reply::Silence,
         })
         .await;
         Cloud {

@@ -11,9 +11,9 @@ use libtest_mimic::Trial;
 
 use crate::host::isolation;
 use crate::misbehaving::files::with;
-use crate::misbehaving::law::{Call, End, Law, answers, fails, not_loaded, says};
+use crate::misbehaving::law::{Call, End, Law, answers, answers_text, fails, not_loaded};
 use crate::misbehaving::log_lines::{Line, Lines};
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, TIMEOUT, TOKEN, block_on};
 use crate::permits;
 
@@ -42,7 +42,7 @@ pub(crate) fn is_loaded(behaviour: Behaviour) -> bool {
 }
 
 /// The mood of the cloud for this behaviour.
-pub(crate) fn mood(behaviour: Behaviour) -> Mood {
+pub(crate) fn target_mode(behaviour: Behaviour) -> TargetMode {
     law(behaviour).cloud
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
             assert_eq!(found(&replies[0]).len(), 2);
             assert!(replies[0].complete);
         })
-        .asking(Mood::Well, 2),
+        .asking(TargetMode::Well, 2),
 
         Behaviour::Spin => fails("timed-out", &["instances.find", "did not end"]).within(SHORT),
         Behaviour::SpinInInit => not_loaded(&["does not start", "timed out: init", "did not end"]),
@@ -65,7 +65,7 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
         Behaviour::PollLoop => fails("timed-out", &["instances.find", "did not end"]).within(SHORT),
         Behaviour::ManyTimers => fails("trapped", &["resource table has no free keys"]),
         Behaviour::HoardHandles => fails("trapped", &["resource table has no free keys"]),
-        Behaviour::Leak => says("told: one MiB is lost").called(&[Call::Find, Call::Find]),
+        Behaviour::Leak => answers_text("told: one MiB is lost").called(&[Call::Find, Call::Find]),
         Behaviour::MemoryBomb => fails("trapped", &["more than its 64 MiB of memory"]),
         Behaviour::Recursion => fails("trapped", &["stack overflow"]),
         Behaviour::Panic => fails(
@@ -73,7 +73,9 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
             &["last log lines: ", "panics because it was told to"],
         )
         .logging(|lines| {
-            let error = said(lines).find(|line| line.level == "ERROR").unwrap();
+            let error = guest_lines(lines)
+                .find(|line| line.level == "ERROR")
+                .unwrap();
             assert!(error.message.contains("panics because it was told to"));
         }),
         Behaviour::PanicInInit => not_loaded(&[
@@ -82,16 +84,18 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
             "panics because it was told to",
         ]),
         Behaviour::Exit => fails("trapped", &["the guest ended itself with exit code"]),
-        Behaviour::LogFlood => says("told: 10000 log lines were written").logging(|lines| {
-            let lines: Vec<_> = said(lines).collect();
-            assert_eq!(lines.len(), 101, "a hundred, and what became of the others");
-            assert!(lines[100].message.contains("9900 more lines were not kept"));
+        Behaviour::LogFlood => {
+            answers_text("told: 10000 log lines were written").logging(|lines| {
+                let lines: Vec<_> = guest_lines(lines).collect();
+                assert_eq!(lines.len(), 101, "a hundred, and what became of the others");
+                assert!(lines[100].message.contains("9900 more lines were not kept"));
+            })
+        }
+        Behaviour::StderrFlood => answers_text("told: 10000 lines were written").logging(|lines| {
+            assert_eq!(guest_lines(lines).count(), 101);
         }),
-        Behaviour::StderrFlood => says("told: 10000 lines were written").logging(|lines| {
-            assert_eq!(said(lines).count(), 101);
-        }),
-        Behaviour::LogForgery => says("told: one line was written").logging(|lines| {
-            let lines: Vec<_> = said(lines).collect();
+        Behaviour::LogForgery => answers_text("told: one line was written").logging(|lines| {
+            let lines: Vec<_> = guest_lines(lines).collect();
             assert_eq!(lines.len(), 1, "{lines:?}");
             assert_eq!(
                 (lines[0].level.as_str(), lines[0].target.as_str()),
@@ -112,11 +116,11 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
             }
         }),
         // Without the keys a fourth value would fit.
-        Behaviour::StateOverflow => says("told: 3 values of 64 KiB were kept"),
-        Behaviour::StateHugeValue => says("refused: a value of 16 MiB"),
+        Behaviour::StateOverflow => answers_text("told: 3 values of 64 KiB were kept"),
+        Behaviour::StateHugeValue => answers_text("refused: a value of 16 MiB"),
         Behaviour::HugeRandom => fails("trapped", &["random bytes asked for, at most 4096"]),
 
-        Behaviour::FineClock => says("told: no clock is finer than a millisecond"),
+        Behaviour::FineClock => answers_text("told: no clock is finer than a millisecond"),
 
         Behaviour::UnknownCapability => not_loaded(&["enables routes", "does not export"]),
         Behaviour::RefusesConfig => {
@@ -178,8 +182,8 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
             assert_eq!(replies[0].lookups, [Lookup::Gone, Lookup::Gone]);
             assert!(!replies[0].complete, "the cloud answered 500");
         })
-        .asking(Mood::Broken, 2),
-        Behaviour::FromMemory => says("told: call 1").called(&[Call::Find, Call::Find]),
+        .asking(TargetMode::Broken, 2),
+        Behaviour::FromMemory => answers_text("told: call 1").called(&[Call::Find, Call::Find]),
         Behaviour::FromState => answers(|replies| {
             assert_eq!(found(&replies[0]).len(), 2);
             assert_eq!(
@@ -193,7 +197,7 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
         .called(&[Call::Find, Call::Find, Call::FindFresh]),
 
         Behaviour::FailsSometimes => {
-            answers(|replies| assert_eq!(found(&replies[0]).len(), 2)).asking(Mood::Well, 2)
+            answers(|replies| assert_eq!(found(&replies[0]).len(), 2)).asking(TargetMode::Well, 2)
         }
         Behaviour::OtherZone => answers(|replies| {
             let machines = found(&replies[0]);
@@ -204,45 +208,48 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
             );
             assert!(replies[0].complete);
         })
-        .asking(Mood::Well, 2),
+        .asking(TargetMode::Well, 2),
 
         Behaviour::HttpInInit => {
-            says("refused: GET /machines/probe: no requests are sent during init")
+            answers_text("refused: GET /machines/probe: no requests are sent during init")
         }
-        Behaviour::OtherPath => says("refused: GET /secrets"),
-        Behaviour::OtherMethod => says("refused: DELETE /machines/probe"),
-        Behaviour::OtherTarget => says(
+        Behaviour::OtherPath => answers_text("refused: GET /secrets"),
+        Behaviour::OtherMethod => answers_text("refused: DELETE /machines/probe"),
+        Behaviour::OtherTarget => answers_text(
             "refused: GET /machines/probe: GET on target metadata: the module's own manifest requests no such target",
         ),
-        Behaviour::PathTricks => says("refused: all 17"),
-        Behaviour::HostHeaders => says("refused: all 14"),
+        Behaviour::PathTricks => answers_text("refused: all 17"),
+        Behaviour::HostHeaders => answers_text("refused: all 14"),
         Behaviour::HugeBody => {
-            says("refused: GET /machines/probe: not a request: a body has at most")
+            answers_text("refused: GET /machines/probe: not a request: a body has at most")
         }
-        Behaviour::Metadata => says("refused: ErrorCode::HttpRequestDenied"),
-        Behaviour::OtherHost => says("refused: ErrorCode::HttpRequestDenied"),
-        Behaviour::Flood => {
-            says("told: 2000 of 10048 requests were answered").asking(Mood::Well, 2000)
-        }
-        Behaviour::FloodAtOnce => says("told: 0 of 10000 requests were answered"),
-        Behaviour::HoardNames => says("refused: a name of 1 MiB"),
-        Behaviour::HoardBodies => says("refused: "),
+        Behaviour::Metadata => answers_text("refused: ErrorCode::HttpRequestDenied"),
+        Behaviour::OtherHost => answers_text("refused: ErrorCode::HttpRequestDenied"),
+        Behaviour::Flood => answers_text("told: 2000 of 10048 requests were answered")
+            .asking(TargetMode::Well, 2000),
+        Behaviour::FloodAtOnce => answers_text("told: 0 of 10000 requests were answered"),
+        Behaviour::HoardNames => answers_text("refused: a name of 1 MiB"),
+        Behaviour::HoardBodies => answers_text("refused: "),
         Behaviour::SlowBody => fails("timed-out", &["instances.find", "did not end"]).within(SHORT),
-        Behaviour::HoardFields => says("refused: "),
+        Behaviour::HoardFields => answers_text("refused: "),
         Behaviour::ManyFields => fails("trapped", &["fields"]),
         Behaviour::ManyFieldsAtOnce => fails("trapped", &["fields"]),
         // An answer that does not fit is not read: the requests are made, and only the first is answered.
-        Behaviour::HoardAnswers => says("refused: 1 of 100").asking(Mood::Large, 100),
-        Behaviour::HoardKeptAnswers => says("refused: 1 of 100").asking(Mood::Large, 1),
-        Behaviour::FetchAllHuge => says("refused: 1 of 64").asking(Mood::Large, 64),
-        Behaviour::TellsToken => says("told: the token is [redacted]").logging(|lines| {
-            let lines: Vec<_> = said(lines).collect();
+        Behaviour::HoardAnswers => answers_text("refused: 1 of 100").asking(TargetMode::Large, 100),
+        Behaviour::HoardKeptAnswers => {
+            answers_text("refused: 1 of 100").asking(TargetMode::Large, 1)
+        }
+        Behaviour::FetchAllHuge => answers_text("refused: 1 of 64").asking(TargetMode::Large, 64),
+        Behaviour::TellsToken => answers_text("told: the token is [redacted]").logging(|lines| {
+            let lines: Vec<_> = guest_lines(lines).collect();
             assert_eq!(lines.len(), 1);
             assert!(lines[0].message.contains("[redacted]"), "{lines:?}");
             assert!(!lines[0].message.contains(TOKEN), "{lines:?}");
         }),
         Behaviour::TokenAsLabel => fails("internal", &["a credential where a name has to be"]),
-        Behaviour::ReadHost => says("refused: no file, no variable, no argument, no socket"),
+        Behaviour::ReadHost => {
+            answers_text("refused: no file, no variable, no argument, no socket")
+        }
     }
 }
 
@@ -256,7 +263,7 @@ fn found(reply: &FindReply) -> Vec<&Instance> {
 }
 
 /// The log lines of the guest.
-fn said(lines: &[Line]) -> impl Iterator<Item = &Line> {
+fn guest_lines(lines: &[Line]) -> impl Iterator<Item = &Line> {
     lines.iter().filter(|line| line.target == "guest")
 }
 
@@ -388,7 +395,7 @@ fn check_ends(expected: &End, ends: &[Result<FindReply, ProviderError>], digest:
                 }
             }
         }
-        End::Says(beginning) => {
+        End::AnswersText(beginning) => {
             for lookup in ends.iter().flat_map(|end| &end.as_ref().unwrap().lookups) {
                 let Lookup::Unknown(reason) = lookup else {
                     panic!("{lookup:?}")

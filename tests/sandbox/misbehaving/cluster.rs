@@ -11,15 +11,16 @@ use ccm_controllers::{Metrics, Settings};
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::settings::NodeSettings;
 use ccm_core::well_known::{OWNER_LABEL, UNINITIALIZED_TAINT};
+use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::objects::cloud_node;
 use ccm_sim::cluster::Cluster;
+use ccm_tests::controllers::{create, run_one};
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Behaviour;
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use libtest_mimic::Trial;
-use serde_json::json;
 
 use crate::misbehaving::log_lines::Lines;
 use crate::misbehaving::world::{self, TIMEOUT, block_on};
@@ -68,21 +69,14 @@ const RUBBISH: &[&str] = &[
 async fn cluster() -> (Cluster, Api<Node>) {
     let cluster = Cluster::new();
     let nodes: Api<Node> = Api::all(cluster.client_as("kubelet"));
-    let taint = json!([{ "key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule" }]);
-    for node in [
-        json!({ "metadata": { "name": "fresh" }, "spec": { "taints": taint } }),
-        json!({ "metadata": { "name": "known" }, "spec": { "taints": taint, "providerID": "misbehaving://known" } }),
-        json!({
-            "metadata": { "name": "old", "labels": { OWNER_LABEL: "misbehaving" } },
-            "spec": { "providerID": "misbehaving://old" },
-            "status": { "addresses": [
-                { "type": "Hostname", "address": "old" },
-                { "type": "InternalIP", "address": "192.0.2.7" },
-            ] },
-        }),
-    ] {
-        let node: Node = serde_json::from_value(node).unwrap();
-        nodes.create(&PostParams::default(), &node).await.unwrap();
+    let old = node("old")
+        .label(OWNER_LABEL, "misbehaving")
+        .provider_id("misbehaving://old")
+        .address("Hostname", "old")
+        .address("InternalIP", "192.0.2.7");
+    let known = node("known").provider_id("misbehaving://known");
+    for node in [node("fresh").uninitialized(), known.uninitialized(), old] {
+        create(&nodes, node).await;
     }
     (cluster, nodes)
 }
@@ -114,15 +108,9 @@ async fn run(
         tokio::time::pause();
     }
     let (client, settings) = (cluster.client_as("ccm"), settings(call_time));
-    ccm_tests::controllers::run_one(
-        client,
-        Arc::new(provider),
-        settings,
-        Metrics::default(),
-        over,
-    )
-    .await
-    .unwrap();
+    let (provider, metrics) = (Arc::new(provider), Metrics::default());
+    let ran = run_one(client, provider, settings, metrics, over);
+    ran.await.unwrap();
 }
 
 fn check(case: &Case) {

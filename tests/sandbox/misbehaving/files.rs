@@ -130,11 +130,11 @@ fn a_bad_module_is_refused_for_its_own_reason_and_not_compiled() {
     block_on(async {
         for (wasm, is_expected, text) in cases {
             let error = refused(wasm, world::grants(NOWHERE)).await;
-            let said = world::chain(&error);
-            assert!(is_expected(&error), "{text}: {said}");
+            let reported = world::chain(&error);
+            assert!(is_expected(&error), "{text}: {reported}");
             assert!(
-                said.contains("bad.wasm") && said.contains(text),
-                "{text}: {said}"
+                reported.contains("bad.wasm") && reported.contains(text),
+                "{text}: {reported}"
             );
         }
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ccm_core::cloud::FindReply;
 
 use crate::misbehaving::log_lines::Line;
-use crate::misbehaving::target::Mood;
+use crate::misbehaving::target::TargetMode;
 use crate::misbehaving::world::TIMEOUT;
 
 /// The required result of a behaviour.
@@ -13,7 +13,7 @@ pub(crate) struct Law {
     /// The result of each call.
     pub(crate) end: End,
     /// The cloud's way of answering, if it is asked.
-    pub(crate) cloud: Mood,
+    pub(crate) cloud: TargetMode,
     /// How long the permit of each call is valid.
     pub(crate) time: Duration,
     /// The calls, one after the other.
@@ -31,7 +31,7 @@ pub(crate) enum End {
     /// Every call fails with this case of `ProviderError`, and the text contains all of these.
     Fails(&'static str, &'static [&'static str]),
     /// Every node of every call is `unknown`, with a reason that begins like this.
-    Says(&'static str),
+    AnswersText(&'static str),
     /// Every call is answered, and this function checks the answers.
     Answers(fn(&[FindReply])),
 }
@@ -49,7 +49,7 @@ impl Law {
     fn new(end: End) -> Law {
         Law {
             end,
-            cloud: Mood::Well,
+            cloud: TargetMode::Well,
             time: TIMEOUT,
             calls: &[Call::Find],
             requests: 0,
@@ -68,7 +68,7 @@ impl Law {
     }
 
     /// Sets the cloud's mood, and the number of requests that reach it.
-    pub(crate) fn asking(self, cloud: Mood, requests: usize) -> Law {
+    pub(crate) fn asking(self, cloud: TargetMode, requests: usize) -> Law {
         Law {
             cloud,
             requests,
@@ -90,8 +90,8 @@ pub(crate) fn fails(case: &'static str, words: &'static [&'static str]) -> Law {
     Law::new(End::Fails(case, words))
 }
 
-pub(crate) fn says(beginning: &'static str) -> Law {
-    Law::new(End::Says(beginning))
+pub(crate) fn answers_text(beginning: &'static str) -> Law {
+    Law::new(End::AnswersText(beginning))
 }
 
 pub(crate) fn answers(check: fn(&[FindReply])) -> Law {

@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, ProviderError};
 use ccm_core::load_balancer::{
-    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Pending, Protocol,
-    ServicePort, UpdateRequest,
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Pending, UpdateRequest,
 };
 use ccm_core::permit::Mode;
-use ccm_fixtures::objects::cloud_node;
+use ccm_fixtures::objects::{cloud_node, cloud_service};
 use ccm_host::Provider;
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Balancing;
@@ -22,7 +21,7 @@ use libtest_mimic::Trial;
 
 use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::steps::{Law, Step, answers, fails};
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 use steps::Function::{self, Delete, Ensure, Get, UpdateTargets};
@@ -58,7 +57,7 @@ pub(crate) fn law(balancing: Balancing) -> Law<Function> {
             answers(Delete, |reply| assert!(reply.is_done())),
         ])
         .asking(
-            Mood::Empty,
+            TargetMode::Empty,
             &[
                 "GET /v1/balancers/uid-1",
                 "GET /v1/balancers/uid-1",
@@ -164,8 +163,8 @@ pub(crate) fn law(balancing: Balancing) -> Law<Function> {
         ]),
 
         Balancing::ForeignAnnotations => Law::new([
-            answers(Ensure, |reply| assert_eq!(wishes(reply), 6)),
-            answers(Delete, |reply| assert_eq!(wishes(reply), 6)),
+            answers(Ensure, |reply| assert_eq!(annotation_changes(reply), 6)),
+            answers(Delete, |reply| assert_eq!(annotation_changes(reply), 6)),
         ]),
         Balancing::ManyAnnotations => Law::new([
             fails(
@@ -206,7 +205,7 @@ pub(crate) fn law(balancing: Balancing) -> Law<Function> {
             fails(Ensure, "denied", &["POST /balancers on target api", "3"]),
             fails(Ensure, "denied", &["POST /balancers on target api", "plan"]).planned(),
         ])
-        .asking(Mood::Empty, &["POST /v1/balancers"; 3]),
+        .asking(TargetMode::Empty, &["POST /v1/balancers"; 3]),
         Balancing::DeletesInGet => Law::new([fails(
             Get,
             "denied",
@@ -218,7 +217,7 @@ pub(crate) fn law(balancing: Balancing) -> Law<Function> {
         Balancing::AbsentAfterFailure => Law::new([answers(Get, |reply| {
             assert_eq!(reply.absent(), Some(false), "the cloud answered 500");
         })])
-        .asking(Mood::Broken, &["GET /v1/balancers/uid-1"]),
+        .asking(TargetMode::Broken, &["GET /v1/balancers/uid-1"]),
         Balancing::BelievesKept => Law::new([
             answers(Ensure, |_| {}),
             answers(Ensure, |_| {}),
@@ -230,7 +229,7 @@ pub(crate) fn law(balancing: Balancing) -> Law<Function> {
             }),
         ])
         // The second `ensure` uses the answer cached by the first; `get` does not.
-        .asking(Mood::Well, &["GET /v1/balancers/uid-1"; 2]),
+        .asking(TargetMode::Well, &["GET /v1/balancers/uid-1"; 2]),
         Balancing::BelievesState => Law::new([
             answers(Ensure, |_| {}),
             answers(Get, |reply| {
@@ -245,7 +244,7 @@ fn waits(reply: &Reply, time: Duration) {
     assert_eq!((*retry_after, hint.as_deref()), (time, Some(&[7][..])));
 }
 
-fn wishes(reply: &Reply) -> usize {
+fn annotation_changes(reply: &Reply) -> usize {
     match reply {
         Reply::Ensured(reply) => reply.annotations.len(),
         Reply::Progressed(reply) => reply.annotations.len(),
@@ -256,18 +255,8 @@ fn wishes(reply: &Reply) -> usize {
 /// The Service of every call.
 pub(crate) fn service() -> CloudService {
     CloudService {
-        namespace: "default".to_owned(),
-        name: "web".to_owned(),
-        uid: "uid-1".to_owned(),
-        ports: vec![ServicePort {
-            name: None,
-            protocol: Protocol::Tcp,
-            app_protocol: None,
-            port: 80,
-            node_port: Some(30_080),
-        }],
         cluster_ips: vec!["10.96.0.1".to_owned()],
-        ..CloudService::default()
+        ..cloud_service("web", "uid-1", &[(80, 30_080)])
     }
 }
 
@@ -337,7 +326,7 @@ async fn call(
 
 /// The next call of the same module, on the same host.
 async fn assert_works() {
-    let cloud = Target::start(Mood::Well).await;
+    let cloud = Target::start(TargetMode::Well).await;
     let honest = world::load_balancing(Balancing::Honest, &cloud.endpoint())
         .await
         .unwrap();

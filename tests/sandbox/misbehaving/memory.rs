@@ -11,7 +11,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::artifacts::{memory, memory_of};
 use crate::host::sandboxes;
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 
@@ -83,7 +83,7 @@ pub(crate) fn measure() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let grown = block_on(async {
-        let cloud = Target::start(Mood::Large).await;
+        let cloud = Target::start(TargetMode::Large).await;
         let nodes = [cloud_node("one")];
         let load = async |behaviour| world::load(behaviour, &cloud.endpoint()).await.unwrap();
         // The cost of a first call and a first answer is not counted.

@@ -43,7 +43,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 async fn check(behaviour: Behaviour) {
-    let cloud = Target::start(behaviours::mood(behaviour)).await;
+    let cloud = Target::start(behaviours::target_mode(behaviour)).await;
     let honest = world::load(Behaviour::Honest, &cloud.endpoint())
         .await
         .unwrap();

@@ -12,7 +12,7 @@ use guest_misbehaving::behaviour::Behaviour;
 
 use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::memory::grown;
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 
@@ -55,7 +55,7 @@ fn b7() {
 fn b9() {
     let drops = DROPS.get().unwrap();
     block_on(async {
-        let cloud = Target::start(Mood::Well).await;
+        let cloud = Target::start(TargetMode::Well).await;
         let nodes = [cloud_node("one")];
         for behaviour in [Behaviour::HonestRequests, Behaviour::Sleep, Behaviour::Spin] {
             let provider = world::load(behaviour, &cloud.endpoint()).await.unwrap();

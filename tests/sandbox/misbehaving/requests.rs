@@ -15,7 +15,7 @@ use ccm_host::{Loading, Provider};
 use guest_misbehaving::behaviour::Behaviour;
 use serde_json::json;
 
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, HOST, TIMEOUT, block_on};
 use crate::permits;
 use ccm_tests::harness::Test;
@@ -44,7 +44,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// The entries of an audit, with the guest's last log line before each.
-fn told(audit: &RecordingAudit) -> Vec<String> {
+fn entries(audit: &RecordingAudit) -> Vec<String> {
     let entries = audit.entries().into_iter();
     entries
         .map(|entry| match entry {
@@ -56,10 +56,10 @@ fn told(audit: &RecordingAudit) -> Vec<String> {
             AuditEntry::Refused {
                 request,
                 refusal,
-                said,
+                log_line,
             } => {
-                let said = said.unwrap_or_default();
-                format!("{said}: refused {}: {refusal:?}", request.path)
+                let log_line = log_line.unwrap_or_default();
+                format!("{log_line}: refused {}: {refusal:?}", request.path)
             }
         })
         .collect()
@@ -84,13 +84,18 @@ fn changing(endpoint: &str) -> Grants {
     grants
 }
 
-fn permit(mode: Mode, changes: u32, is_revoked: bool, heard: &Arc<RecordingAudit>) -> Arc<Permit> {
+fn permit(
+    mode: Mode,
+    changes: u32,
+    is_revoked: bool,
+    received: &Arc<RecordingAudit>,
+) -> Arc<Permit> {
     let until = ccm_host::egress::now().after(TIMEOUT);
     let tenure = Arc::new(Tenure::unlimited());
     if is_revoked {
         tenure.end();
     }
-    Arc::new(Permit::new(until, mode, changes, tenure, heard.clone()))
+    Arc::new(Permit::new(until, mode, changes, tenure, received.clone()))
 }
 
 async fn find(provider: &Provider, permit: Arc<Permit>) -> FindReply {
@@ -105,15 +110,15 @@ fn unknown(reply: &FindReply) -> usize {
 
 fn a_change_is_audited_counted_and_refused_beyond_its_budget() {
     block_on(async {
-        let cloud = Target::start(Mood::Well).await;
+        let cloud = Target::start(TargetMode::Well).await;
         let provider = load(changing(&cloud.endpoint())).await;
-        let heard = Arc::new(RecordingAudit::default());
-        let permit = permit(Mode::Enforce, 2, false, &heard);
+        let received = Arc::new(RecordingAudit::default());
+        let permit = permit(Mode::Enforce, 2, false, &received);
         let reply = find(&provider, permit.clone()).await;
         let by = format!("by {} {}", provider.name(), provider.digest());
         let after = format!("after Answered {{ status: 200, request_id: None }} {by}");
         assert_eq!(
-            told(&heard),
+            entries(&received),
             [
                 "before GET /machines/one",
                 after.as_str(),
@@ -134,14 +139,14 @@ fn a_change_that_is_not_allowed_now_is_audited_and_not_sent() {
             (Mode::Observe, false, "Mode(\"observe\")"),
             (Mode::Enforce, true, "Revoked"),
         ] {
-            let cloud = Target::start(Mood::Well).await;
+            let cloud = Target::start(TargetMode::Well).await;
             let provider = load(changing(&cloud.endpoint())).await;
-            let heard = Arc::new(RecordingAudit::default());
-            let reply = find(&provider, permit(mode, 10, is_revoked, &heard)).await;
+            let received = Arc::new(RecordingAudit::default());
+            let reply = find(&provider, permit(mode, 10, is_revoked, &received)).await;
             let expected = ["one", "two", "three"].map(|name| {
                 format!("asking about a machine name={name}: refused /machines/{name}: {refusal}")
             });
-            assert_eq!(told(&heard), expected);
+            assert_eq!(entries(&received), expected);
             assert_eq!(cloud.connections(), 0, "{refusal}");
             assert_eq!((unknown(&reply), reply.complete), (3, false), "{refusal}");
         }
@@ -151,7 +156,7 @@ fn a_change_that_is_not_allowed_now_is_audited_and_not_sent() {
 fn d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget() {
     block_on(async {
         for (is_on_trial, budget) in [(false, 100), (true, 10)] {
-            let cloud = Target::start(Mood::Well).await;
+            let cloud = Target::start(TargetMode::Well).await;
             let mut grants = world::grants(&cloud.endpoint());
             grants.targets[0].requests = RequestBudget {
                 requests: 100.try_into().unwrap(),
@@ -164,26 +169,26 @@ fn d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget() {
                 ..Loading::default()
             };
             let provider = HOST.load_as(world::module(), loading).await.unwrap();
-            let told = async || {
+            let answers = async || {
                 let nodes = [cloud_node("one")];
                 let reply = provider.find(&nodes, permits::reads_for(TIMEOUT)).await;
                 let lookups = reply.unwrap().lookups;
-                let [Lookup::Unknown(told)] = &lookups[..] else {
+                let [Lookup::Unknown(recorded)] = &lookups[..] else {
                     panic!("{lookups:?}")
                 };
-                told.clone()
+                recorded.clone()
             };
             // The number of requests that a call may make is 2000.
             let rest = 2000 - budget;
             let expected =
                 format!("told: {budget} of 10048 requests were answered, {rest} throttled");
-            assert_eq!(told().await, expected);
+            assert_eq!(answers().await, expected);
             let expected = "told: 0 of 10048 requests were answered, 2000 throttled";
-            assert_eq!(told().await, expected, "in another call, too");
+            assert_eq!(answers().await, expected, "in another call, too");
             assert_eq!(cloud.requests(), budget, "requests that reached the cloud");
             // As the active version it has the whole quota.
             provider.serves();
-            told().await;
+            answers().await;
             assert_eq!(cloud.requests(), 100);
         }
     });
@@ -191,8 +196,8 @@ fn d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget() {
 
 fn a_redirect_leads_nowhere_and_proves_nothing() {
     block_on(async {
-        let elsewhere = Target::start(Mood::Well).await;
-        let cloud = Target::start(Mood::Elsewhere(elsewhere.address)).await;
+        let elsewhere = Target::start(TargetMode::Well).await;
+        let cloud = Target::start(TargetMode::Elsewhere(elsewhere.address)).await;
         let provider = load(world::grants(&cloud.endpoint())).await;
         let reply = find(&provider, permits::reads_for(TIMEOUT)).await;
         assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");
@@ -202,7 +207,7 @@ fn a_redirect_leads_nowhere_and_proves_nothing() {
 
 fn a_name_of_this_machine_has_to_be_granted_by_address() {
     block_on(async {
-        let cloud = Target::start(Mood::Well).await;
+        let cloud = Target::start(TargetMode::Well).await;
         let mut grants = world::grants(&format!("http://localhost:{}/v1", cloud.address.port()));
         let reply = find(&load(grants.clone()).await, permits::reads_for(TIMEOUT)).await;
         assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");

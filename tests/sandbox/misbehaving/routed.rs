@@ -8,18 +8,19 @@ use std::time::Duration;
 use ccm_controllers::{Controllers, Metrics, Settings};
 use ccm_core::settings::RouteSettings;
 use ccm_core::well_known::{NETWORK_UNAVAILABLE, OWNER_LABEL};
+use ccm_fixtures::kubernetes::node;
 use ccm_sim::cluster::Cluster;
+use ccm_tests::controllers::{NO_CONTROLLERS, create, run_one};
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Routing;
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use libtest_mimic::Trial;
-use serde_json::json;
 
 use crate::misbehaving::cluster::settings;
 use crate::misbehaving::log_lines::{Line, Lines};
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, TIMEOUT, block_on};
 
 /// One run of the controllers with a behaviour whose list asks the cloud or makes routes, and the state after it.
@@ -138,28 +139,20 @@ const NOWHERE: &str = "http://127.0.0.1:9/v1";
 async fn cluster() -> (Cluster, Api<Node>) {
     let cluster = Cluster::new();
     let nodes: Api<Node> = Api::all(cluster.client_as("kubelet"));
-    let node = json!({
-        "metadata": { "name": "one", "labels": { OWNER_LABEL: "misbehaving" } },
-        "spec": {
-            "providerID": "misbehaving://one",
-            "podCIDR": "10.0.1.0/24",
-            "podCIDRs": ["10.0.1.0/24"],
-        },
-        "status": { "addresses": [{ "type": "InternalIP", "address": "192.0.2.7" }] },
-    });
-    let node: Node = serde_json::from_value(node).unwrap();
-    nodes.create(&PostParams::default(), &node).await.unwrap();
+    let node = node("one")
+        .label(OWNER_LABEL, "misbehaving")
+        .provider_id("misbehaving://one")
+        .pod_cidrs(&["10.0.1.0/24"])
+        .address("InternalIP", "192.0.2.7");
+    create(&nodes, node).await;
     (cluster, nodes)
 }
 
 fn routing() -> Settings {
     Settings {
         controllers: Controllers {
-            node: false,
-            node_lifecycle: false,
-            service: false,
             route: true,
-            node_ipam: false,
+            ..NO_CONTROLLERS
         },
         route: RouteSettings {
             cluster_cidrs: vec!["10.0.0.0/16".parse().unwrap()],
@@ -188,20 +181,15 @@ async fn run(
     over: impl Future<Output = ()> + Send,
 ) {
     let provider = world::load_routing(routing_word, endpoint).await.unwrap();
-    let ran = ccm_tests::controllers::run_one(
-        cluster.client_as("ccm"),
-        Arc::new(provider),
-        routing(),
-        Metrics::default(),
-        over,
-    );
+    let (client, provider) = (cluster.client_as("ccm"), Arc::new(provider));
+    let ran = run_one(client, provider, routing(), Metrics::default(), over);
     ran.await.unwrap();
 }
 
 /// On the real clock, because the cloud is on a socket, until the third pass has begun: the work of the first two is
 /// done then.
 async fn check(case: &Case) {
-    let cloud = Target::start(Mood::Well).await;
+    let cloud = Target::start(TargetMode::Well).await;
     let (cluster, nodes) = cluster().await;
     let done = tokio::time::timeout(TIMEOUT, async {
         let is_there = async || {

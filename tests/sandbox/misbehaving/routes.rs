@@ -19,7 +19,7 @@ use libtest_mimic::Trial;
 
 use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::steps::{Law, Step, answers, fails};
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 use replies::Function::{self, Create, Delete, List};
@@ -59,7 +59,7 @@ pub(crate) fn law(routing: Routing) -> Law<Function> {
             answers(Delete, |reply| assert!(reply.is_done())),
         ])
         .asking(
-            Mood::Well,
+            TargetMode::Well,
             &["GET /v1/routes", "POST /v1/routes", "DELETE /v1/routes/1"],
         ),
         Routing::Echo => Law::new([answers(List, |reply| {
@@ -105,7 +105,7 @@ pub(crate) fn law(routing: Routing) -> Law<Function> {
         Routing::HostileDestinations => Law::new([answers(List, |reply| {
             assert_eq!(reply.listed().routes.len(), 7);
         })])
-        .asking(Mood::Well, &["GET /v1/routes"]),
+        .asking(TargetMode::Well, &["GET /v1/routes"]),
         Routing::UnknownNode => {
             worthless(&["list, route 0: it leads to a node that the call was not about"])
         }
@@ -114,7 +114,7 @@ pub(crate) fn law(routing: Routing) -> Law<Function> {
             let cleaned = "\\u{1b}[2J\\u{1b}[31mall is well  \\u{0}\\u{202e}".to_owned();
             assert_eq!(reply.listed().routes[0].target, RouteTarget::Other(cleaned));
         })])
-        .asking(Mood::Well, &["GET /v1/routes"]),
+        .asking(TargetMode::Well, &["GET /v1/routes"]),
         Routing::ManyExtras => worthless(&["1000 entries of extra, at most 16"]),
         Routing::HugeExtra => worthless(&["1048576 bytes of extra, at most 1024"]),
 
@@ -162,7 +162,7 @@ pub(crate) fn law(routing: Routing) -> Law<Function> {
             )
             .planned(),
         ])
-        .asking(Mood::Well, &["POST /v1/routes"; 3]),
+        .asking(TargetMode::Well, &["POST /v1/routes"; 3]),
         Routing::DeletesInList => Law::new([
             fails(List, "denied", &["DELETE /routes/1 on target network"]),
             fails(List, "denied", &["DELETE /routes/1 on target network"]).planned(),
@@ -172,11 +172,11 @@ pub(crate) fn law(routing: Routing) -> Law<Function> {
             assert_eq!(listed.routes.len(), 0);
             assert!(!listed.complete, "one of its requests was refused");
         })])
-        .asking(Mood::Well, &["GET /v1/routes"]),
+        .asking(TargetMode::Well, &["GET /v1/routes"]),
         Routing::Dead => Law::new([answers(List, |reply| {
             assert!(reply.listed().complete, "the cloud was asked");
         })])
-        .asking(Mood::Well, &["GET /v1/routes"]),
+        .asking(TargetMode::Well, &["GET /v1/routes"]),
         Routing::DeadWithoutAsking => Law::new([answers(List, |reply| {
             assert_eq!(reply.listed().routes[0].target, RouteTarget::Blackhole);
             assert!(!reply.listed().complete, "nobody was asked");
@@ -187,12 +187,12 @@ pub(crate) fn law(routing: Routing) -> Law<Function> {
         Routing::NoneAfterFailure => Law::new([answers(List, |reply| {
             assert!(!reply.listed().complete, "the cloud answered 500");
         })])
-        .asking(Mood::Broken, &["GET /v1/routes"]),
+        .asking(TargetMode::Broken, &["GET /v1/routes"]),
         Routing::BelievesKept => Law::new([
             answers(List, |reply| assert!(reply.listed().complete)),
             answers(List, |reply| assert!(reply.listed().complete)),
         ])
-        .asking(Mood::Well, &["GET /v1/routes"; 2]),
+        .asking(TargetMode::Well, &["GET /v1/routes"; 2]),
         Routing::BelievesState => Law::new([
             answers(Create, |reply| assert!(reply.is_done())),
             answers(List, |reply| {
@@ -204,8 +204,8 @@ pub(crate) fn law(routing: Routing) -> Law<Function> {
 
 fn waits(reply: &Reply, time: Duration) {
     let pending = reply.pending();
-    let told = (pending.retry_after, pending.hint.as_deref());
-    assert_eq!(told, (time, Some(&[7][..])));
+    let reported = (pending.retry_after, pending.hint.as_deref());
+    assert_eq!(reported, (time, Some(&[7][..])));
 }
 
 /// A node for the calls.
@@ -281,7 +281,7 @@ async fn call(
 
 /// The next call of the same module, on the same host.
 async fn assert_works() {
-    let cloud = Target::start(Mood::Well).await;
+    let cloud = Target::start(TargetMode::Well).await;
     let honest = world::load_routing(Routing::Honest, &cloud.endpoint())
         .await
         .unwrap();

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use ccm_controllers::Metrics;
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
+use ccm_fixtures::kubernetes::{node, service};
 use ccm_sim::cluster::Cluster;
+use ccm_tests::controllers::{create, run_one};
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Balancing;
 use k8s_openapi::api::core::v1::{Event, Node, Service};
@@ -149,39 +151,25 @@ const RUBBISH: &[&str] = &[
     "somebody-else",
 ];
 
-fn service(name: &str) -> Service {
-    let service = json!({
-        "metadata": { "name": name },
-        "spec": {
-            "type": "LoadBalancer",
-            "ports": [{ "port": 80, "protocol": "TCP" }],
-        },
-    });
-    serde_json::from_value(service).unwrap()
-}
-
 /// A cluster with a node, a new Service, and one that has a load balancer already.
 async fn cluster(has_old: bool) -> (Cluster, Api<Service>) {
     let cluster = Cluster::new();
     let nodes: Api<Node> = Api::all(cluster.client_as("kubelet"));
-    let node = json!({
-        "metadata": { "name": "one", "labels": { SERVICE_OWNER: "misbehaving" } },
-        "spec": { "providerID": "misbehaving://one" },
-        "status": { "addresses": [{ "type": "InternalIP", "address": "192.0.2.7" }] },
-    });
-    let node: Node = serde_json::from_value(node).unwrap();
-    nodes.create(&PostParams::default(), &node).await.unwrap();
+    let node = node("one")
+        .label(SERVICE_OWNER, "misbehaving")
+        .provider_id("misbehaving://one")
+        .address("InternalIP", "192.0.2.7");
+    create(&nodes, node).await;
     let services: Api<Service> = Api::default_namespaced(cluster.client_as("kubectl"));
-    let params = PostParams::default();
-    services.create(&params, &service("new")).await.unwrap();
+    create(&services, service("new").port(80)).await;
     if has_old {
-        let mut old = service("old");
-        old.metadata.finalizers = Some(vec![LOAD_BALANCER_FINALIZER.to_owned()]);
-        let owner = (SERVICE_OWNER.to_owned(), "misbehaving".to_owned());
-        old.metadata.annotations = Some([owner].into());
-        let mut old = services.create(&params, &old).await.unwrap();
+        let old = service("old").annotation(SERVICE_OWNER, "misbehaving");
+        let finalizers = json!([LOAD_BALANCER_FINALIZER]);
+        let old = old.with(|old| old["metadata"]["finalizers"] = finalizers);
+        let mut old = create(&services, old.port(80)).await;
         let status = json!({ "loadBalancer": { "ingress": [{ "ip": "203.0.113.99" }] } });
         old.status = serde_json::from_value(status).unwrap();
+        let params = PostParams::default();
         services.replace_status("old", &params, &old).await.unwrap();
     }
     (cluster, services)
@@ -192,14 +180,9 @@ async fn run(balancing: Balancing, cluster: &Cluster) {
     let provider = world::load_balancing(balancing, NOWHERE).await.unwrap();
     tokio::time::pause();
     let over = tokio::time::sleep(TIMEOUT);
-    let client = cluster.client_as("ccm");
-    let ran = ccm_tests::controllers::run_one(
-        client,
-        Arc::new(provider),
-        settings(TIMEOUT),
-        Metrics::default(),
-        over,
-    );
+    let (client, provider) = (cluster.client_as("ccm"), Arc::new(provider));
+    let (settings, metrics) = (settings(TIMEOUT), Metrics::default());
+    let ran = run_one(client, provider, settings, metrics, over);
     ran.await.unwrap();
 }
 

@@ -7,7 +7,7 @@ use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Mode;
 
 use crate::misbehaving::behaviours::{KEPT_BYTES, assert_harmless};
-use crate::misbehaving::target::Mood;
+use crate::misbehaving::target::TargetMode;
 use crate::misbehaving::world::TIMEOUT;
 
 /// A function of an interface.
@@ -22,7 +22,7 @@ pub(crate) trait Function: Copy + Debug {
 /// The required result of a behaviour.
 pub(crate) struct Law<F: Function> {
     /// The cloud's way of answering, if it is asked.
-    pub(crate) cloud: Mood,
+    pub(crate) cloud: TargetMode,
     /// The calls, one after the other; each gets the hint of the one before.
     pub(crate) steps: Vec<Step<F>>,
     /// The requests that reach the cloud, of all calls together.
@@ -118,14 +118,14 @@ impl<F: Function> Law<F> {
     /// A law without requests to the cloud.
     pub(crate) fn new(steps: impl Into<Vec<Step<F>>>) -> Law<F> {
         Law {
-            cloud: Mood::Well,
+            cloud: TargetMode::Well,
             steps: steps.into(),
             asked: &[],
         }
     }
 
     /// Sets the cloud's mood, and the requests that reach it.
-    pub(crate) fn asking(self, cloud: Mood, asked: &'static [&'static str]) -> Law<F> {
+    pub(crate) fn asking(self, cloud: TargetMode, asked: &'static [&'static str]) -> Law<F> {
         Law {
             cloud,
             asked,

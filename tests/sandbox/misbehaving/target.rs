@@ -7,7 +7,7 @@ use ccm_fixtures::http_server::{Arrived, Reply, Server, answer, ok};
 
 /// The cloud's way of answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum TargetMode {
     /// 200 to every path.
     Well,
     /// 200 with 15 MiB to every path.
@@ -38,8 +38,8 @@ pub(crate) struct Target {
 
 impl Target {
     /// Starts a cloud on a free port.
-    pub(crate) async fn start(mood: Mood) -> Target {
-        let server = Server::start(move |request| reply(mood, request)).await;
+    pub(crate) async fn start(target_mode: TargetMode) -> Target {
+        let server = Server::start(move |request| reply(target_mode, request)).await;
         Target {
             address: server.address,
             server,
@@ -67,14 +67,14 @@ impl Target {
     }
 }
 
-fn reply(mood: Mood, request: &Arrived) -> Reply {
-    match mood {
-        Mood::Empty if request.line.starts_with("GET ") => answer(404, &[], "{}"),
-        Mood::Well | Mood::Empty => ok("{}"),
-        Mood::Large => Reply::Static(&LARGE),
-        Mood::Silent => Reply::Silence,
-        Mood::Broken => answer(500, &[], "{}"),
-        Mood::Elsewhere(address) => {
+fn reply(target_mode: TargetMode, request: &Arrived) -> Reply {
+    match target_mode {
+        TargetMode::Empty if request.line.starts_with("GET ") => answer(404, &[], "{}"),
+        TargetMode::Well | TargetMode::Empty => ok("{}"),
+        TargetMode::Large => Reply::Static(&LARGE),
+        TargetMode::Silent => Reply::Silence,
+        TargetMode::Broken => answer(500, &[], "{}"),
+        TargetMode::Elsewhere(address) => {
             let location = format!("http://{address}/v1/machines/one");
             answer(302, &[("location", location.as_str())], "{}")
         }

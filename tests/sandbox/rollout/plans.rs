@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use ccm_core::cloud::{CloudNode, CloudProvider as _};
-use ccm_core::load_balancer::{CloudService, EnsureRequest, Ensured, Protocol, ServicePort};
+use ccm_core::load_balancer::{CloudService, EnsureRequest, Ensured};
 use ccm_core::permit::Mode;
 use ccm_core::rollout::Orders;
 use ccm_delivery::active::Active;
+use ccm_fixtures::objects::cloud_service;
 use ccm_sim::hetzner::{Hetzner, ServerSpec};
 
 use crate::permits;
@@ -111,18 +112,7 @@ fn changes(cloud: &Hetzner) -> usize {
 }
 
 fn service(number: u16) -> CloudService {
-    CloudService {
-        namespace: "default".to_owned(),
-        name: format!("web-{number}"),
-        // The first digits become a part of the load balancer's name.
-        uid: format!("{number:08x}-7a0b-4a55-9d2f-1f1f7b1f2a10"),
-        ports: vec![ServicePort {
-            name: None,
-            protocol: Protocol::Tcp,
-            app_protocol: None,
-            port: 80,
-            node_port: Some(30_080 + number),
-        }],
-        ..CloudService::default()
-    }
+    // The first digits become a part of the load balancer's name.
+    let uid = format!("{number:08x}-7a0b-4a55-9d2f-1f1f7b1f2a10");
+    cloud_service(&format!("web-{number}"), &uid, &[(80, 30_080 + number)])
 }

@@ -347,10 +347,7 @@ impl World {
         let Ok(serving) = tokio::time::timeout(TIMEOUT, serving).await else {
             panic!("nothing serves: {:?}", self.why());
         };
-        match &*serving.unwrap() {
-            Served::Serving(active) => active.clone(),
-            _ => unreachable!("it was waited for"),
-        }
+        serving.unwrap().active().unwrap()
     }
 
     /// Waits until this version answers.

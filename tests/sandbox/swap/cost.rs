@@ -38,14 +38,14 @@ fn compiling_leaves_the_managers_memory_alone() {
         .arg(GROWTH)
         .output()
         .unwrap();
-    let told = String::from_utf8(ended.stdout).unwrap();
+    let reported = String::from_utf8(ended.stdout).unwrap();
     assert!(
         ended.status.success(),
-        "{told}{}",
+        "{reported}{}",
         String::from_utf8_lossy(&ended.stderr)
     );
     let mut lines = 0;
-    for line in told.lines() {
+    for line in reported.lines() {
         let mut words = line.split(' ');
         let mut next = || words.next().unwrap();
         let name = next().to_owned();

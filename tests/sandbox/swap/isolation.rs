@@ -7,6 +7,7 @@ use ccm_core::audit::Author;
 use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
 use ccm_core::load_balancer::EnsureRequest;
 use ccm_core::permit::Mode;
+use ccm_core::rollout::TrialKind;
 use ccm_delivery::active::{Active, Generation};
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::objects::ready_node;
@@ -62,7 +63,7 @@ fn state_ends_with_its_generation() {
         };
         assert!(matches!(find().await, Lookup::Found(_)));
         assert_eq!(find().await, Lookup::Gone, "it remembers");
-        active.replace(next().await);
+        active.set_roles(next().await, None);
         assert!(
             matches!(find().await, Lookup::Found(_)),
             "the same module, another generation"
@@ -91,7 +92,7 @@ fn kept_answers_end_with_their_generation() {
             (1, 0),
             "the second answer was kept"
         );
-        active.replace(next().await);
+        active.set_roles(next().await, None);
         assert_eq!((asked().await, asked().await), (1, 0));
     });
 }
@@ -107,7 +108,7 @@ fn connections_close_with_the_last_call_of_a_generation() {
         let nodes = [ready_node("one", None)];
         active.find(&nodes, permit()).await.unwrap();
         assert_eq!(cloud.connections(), 1);
-        drop(active.replace(next("0.2.0").await));
+        active.set_roles(next("0.2.0").await, None);
         // No call uses it any more, so that only the old generation's end closes it.
         closed(&cloud, 0).await;
         active.find(&nodes, permit()).await.unwrap();
@@ -155,7 +156,8 @@ fn what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provide
         assert_eq!(cloud.requests(), 2);
 
         let active = Active::new("entry", serving);
-        active.shadow(late);
+        let tried = Some((TrialKind::Shadow, late));
+        active.set_roles(active.serving(), tried);
         active.read_each_capability(&permit()).await;
         assert_eq!(cloud.requests(), 2, "nothing is tried meanwhile");
     });
@@ -189,7 +191,7 @@ fn what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves() 
             world::generation("entry", version("0.1.0"), cloud.endpoint(), BALANCING).await;
         let promoted = world::candidate("entry", version("0.2.0"), cloud.endpoint()).await;
         let active = Active::new("entry", serving.clone());
-        active.replace(promoted.clone());
+        active.set_roles(promoted.clone(), None);
         cloud.throttle();
         promoted.provider.find(&nodes, permit()).await.unwrap();
         assert!(serving.provider.held_for().is_some());
@@ -199,7 +201,7 @@ fn what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves() 
 fn two_providers_of_one_module_are_told_apart() {
     block_on(async {
         let cloud = Cloud::start().await;
-        let heard = Arc::<RecordingAudit>::default();
+        let received = Arc::<RecordingAudit>::default();
         let mut digests = Vec::new();
         for (name, values) in [
             ("berlin", BALANCING),
@@ -224,7 +226,7 @@ fn two_providers_of_one_module_are_told_apart() {
                 hint: None,
             };
             let until = ccm_host::egress::now().after(Duration::from_secs(60));
-            let permit = audited(until, Mode::Enforce, 1, heard.clone());
+            let permit = audited(until, Mode::Enforce, 1, received.clone());
             let made = provider.ensure_load_balancer(&request, permit).await;
             if name == "nowhere" {
                 let expected = "nowhere makes no load balancers".to_owned();
@@ -233,7 +235,7 @@ fn two_providers_of_one_module_are_told_apart() {
                 made.unwrap();
             }
         }
-        let requests = heard.requests().into_iter();
+        let requests = received.requests().into_iter();
         let authors: Vec<Author> = requests.map(|request| request.author).collect();
         let author = |name: &str| Author {
             provider: name.to_owned(),

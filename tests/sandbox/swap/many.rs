@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::load_balancer::{DeleteRequest, EnsureRequest, Ensured, Progress};
+use ccm_core::rollout::TrialKind;
 use ccm_delivery::active::{Active, Generation};
 use ccm_fixtures::objects::ready_node;
 use ccm_host::Module;
@@ -158,16 +159,18 @@ async fn swap(
         let next = versions.next(number + 1).await;
         assert!(active.fits(&next));
         if number % 4 == 1 {
-            active.canary(next.clone());
+            let tried = Some((TrialKind::Canary, next.clone()));
+            active.set_roles(active.serving(), tried);
             begun.at(2 * number + 1, 2 * (swaps + 1)).await;
         }
         if number % 4 == 3 {
-            active.canary(versions.next(number).await);
+            let tried = Some((TrialKind::Canary, versions.next(number).await));
+            active.set_roles(active.serving(), tried);
             begun.at(2 * number + 1, 2 * (swaps + 1)).await;
-            active.end_trial();
+            active.set_roles(active.serving(), None);
         }
         let serving = next.provider.digest().to_string();
-        active.replace(next);
+        active.set_roles(next, None);
         assert_eq!(active.digest(), serving);
         made += 1;
     }

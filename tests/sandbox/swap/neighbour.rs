@@ -62,7 +62,7 @@ fn a_hostile_neighbour_does_no_harm() {
                 quiet.extend(calls(&good).await);
                 let over = Arc::new(AtomicBool::new(false));
                 let callers: Vec<_> = (0..CALLERS)
-                    .map(|_| tokio::spawn(harass(bad.clone(), over.clone())))
+                    .map(|_| tokio::spawn(call_continuously(bad.clone(), over.clone())))
                     .collect();
                 beside.extend(calls(&good).await);
                 over.store(true, Ordering::SeqCst);
@@ -105,7 +105,7 @@ async fn calls(good: &Arc<Active>) -> Vec<Duration> {
 }
 
 /// Makes calls without a pause, and returns their number.
-async fn harass(bad: Arc<Active>, over: Arc<AtomicBool>) -> usize {
+async fn call_continuously(bad: Arc<Active>, over: Arc<AtomicBool>) -> usize {
     let nodes = [ready_node("one", None)];
     let mut ended = 0;
     while !over.load(Ordering::SeqCst) {

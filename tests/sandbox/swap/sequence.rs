@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use ccm_core::cloud::{CloudNode, CloudProvider as _};
 use ccm_core::load_balancer::{
-    CloudService, DeleteRequest, EnsureRequest, Ensured, Pending, Progress, Protocol, ServicePort,
-    UpdateRequest,
+    CloudService, DeleteRequest, EnsureRequest, Ensured, Pending, Progress, UpdateRequest,
 };
 use ccm_delivery::active::{Active, Generation};
-use ccm_fixtures::objects::ready_node;
+use ccm_fixtures::objects::{cloud_service, ready_node};
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
 use serde_json::Value;
 
@@ -53,7 +52,7 @@ struct Ended {
 
 fn every_call(when: When) {
     block_on(async {
-        let expected = life(None).await;
+        let expected = lifecycle(None).await;
         assert_eq!(expected.made, 1);
         assert!(
             expected.calls > expected.steps.len(),
@@ -61,7 +60,7 @@ fn every_call(when: When) {
             expected.calls
         );
         for index in 0..expected.calls {
-            let swapped = life(Some((index, when))).await;
+            let swapped = lifecycle(Some((index, when))).await;
             assert_eq!(swapped.steps, expected.steps, "{when:?} call {index}");
             assert_eq!(swapped.made, 1, "{when:?} call {index}");
         }
@@ -73,7 +72,7 @@ fn every_call(when: When) {
 }
 
 /// A load balancer is made, changed, loses a node and goes; another version takes over at one of its calls.
-async fn life(swap: Option<(usize, When)>) -> Ended {
+async fn lifecycle(swap: Option<(usize, When)>) -> Ended {
     let cloud = Hetzner::start(Options {
         rate_limit: None,
         ..Options::new(TOKEN)
@@ -206,7 +205,7 @@ impl Caller {
         }
         let other = self.other.take().unwrap();
         if when == Some(When::Before) {
-            self.active.replace(other);
+            self.active.set_roles(other, None);
             return call.await;
         }
         let (cloud, before) = (self.cloud.clone(), self.cloud.requests().len());
@@ -215,7 +214,7 @@ impl Caller {
             while cloud.requests().len() == before {
                 tokio::task::yield_now().await;
             }
-            active.replace(other);
+            active.set_roles(other, None);
         };
         // A call without a request to the cloud ends before the swap, which then comes after it.
         let mut call = std::pin::pin!(call);
@@ -245,15 +244,6 @@ fn hint(pending: Pending) -> Option<Arc<[u8]>> {
 }
 
 fn service(ports: &[u16]) -> CloudService {
-    let port = |port: &u16| ServicePort {
-        name: Some(format!("p{port}")),
-        protocol: Protocol::Tcp,
-        app_protocol: None,
-        port: *port,
-        node_port: Some(30_000 + port % 1_000),
-    };
-    CloudService {
-        ports: ports.iter().map(port).collect(),
-        ..world::service(UID)
-    }
+    let ports = ports.iter().map(|port| (*port, 30_000 + port % 1_000));
+    cloud_service("web", UID, &ports.collect::<Vec<_>>())
 }

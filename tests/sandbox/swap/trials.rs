@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, Lookup};
-use ccm_core::rollout::TrialTally;
+use ccm_core::rollout::{TrialKind, TrialTally};
 use ccm_delivery::active::{Active, Generation};
 use ccm_fixtures::objects::ready_node;
 use tokio::time::Instant;
@@ -72,7 +72,11 @@ fn a_canary_shows_every_bad_version() {
         let serving = generation(&cloud, "0.1.0", "honest-requests").await;
         for (behaviour, fatal, kind) in BAD {
             let active = Active::new("entry", serving.clone());
-            active.canary(generation(&cloud, "0.2.0", behaviour).await);
+            let tried = Some((
+                TrialKind::Canary,
+                generation(&cloud, "0.2.0", behaviour).await,
+            ));
+            active.set_roles(active.serving(), tried);
             let nodes = [ready_node("one", None)];
             let ends_by_its_deadline = *kind == "timed-out";
             let mut unanswered = 0;
@@ -95,10 +99,10 @@ fn a_canary_shows_every_bad_version() {
                 u32::from(ends_by_its_deadline),
                 "{behaviour}: callers without an answer"
             );
-            let told = tally.fatal.clone().unwrap_or_default();
+            let reported = tally.fatal.clone().unwrap_or_default();
             assert!(
-                told.starts_with(fatal) && told.is_empty() == fatal.is_empty(),
-                "{behaviour}: {told}"
+                reported.starts_with(fatal) && reported.is_empty() == fatal.is_empty(),
+                "{behaviour}: {reported}"
             );
             let kinds: Vec<_> = tally.candidate.errors.keys().copied().collect();
             let expected: Vec<_> = [*kind]
@@ -149,7 +153,11 @@ fn a_shadow_shows_other_answers() {
             ),
         ] {
             let active = Active::new("entry", serving.clone());
-            active.shadow(generation(&cloud, "0.2.0", behaviour).await);
+            let tried = Some((
+                TrialKind::Shadow,
+                generation(&cloud, "0.2.0", behaviour).await,
+            ));
+            active.set_roles(active.serving(), tried);
             let tally = compared(&active).await;
             assert_eq!(
                 tally.differences.first().map(String::as_str),
@@ -165,11 +173,19 @@ fn without_traffic_a_bad_version_is_seen_as_well() {
         let cloud = Cloud::start().await;
         let serving = generation(&cloud, "0.1.0", "honest-requests").await;
         let active = Active::new("entry", serving);
-        active.shadow(generation(&cloud, "0.2.0", "other-zone").await);
+        let tried = Some((
+            TrialKind::Shadow,
+            generation(&cloud, "0.2.0", "other-zone").await,
+        ));
+        active.set_roles(active.serving(), tried);
         active.read_each_capability(&permit()).await;
         let tally = active.tally();
         assert_eq!((tally.compared, tally.differences.len()), (2, 1));
-        active.canary(generation(&cloud, "0.3.0", "panic").await);
+        let tried = Some((
+            TrialKind::Canary,
+            generation(&cloud, "0.3.0", "panic").await,
+        ));
+        active.set_roles(active.serving(), tried);
         active.read_each_capability(&permit()).await;
         let tally = active.tally();
         assert!(tally.fatal.is_some_and(|fatal| fatal.contains("trapped")));
@@ -187,7 +203,8 @@ fn a_bad_version_is_taken_back_at_once() {
         );
         let bad = generation(&cloud, "0.2.0", "panic").await;
         let gone = Arc::downgrade(&bad);
-        active.canary(bad);
+        let tried = Some((TrialKind::Canary, bad));
+        active.set_roles(active.serving(), tried);
         let began = Instant::now();
         let watching = active.clone();
         let world = tokio::spawn(async move {
@@ -195,7 +212,7 @@ fn a_bad_version_is_taken_back_at_once() {
                 watching.tally_changed().await;
             }
             let verdict = Instant::now();
-            watching.end_trial();
+            watching.set_roles(watching.serving(), None);
             (verdict, Instant::now())
         });
         let nodes = [ready_node("one", None)];
@@ -211,9 +228,9 @@ fn a_bad_version_is_taken_back_at_once() {
         }
         // A roll-back that a person orders: the previous version is loaded again, from cached code.
         let ordered = Instant::now();
-        active.replace(generation(&cloud, "0.2.0", "panic").await);
+        active.set_roles(generation(&cloud, "0.2.0", "panic").await, None);
         let placed = ordered.elapsed();
-        active.replace(generation(&cloud, "0.1.0", "honest-requests").await);
+        active.set_roles(generation(&cloud, "0.1.0", "honest-requests").await, None);
         let returned = ordered.elapsed() - placed;
         active.find(&nodes, permit()).await.unwrap();
         let ms = |time: Duration| time.as_secs_f64() * 1000.0;

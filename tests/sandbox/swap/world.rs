@@ -8,6 +8,7 @@ use ccm_core::load_balancer::CloudService;
 use ccm_core::permit::{Mode, Permit};
 use ccm_delivery::active::Generation;
 pub(crate) use ccm_fixtures::TOKEN;
+use ccm_fixtures::objects::cloud_service;
 use ccm_host::grant::{Credential, Grants, RequestBudget, Secret};
 use ccm_host::{GuestConfig, Host, LoadError, Loading, Module, Provider};
 use test_guests::Version;
@@ -163,12 +164,7 @@ pub(crate) fn permit_for(time: Duration) -> Arc<Permit> {
 
 /// A Service without ports.
 pub(crate) fn service(uid: &str) -> CloudService {
-    CloudService {
-        namespace: "default".to_owned(),
-        name: format!("service-{uid}"),
-        uid: uid.to_owned(),
-        ..CloudService::default()
-    }
+    cloud_service(&format!("service-{uid}"), uid, &[])
 }
 
 /// The value below which `percent` per cent of these lie, in milliseconds.

@@ -33,7 +33,7 @@ const ABOUT_LOGS: [Behaviour; 3] = [
 ];
 
 /// Behaviours at interfaces that the SDK's host has, too.
-const DOORS: [Behaviour; 9] = [
+const SHARED_INTERFACES: [Behaviour; 9] = [
     Behaviour::HttpInInit,
     Behaviour::OtherPath,
     Behaviour::OtherMethod,
@@ -88,8 +88,8 @@ fn about_nodes_fail_alike() {
 }
 
 fn of_doors_are_alike() {
-    for behaviour in DOORS {
-        let End::Says(beginning) = behaviours::law(behaviour).end else {
+    for behaviour in SHARED_INTERFACES {
+        let End::AnswersText(beginning) = behaviours::law(behaviour).end else {
             panic!("{behaviour:?} says something")
         };
         for lookup in find(behaviour).unwrap().lookups {

@@ -79,16 +79,23 @@ fn are_taken_or_refused_alike() {
             ..GuestConfig::default()
         };
         let real = real.mistakes(&manifest).join("; ");
-        let said = match host.init::<Content>(&given) {
+        let reported = match host.init::<Content>(&given) {
             Ok(Content) => String::new(),
             Err(Error::Invalid(text)) => text,
             Err(other) => panic!("{other:?}"),
         };
         let shown: String = format!("{values:?}").chars().take(200).collect();
-        assert_eq!(said, real, "{shown}");
-        assert_eq!(said.is_empty(), expected.is_empty(), "{shown}: {said}");
+        assert_eq!(reported, real, "{shown}");
+        assert_eq!(
+            reported.is_empty(),
+            expected.is_empty(),
+            "{shown}: {reported}"
+        );
         for part in expected {
-            assert!(said.contains(part), "{shown}: {part:?} is not in {said:?}");
+            assert!(
+                reported.contains(part),
+                "{shown}: {part:?} is not in {reported:?}"
+            );
         }
     }
 }

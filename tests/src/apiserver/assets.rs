@@ -63,7 +63,7 @@ fn build(sources: &Path, modules: &str, folder: &Path) -> Result<()> {
         .with_context(|| format!("cannot read {modules}"))?;
     let kubernetes = version(&pinned, "k8s.io/kubernetes")?;
     let etcd = version(&pinned, "go.etcd.io/etcd/server/v3")?;
-    built::say(&format!(
+    built::report_progress(&format!(
         "building kube-apiserver {kubernetes} and etcd {etcd} from their Go modules, about 4 minutes on two cores"
     ));
     let program = folder.join("kube-apiserver");

@@ -21,7 +21,7 @@ pub(super) fn folder() -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("registry/tools");
     let files = ["go.sum", "go.mod", "main.go"];
     built::folder("registry", &sources, &files, |folder| {
-        built::say(
+        built::report_progress(
             "building registry, crane and cosign from their Go modules, about 6 minutes on two cores",
         );
         // With a trailing separator it is a folder, for several programs.

@@ -18,10 +18,10 @@ fn page(number: usize, next: Option<usize>, last: usize, total: usize, items: us
 /// requests.
 fn read(pages: &[Page]) -> (Result<(), Error>, usize, Vec<String>) {
     let host = TestHost::open(|_| json(200, "{}"));
-    let mut said = pages.iter().copied();
+    let mut reported = pages.iter().copied();
     let mut items = 0;
     let mut next = |_| {
-        let page = said
+        let page = reported
             .next()
             .ok_or_else(|| Error::internal("more pages were read than there are"))?;
         items += page.items;

@@ -50,7 +50,7 @@ fn all_mistakes_are_told_at_once() {
         ("ClusterServiceSharedLoadBalancerHealthProbePort", "0"),
         ("DisableSecurityGroupIngress", "perhaps"),
     ]);
-    let Err(Error::Invalid(told)) = Configuration::read(&given) else {
+    let Err(Error::Invalid(reported)) = Configuration::read(&given) else {
         panic!()
     };
     for key in [
@@ -62,7 +62,7 @@ fn all_mistakes_are_told_at_once() {
         "HealthProbePort",
         "DisableSecurityGroupIngress",
     ] {
-        assert!(told.contains(key), "{key}: {told}");
+        assert!(reported.contains(key), "{key}: {reported}");
     }
     let given = config(&[
         ("Region", "r"),
@@ -83,8 +83,8 @@ fn tags_say_whose_an_object_is() {
         ("kubernetes.io/cluster/test", "owned"),
     );
     for (tags, claim) in [
-        (vec![], Claim::Nobody),
-        (vec![("Name", "prod")], Claim::Nobody),
+        (vec![], Claim::Untagged),
+        (vec![("Name", "prod")], Claim::Untagged),
         (vec![others], Claim::Others),
         (vec![others, ours], Claim::Ours),
         (vec![("KubernetesCluster", "prod")], Claim::Ours),

@@ -371,8 +371,8 @@ pub fn set_attributes<K: AsRef<str> + Ord>(
     };
     let mut are = BTreeMap::new();
     if !is_new {
-        let told: Page<Attribute> = Query::elb(read).set(key, arn).send()?;
-        are.extend(told.into_iter().map(|one| (one.key, one.value)));
+        let described: Page<Attribute> = Query::elb(read).set(key, arn).send()?;
+        are.extend(described.into_iter().map(|one| (one.key, one.value)));
     }
     let changed = differing(&are, wanted);
     if changed.is_empty() {

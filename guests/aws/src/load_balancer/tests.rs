@@ -19,7 +19,7 @@ fn read(service: &Service) -> Wanted {
 
 fn mistakes(service: &Service) -> String {
     match Wanted::read(&settings(&[]), service, &mut Vec::new()) {
-        Err(Error::Invalid(told)) => told,
+        Err(Error::Invalid(reported)) => reported,
         other => panic!("{other:?}"),
     }
 }
@@ -179,7 +179,7 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     bad.ports[1].node_port = None;
     bad.requested_ip = Some("192.0.2.1".to_owned());
     bad.session_affinity_seconds = Some(60);
-    let told = mistakes(&bad);
+    let reported = mistakes(&bad);
     for part in [
         "extra-security-groups: network load balancers take security-groups only",
         "healthcheck-interval",
@@ -194,7 +194,7 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
         "loadBalancerIP",
         "sessionAffinity",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(reported.contains(part), "{part}: {reported}");
     }
     let odd = service(&[
         ("connection-idle-timeout", "60"),
@@ -203,9 +203,9 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     ]);
     let mut events = Vec::new();
     let wanted = Wanted::read(&settings(&[]), &odd, &mut events).unwrap();
-    let said: Vec<&str> = events.iter().map(|event| event.message.as_str()).collect();
+    let shown: Vec<&str> = events.iter().map(|event| event.message.as_str()).collect();
     assert_eq!(
-        said,
+        shown,
         [
             "connection-idle-timeout: it is about classic load balancers; scheme: unknown",
             "security-groups: without NLBSecurityGroupMode=Managed it has no effect, as with the Go provider",

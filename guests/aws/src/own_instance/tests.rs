@@ -74,11 +74,14 @@ fn tags_that_do_not_name_one_cluster_are_an_error_that_says_what_to_set() {
             "name several clusters, prod, test: set it",
         ),
     ] {
-        let Err(Error::Invalid(told)) = read(&tags) else {
+        let Err(Error::Invalid(reported)) = read(&tags) else {
             panic!("{tags:?}")
         };
-        assert!(told.starts_with("KubernetesClusterID is not set"), "{told}");
-        assert!(told.contains(expected), "{told}");
+        assert!(
+            reported.starts_with("KubernetesClusterID is not set"),
+            "{reported}"
+        );
+        assert!(reported.contains(expected), "{reported}");
     }
 }
 
@@ -143,9 +146,9 @@ fn the_self_check_finds_a_missing_tag() {
     let _host =
         host(move |action, _| (action == "DescribeInstances").then(|| xml(200, answer.as_str())));
     let provider = Aws::init(&given(&[])).unwrap();
-    let told = provider.check();
+    let reported = provider.check();
     assert!(
-        matches!(&told, Err(Error::Invalid(why)) if why.contains("has no tag")),
-        "{told:?}"
+        matches!(&reported, Err(Error::Invalid(why)) if why.contains("has no tag")),
+        "{reported:?}"
     );
 }

@@ -18,7 +18,7 @@ fn routes() -> Vec<Route> {
 fn routes_of_the_cluster_are_told_and_no_others() {
     let host = host(|_, _| None);
     let routes = routes();
-    let told: Vec<_> = routes
+    let reported: Vec<_> = routes
         .iter()
         .map(|one| (one.destination_cidr.as_str(), one.target.clone()))
         .collect();
@@ -31,7 +31,7 @@ fn routes_of_the_cluster_are_told_and_no_others() {
         ("10.244.3.0/24", Target::Blackhole),
         ("fd00:10:244:4::/64", Target::Node("known".to_owned())),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(actions(&host), ["DescribeRouteTables"]);
     assert_eq!(
         forms(&host)[0]["Filter.1.Value.1"],

@@ -134,8 +134,8 @@ fn missing_droplets_and_others_in_the_account_cost_what_the_readme_says() {
         account.droplets.retain(|(id, _)| !lost.contains(id));
         let asked: Vec<Node> = (0..nodes).map(|node| by_id(id(node))).collect();
         let (reply, seen) = ask(account, &asked);
-        let told = brief(&reply.unwrap());
-        let are_gone = told.iter().filter(|one| *one == "gone").count() as u64;
+        let recorded = brief(&reply.unwrap());
+        let are_gone = recorded.iter().filter(|one| *one == "gone").count() as u64;
         assert_eq!(are_gone, gone);
         assert_eq!(seen.len(), requests, "{nodes} {others} {gone}");
         let pages = nodes.div_ceil(200) + 2;
@@ -255,9 +255,9 @@ fn foreign_and_unreadable_provider_ids_cost_nothing() {
         node("b", Some("digitalocean://x")),
     ];
     let (reply, seen) = ask(Account::of(2), &nodes);
-    let said = brief(&reply.unwrap());
-    assert_eq!(said[0], "not mine");
-    assert!(said[1].starts_with("unknown"), "{said:?}");
+    let reported = brief(&reply.unwrap());
+    assert_eq!(reported[0], "not mine");
+    assert!(reported[1].starts_with("unknown"), "{reported:?}");
     assert_eq!(seen, [] as [&str; 0]);
 }
 
@@ -277,12 +277,12 @@ fn a_list_that_fails_is_replaced_by_look_ups_and_never_by_absence() {
             ..Account::of(2)
         };
         let (reply, _) = ask(account, &[by_id(1), by_id(2), node("worker-2", None)]);
-        let said = brief(&reply.unwrap());
-        assert_eq!(said[..2], ["digitalocean://1", "digitalocean://2"]);
-        assert_ne!(said[2], "gone");
+        let reported = brief(&reply.unwrap());
+        assert_eq!(reported[..2], ["digitalocean://1", "digitalocean://2"]);
+        assert_ne!(reported[2], "gone");
         assert!(
-            !said[2].starts_with("digitalocean"),
-            "the name could not be read: {said:?}"
+            !reported[2].starts_with("digitalocean"),
+            "the name could not be read: {reported:?}"
         );
     }
 }
@@ -300,9 +300,9 @@ fn a_droplet_that_cannot_be_read_is_unknown() {
             ..Account::of(2)
         };
         let (reply, _) = ask(account, &[by_id(1), by_id(9)]);
-        let said = brief(&reply.unwrap());
-        assert_eq!(said[0], "digitalocean://1");
-        assert!(said[1].starts_with("unknown"), "{said:?}");
+        let reported = brief(&reply.unwrap());
+        assert_eq!(reported[0], "digitalocean://1");
+        assert!(reported[1].starts_with("unknown"), "{reported:?}");
     }
 }
 

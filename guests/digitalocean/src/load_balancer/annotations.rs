@@ -102,7 +102,7 @@ annotations! {
 }
 
 /// One of the given values; an empty value counts as not set.
-pub fn word<T: Clone>(read: &mut Values<'_>, key: &str, words: &[(&str, T)]) -> Option<T> {
+pub fn choice<T: Clone>(read: &mut Values<'_>, key: &str, words: &[(&str, T)]) -> Option<T> {
     read.filled(key)?;
     read.choice(key, words)
 }

@@ -123,7 +123,7 @@ fn create(
     let body = wanted.creation(&certificate, &region, settings.project.as_deref());
     let fields = [
         ("name", body["name"].as_str().unwrap_or_default()),
-        ("type", wanted.kind.word()),
+        ("type", wanted.kind.as_str()),
         ("why", "the Service has none"),
     ];
     log::info("ordering a load balancer", &fields);

@@ -10,7 +10,7 @@ use ccm_guest::load_balancer::{Service, ServicePort};
 use ccm_guest::values::{Values, parse_boolean};
 use serde_json::{Value, json};
 
-use super::annotations::{self as annotation, number, ports, trimmed, word};
+use super::annotations::{self as annotation, choice, number, ports, trimmed};
 use crate::config::Type;
 
 /// The certificate of the rules that terminate TLS.
@@ -100,7 +100,7 @@ fn passed_on(service: &Service, read: &mut Values<'_>) -> Vec<Rule> {
 
 fn ended(service: &Service, read: &mut Values<'_>) -> Vec<Rule> {
     let words = [TCP, HTTP, HTTPS, HTTP2, HTTP3].map(|word| (word, word));
-    let default = word(read, annotation::PROTOCOL, &words).unwrap_or(TCP);
+    let default = choice(read, annotation::PROTOCOL, &words).unwrap_or(TCP);
     let http = ports(read, annotation::HTTP_PORTS);
     let mut https = ports(read, annotation::TLS_PORTS);
     let http2 = ports(read, annotation::HTTP2_PORTS);

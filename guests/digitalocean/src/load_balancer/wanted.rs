@@ -13,7 +13,7 @@ use ccm_guest::values::Values;
 use ccm_guest::{Error, Event, Node, Protocol};
 use serde_json::{Map, Value, json};
 
-use super::annotations::{self as annotation, TABLE, number, ports, trimmed, word};
+use super::annotations::{self as annotation, TABLE, choice, number, ports, trimmed};
 use super::api::LoadBalancer;
 use super::owner;
 use super::rules::{self, Certificate, Rule};
@@ -34,7 +34,7 @@ pub enum Network {
 
 impl Network {
     /// All variants, each with its name in the API.
-    pub const WORDS: [(&'static str, Network); 2] = [
+    pub const NAMES: [(&'static str, Network); 2] = [
         ("EXTERNAL", Network::External),
         ("INTERNAL", Network::Internal),
     ];
@@ -51,19 +51,19 @@ pub enum Stack {
 
 impl Stack {
     /// All variants, each with its name in the API.
-    pub const WORDS: [(&'static str, Stack); 2] =
+    pub const NAMES: [(&'static str, Stack); 2] =
         [("IPV4", Stack::Ipv4), ("DUALSTACK", Stack::DualStack)];
 }
 
 /// The name of a variant, from a table of all variants.
-fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
-    let found = words.iter().find(|(_, one)| one == value);
-    found.map_or("", |(word, _)| word)
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
+    let found = names.iter().find(|(_, one)| one == value);
+    found.map_or("", |(name, _)| name)
 }
 
 /// The variant with this name.
-fn meant<T: Copy>(words: &[(&'static str, T)], word: Option<&str>) -> Option<T> {
-    let found = words.iter().find(|(one, _)| Some(*one) == word)?;
+fn meant<T: Copy>(names: &[(&'static str, T)], name: Option<&str>) -> Option<T> {
+    let found = names.iter().find(|(one, _)| Some(*one) == name)?;
     Some(found.1)
 }
 
@@ -106,12 +106,12 @@ impl Wanted {
     ) -> Result<Wanted, Error> {
         let mut annotations = service.values();
         let read = &mut annotations;
-        let annotated = word(read, annotation::TYPE, &Type::WORDS);
-        let actual = meant(&Type::WORDS, found.and_then(LoadBalancer::kind));
+        let annotated = choice(read, annotation::TYPE, &Type::NAMES);
+        let actual = meant(&Type::NAMES, found.and_then(LoadBalancer::kind));
         let kind =
             fixed(annotation::TYPE, annotated, actual, read).unwrap_or(settings.default_type);
-        let annotated = word(read, annotation::NETWORK, &Network::WORDS);
-        let actual = meant(&Network::WORDS, found.and_then(LoadBalancer::network));
+        let annotated = choice(read, annotation::NETWORK, &Network::NAMES);
+        let actual = meant(&Network::NAMES, found.and_then(LoadBalancer::network));
         let network =
             fixed(annotation::NETWORK, annotated, actual, read).unwrap_or(Network::External);
         let targets = Targets::read(kind, network, nodes);
@@ -120,9 +120,9 @@ impl Wanted {
         let mut fields = Map::new();
         let mut set = |key: &str, value: Value| drop(fields.insert(key.to_owned(), value));
         set("name", json!(name(service, read)));
-        set("type", json!(kind.word()));
-        set("network", json!(word_of(&Network::WORDS, &network)));
-        set("network_stack", json!(word_of(&Stack::WORDS, &stack)));
+        set("type", json!(kind.as_str()));
+        set("network", json!(name_of(&Network::NAMES, &network)));
+        set("network_stack", json!(name_of(&Stack::NAMES, &stack)));
         set("health_check", health_check(service, read));
         set("sticky_sessions", sticky_sessions(read));
         set("firewall", firewall(service, read));
@@ -248,8 +248,8 @@ fn stack(
     read: &mut Values<'_>,
 ) -> Stack {
     let key = annotation::NETWORK_STACK;
-    let annotated = word(read, key, &Stack::WORDS);
-    let actual = meant(&Stack::WORDS, found.and_then(LoadBalancer::network_stack));
+    let annotated = choice(read, key, &Stack::NAMES);
+    let actual = meant(&Stack::NAMES, found.and_then(LoadBalancer::network_stack));
     if annotated == Some(Stack::DualStack) && network == Network::Internal {
         read.mistake(format_args!(
             "{key}: an internal load balancer has IPv4 alone"
@@ -275,9 +275,9 @@ fn health_check(service: &Service, read: &mut Values<'_>) -> Value {
     });
     if read.is_set(annotation::OVERRIDE_HEALTH_CHECK) {
         let path = trimmed(read, annotation::HEALTH_CHECK_PATH);
-        let words = ["tcp", "http", "https"].map(|word| (word, word));
+        let names = ["tcp", "http", "https"].map(|name| (name, name));
         let default = if path.is_some() { "http" } else { "tcp" };
-        let protocol = word(read, annotation::HEALTH_CHECK_PROTOCOL, &words);
+        let protocol = choice(read, annotation::HEALTH_CHECK_PROTOCOL, &names);
         check["protocol"] = json!(protocol.unwrap_or(default));
         check["port"] = json!(health_check_port(service, read));
         if let Some(path) = path {
@@ -350,8 +350,8 @@ fn firewall(service: &Service, read: &mut Values<'_>) -> Value {
 }
 
 fn size(read: &mut Values<'_>) -> Option<(&'static str, Value)> {
-    let words = ["lb-small", "lb-medium", "lb-large"].map(|word| (word, word));
-    let slug = word(read, annotation::SIZE_SLUG, &words);
+    let names = ["lb-small", "lb-medium", "lb-large"].map(|name| (name, name));
+    let slug = choice(read, annotation::SIZE_SLUG, &names);
     let unit = number(read, annotation::SIZE_UNIT).filter(|unit| *unit > 0);
     if let (Some(_), Some(_)) = (slug, unit) {
         let (slug, unit) = (annotation::SIZE_SLUG, annotation::SIZE_UNIT);

@@ -109,19 +109,19 @@ pub fn accepted(response: Response) -> Result<Response, Refusal> {
         return Ok(response);
     }
     let label = response.label().to_owned();
-    let said: Option<Said> = response.json::<Answer>().ok().map(|answer| answer.error);
+    let error: Option<ApiError> = response.json::<Answer>().ok().map(|answer| answer.error);
     let by_status = match response.ok() {
         Ok(response) => return Ok(response),
         Err(error) => error,
     };
-    let Some(said) = said else {
+    let Some(error) = error else {
         return Err(by_status.into());
     };
-    let text = format!("{label}: {}", said.text());
+    let text = format!("{label}: {}", error.text());
     Err(Refusal {
-        error: meaning(&said.code, text, by_status),
-        fields: said.fields().map(|(name, _)| name).collect(),
-        code: said.code,
+        error: meaning(&error.code, text, by_status),
+        fields: error.fields().map(|(name, _)| name).collect(),
+        code: error.code,
     })
 }
 
@@ -179,12 +179,12 @@ fn meaning(code: &str, text: String, by_status: Error) -> Error {
 
 #[derive(Deserialize)]
 struct Answer {
-    error: Said,
+    error: ApiError,
 }
 
 /// An error in the API's format.
 #[derive(Deserialize)]
-struct Said {
+struct ApiError {
     code: String,
     #[serde(default)]
     message: String,
@@ -193,10 +193,10 @@ struct Said {
     details: Value,
 }
 
-impl Said {
+impl ApiError {
     /// The message, the code, and the invalid fields with their messages.
     fn text(&self) -> String {
-        let Said { code, message, .. } = self;
+        let ApiError { code, message, .. } = self;
         let wrong = self.fields().map(|(name, what)| format!("{name} ({what})"));
         let wrong: Vec<String> = wrong.collect();
         match wrong.is_empty() {

@@ -27,9 +27,9 @@ pub(super) struct Dedicated {
     /// The numbers missing from the list: proven absent, or the reason why that is unknown.
     missing: Vec<(u64, Result<(), String>)>,
     /// Why the list proves neither absence nor renaming.
-    doubt: Option<String>,
+    uncertainty: Option<String>,
     /// Nothing was read: not even the existing servers are known.
-    blind: bool,
+    is_unavailable: bool,
     /// Whether servers are switched off, by number; only servers whose power state was queried and is known.
     off: BTreeMap<u64, bool>,
 }
@@ -54,14 +54,14 @@ impl Dedicated {
             Ok(servers) => Dedicated::knowing(servers),
             Err(error) => {
                 return Dedicated {
-                    doubt: Some(error.message().to_owned()),
-                    blind: true,
+                    uncertainty: Some(error.message().to_owned()),
+                    is_unavailable: true,
                     ..Dedicated::default()
                 };
             }
         };
         let mut known = known.made_sure(settings, age, numbers);
-        if known.doubt.is_none() {
+        if known.uncertainty.is_none() {
             known.look_up_missing(settings, numbers);
         }
         known.look_at_power(settings, numbers);
@@ -84,7 +84,7 @@ impl Dedicated {
         match robot::list(settings, robot::ABSENCE_AGE) {
             Ok(servers) => Dedicated::knowing(servers),
             Err(error) => Dedicated {
-                doubt: Some(error.message().to_owned()),
+                uncertainty: Some(error.message().to_owned()),
                 ..self
             },
         }
@@ -140,12 +140,12 @@ impl Dedicated {
 
     fn knowing(servers: Vec<Server>) -> Dedicated {
         // An empty list more likely means a wrong account than that all servers are gone.
-        let doubt = servers
+        let uncertainty = servers
             .is_empty()
             .then(|| "Robot knows no server at all".to_owned());
         Dedicated {
             servers,
-            doubt,
+            uncertainty,
             ..Dedicated::default()
         }
     }
@@ -160,15 +160,15 @@ impl Dedicated {
             (Some(server), _) => Match::One(server),
             (None, Some((_, Ok(())))) => Match::None,
             (None, Some((_, Err(reason)))) => Match::Unknown(reason.clone()),
-            (None, None) => Match::Unknown(self.doubt.clone().unwrap_or_default()),
+            (None, None) => Match::Unknown(self.uncertainty.clone().unwrap_or_default()),
         }
     }
 
     /// The server with this name. Unlike absence of a number, absence of a name deletes nothing, so a list of any age
     /// and length is enough.
     pub(super) fn by_name(&self, name: &str) -> Match<'_, Server> {
-        if self.blind {
-            let reason = self.doubt.clone().unwrap_or_default();
+        if self.is_unavailable {
+            let reason = self.uncertainty.clone().unwrap_or_default();
             return match robot::had_name(name) {
                 Some(false) => Match::NotLately(reason),
                 Some(true) | None => Match::Unknown(reason),
@@ -188,7 +188,7 @@ impl Dedicated {
     }
 
     /// Why it is unknown whether a server was renamed.
-    pub(super) fn doubt(&self) -> Option<&str> {
-        self.doubt.as_deref()
+    pub(super) fn uncertainty(&self) -> Option<&str> {
+        self.uncertainty.as_deref()
     }
 }

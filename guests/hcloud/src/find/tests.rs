@@ -162,8 +162,8 @@ fn missing_servers_and_others_in_the_project_cost_what_the_readme_says() {
                 .for_each(|node| node.ready = Some(is_ready));
             host.forget_state();
             let before = host.requests().len();
-            let told = brief(&find_with(&[], &asked).unwrap());
-            let are_gone = told.iter().filter(|one| *one == "gone").count() as u64;
+            let reported = brief(&find_with(&[], &asked).unwrap());
+            let are_gone = reported.iter().filter(|one| *one == "gone").count() as u64;
             assert_eq!(are_gone, gone);
             let sent = host.requests().len() - before;
             assert_eq!(sent, requests, "{nodes} {others} {gone}");

@@ -228,8 +228,8 @@ pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<
         }
     }
     // New services come first, to keep listening without a gap, unless the maximum does not allow both.
-    let room = found.load_balancer_type.max_services;
-    let at = match room.is_some_and(|room| found.services.len() + added > room) {
+    let limit = found.load_balancer_type.max_services;
+    let at = match limit.is_some_and(|limit| found.services.len() + added > limit) {
         true => 0,
         false => changes.len(),
     };
@@ -321,7 +321,7 @@ pub struct TargetChanges {
     /// The writes, in the order in which they are sent.
     pub changes: Vec<Change>,
     /// Nodes beyond the maximum number of targets.
-    pub no_room: Vec<String>,
+    pub without_capacity: Vec<String>,
 }
 
 /// The changes to targets. Label selector targets belong to others and stay; so do IP targets, if `keep_addresses`.
@@ -359,14 +359,14 @@ pub fn of_targets(
             ..change
         });
     }
-    let room = found.load_balancer_type.max_targets.unwrap_or(usize::MAX);
+    let limit = found.load_balancer_type.max_targets.unwrap_or(usize::MAX);
     let missing = wanted
         .targets
         .iter()
         .filter(|(target, _)| !there.contains(target) && !again.contains(target));
     for (target, node) in missing {
-        if used >= room {
-            all.no_room.push(node.clone());
+        if used >= limit {
+            all.without_capacity.push(node.clone());
             continue;
         }
         used += 1;

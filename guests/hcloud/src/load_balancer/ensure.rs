@@ -50,7 +50,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         Next::Settled(addresses) => {
             return Ok(EnsureReply::ready(status(&wanted.shown, &addresses)));
         }
-        Next::Went(done, hint) => {
+        Next::Sent(done, hint) => {
             let events = left_out(service, &done);
             let left = hint_of(done, digest, 0, hint.id, hint.addresses);
             return Ok(EnsureReply::pending(left.pending()).with_events(events));
@@ -96,7 +96,7 @@ pub fn update_targets(
     let waits = match go_on(Hint::of(request.hint(), digest))? {
         Next::Again(hint) => return Ok(ProgressReply::pending(hint.pending())),
         Next::Settled(_) => return Ok(ProgressReply::done()),
-        Next::Went(done, hint) => {
+        Next::Sent(done, hint) => {
             let events = left_out(service, &done);
             let left = hint_of(done, digest, 0, hint.id, hint.addresses);
             return Ok(ProgressReply::pending(left.pending()).with_events(events));
@@ -109,7 +109,7 @@ pub fn update_targets(
     let changes = changes::of_targets(&wanted, keeps_addresses(settings), &found);
     let mut done = Done::default();
     done.carry_out(found.id, changes.changes)?;
-    done.no_room.extend(changes.no_room);
+    done.without_capacity.extend(changes.without_capacity);
     let mut events = std::mem::take(&mut wanted.events);
     events.extend(left_out(service, &done));
     events.truncate(MAX_EVENTS);
@@ -127,7 +127,7 @@ enum Next {
     /// The actions have ended, and no work is left.
     Settled(Addresses),
     /// The actions have ended, and the remaining changes were sent.
-    Went(Done, Hint),
+    Sent(Done, Hint),
     /// The load balancer must be read and compared.
     Look {
         /// Number of consecutive calls in which the cloud was busy.
@@ -157,8 +157,8 @@ fn go_on(hint: Option<Hint>) -> Result<Next, Error> {
         // The missing object may be the load balancer itself.
         done.more |= !done.absent.is_empty();
         return Ok(match (done.is_settled(), hint.addresses.take()) {
-            (true, Some(addresses)) if done.no_room.is_empty() => Next::Settled(addresses),
-            (_, addresses) => Next::Went(done, Hint { addresses, ..hint }),
+            (true, Some(addresses)) if done.without_capacity.is_empty() => Next::Settled(addresses),
+            (_, addresses) => Next::Sent(done, Hint { addresses, ..hint }),
         });
     }
     Ok(match (hint.more, hint.addresses) {
@@ -258,7 +258,7 @@ impl Ensuring<'_> {
                 Named::Ours(found) => return self.agree(*found),
                 Named::Adopted => return Ok((Done::again(), None)),
                 Named::Busy => return Ok((Done::nothing(), None)),
-                Named::Nobody => {}
+                Named::NotFound => {}
             }
         }
         match self.order()? {
@@ -267,7 +267,7 @@ impl Ensuring<'_> {
             Order::NameTaken => match owner::by_name(&self.wanted, uid, self.adopt)? {
                 Named::Ours(found) => self.agree(*found),
                 Named::Adopted => Ok((Done::again(), None)),
-                Named::Busy | Named::Nobody => Ok((Done::nothing(), None)),
+                Named::Busy | Named::NotFound => Ok((Done::nothing(), None)),
             },
         }
     }
@@ -320,7 +320,7 @@ impl Ensuring<'_> {
         !changes::of_itself(&self.wanted, &self.known, found).is_empty()
             || !changes::of_services(&self.wanted, &self.known, found).is_empty()
             || !targets.changes.is_empty()
-            || !targets.no_room.is_empty()
+            || !targets.without_capacity.is_empty()
     }
 
     /// Sends the writes for the differences.
@@ -334,7 +334,7 @@ impl Ensuring<'_> {
             let targets = changes::of_targets(&wanted.targets, keep_addresses, &found);
             changes.extend(changes::of_services(wanted, known, &found));
             changes.extend(targets.changes);
-            done.no_room = targets.no_room;
+            done.without_capacity = targets.without_capacity;
         }
         self.deprecated(&found);
         done.carry_out(found.id, changes)?;
@@ -386,7 +386,7 @@ fn has_addresses(found: &LoadBalancer) -> bool {
 /// Events for nodes that are not targets.
 fn left_out(service: &Service, done: &Done) -> Vec<Event> {
     let mut events = Vec::new();
-    let nodes: Vec<&str> = done.no_room.iter().map(String::as_str).collect();
+    let nodes: Vec<&str> = done.without_capacity.iter().map(String::as_str).collect();
     if !nodes.is_empty() {
         events.push(max_targets_reached(service, &nodes));
     }

@@ -28,7 +28,7 @@ pub fn of_service(uid: &str) -> Result<Option<LoadBalancer>, Error> {
 #[derive(Debug)]
 pub enum Named {
     /// No load balancer has the name.
-    Nobody,
+    NotFound,
     /// A load balancer owned by this Service.
     Ours(Box<LoadBalancer>),
     /// A load balancer that was just adopted. It has to be read again before anything else is changed: another Service
@@ -46,7 +46,7 @@ pub enum Named {
 pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&Adoption>) -> Result<Named, Error> {
     let name = &wanted.name;
     let Some(found) = api::by_name(name)? else {
-        return Ok(Named::Nobody);
+        return Ok(Named::NotFound);
     };
     let id = found.id;
     let owner = found.owner().map(str::to_owned);

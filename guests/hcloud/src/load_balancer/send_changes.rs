@@ -36,7 +36,7 @@ pub struct Done {
     /// Whether the cloud was too busy to start anything.
     pub busy: bool,
     /// Nodes beyond the maximum number of targets.
-    pub no_room: Vec<String>,
+    pub without_capacity: Vec<String>,
     /// Nodes whose servers do not exist. Not retried, because they will not come back.
     pub absent: Vec<String>,
     /// Why a node cannot be a target.
@@ -146,7 +146,7 @@ impl Done {
             return Err(refusal.error);
         };
         if refusal.is("resource_limit_exceeded") {
-            self.no_room.push(node);
+            self.without_capacity.push(node);
         } else if refusal.is("not_found") {
             self.absent.push(node);
         } else if refusal.is_about_target() {

@@ -145,7 +145,7 @@ impl HealthCheck {
                 "must be a number, 0 or more",
             )
             .or(defaults.health_check_retries);
-        let is_said = protocol.is_some()
+        let is_set = protocol.is_some()
             || port.is_some()
             || interval.is_some()
             || timeout.is_some()
@@ -156,12 +156,12 @@ impl HealthCheck {
             ServiceProtocol::Http | ServiceProtocol::Https => Some(health_check_http(annotations)),
         };
         HealthCheck {
-            protocol: is_said.then_some(protocol),
+            protocol: is_set.then_some(protocol),
             port,
             interval,
             timeout,
             retries,
-            http: http.filter(|_| is_said),
+            http: http.filter(|_| is_set),
         }
     }
 

@@ -11,12 +11,12 @@ mod tests;
 /// The reason of every event here.
 const REASON: &str = "UnsupportedFieldConfigured";
 /// The range that restricts no client.
-const EVERYBODY: &str = "0.0.0.0/0";
+const ANY_SOURCE: &str = "0.0.0.0/0";
 
 /// One event for each set field without effect.
 pub fn events(service: &Service) -> impl Iterator<Item = Event> {
     let ranges = &service.source_ranges;
-    let is_restricted = !ranges.is_empty() && ranges.iter().all(|range| range != EVERYBODY);
+    let is_restricted = !ranges.is_empty() && ranges.iter().all(|range| range != ANY_SOURCE);
     let restricted = is_restricted.then(|| {
         format!(
             "Hetzner's load balancers cannot restrict who connects: the service {} is open to everybody, not only to {}; use a firewall on the nodes, or network policies with externalTrafficPolicy: Local and the proxy protocol",
@@ -43,6 +43,6 @@ pub fn events(service: &Service) -> impl Iterator<Item = Event> {
             service.name
         )
     });
-    let told = [restricted, ip, affinity, families].into_iter().flatten();
-    told.map(|message| Event::warning(REASON, &message))
+    let messages = [restricted, ip, affinity, families].into_iter().flatten();
+    messages.map(|message| Event::warning(REASON, &message))
 }

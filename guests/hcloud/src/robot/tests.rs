@@ -207,8 +207,8 @@ fn the_power_state_is_that_of_the_reset_page() {
     for (status, body, expected) in table {
         let shown = body.clone();
         let (host, _) = answering(json(status, &body));
-        let told = is_shut_off(&settings(), 321, MINUTE);
-        assert_eq!(told, expected, "{status} {shown}");
+        let reported = is_shut_off(&settings(), 321, MINUTE);
+        assert_eq!(reported, expected, "{status} {shown}");
         assert_eq!(host.requests(), ["GET /reset/321"]);
     }
 }

@@ -11,7 +11,7 @@ use ccm_guest::routes::{CreateRequest, DeleteRequest, ProgressReply};
 use ccm_guest::{Error, Pending, log, random, state};
 use serde::{Deserialize, Serialize};
 
-use super::gateway::{Layout, way};
+use super::gateway::{Layout, node_gateway};
 use super::list::Id;
 use crate::address_range::{self, is_ipv6};
 use crate::api::networks;
@@ -60,7 +60,7 @@ pub fn create(settings: &RouteSettings, request: &CreateRequest) -> Result<Progr
             false => Error::invalid(format!("{text:?} is no range of addresses")),
         });
     };
-    let (network, gateway) = way(settings, &request.node)?;
+    let (network, gateway) = node_gateway(settings, &request.node)?;
     let change = Change {
         network,
         destination: destination.to_string(),

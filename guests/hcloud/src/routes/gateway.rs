@@ -149,7 +149,7 @@ impl Layout {
 ///
 /// # Errors
 /// As [`Layout::gateway`]; otherwise the reason why the network is not known.
-pub fn way(settings: &RouteSettings, node: &Node) -> Result<(u64, Ipv4Addr), Error> {
+pub fn node_gateway(settings: &RouteSettings, node: &Node) -> Result<(u64, Ipv4Addr), Error> {
     of_the_cloud(node)?;
     let mut addresses = internal_ips(node);
     match (
@@ -236,13 +236,13 @@ mod tests {
         for (provider_id, addresses, expected) in table {
             let mut node = node("node-1", 42, addresses, &[]);
             node.provider_id = provider_id.map(str::to_owned);
-            let said = match layout().gateway(&node) {
+            let answer = match layout().gateway(&node) {
                 Ok(gateway) => gateway.to_string(),
                 Err(Error::Elsewhere) => "elsewhere".to_owned(),
                 Err(Error::Invalid(_)) => refused.to_owned(),
                 Err(error) => panic!("{error:?}"),
             };
-            assert_eq!(said, *expected, "{provider_id:?} {addresses:?}");
+            assert_eq!(answer, *expected, "{provider_id:?} {addresses:?}");
         }
     }
 

@@ -36,7 +36,7 @@ impl Members {
         };
         let mut missing: BTreeSet<u64> = network.servers.iter().copied().collect();
         api::servers(|server| reading.server(server, &mut missing))?;
-        whole("server", network, &missing)?;
+        check_complete("server", network, &missing)?;
         if !network.load_balancers.is_empty() {
             let mut missing: BTreeSet<u64> = network.load_balancers.iter().copied().collect();
             api::load_balancers(|found| {
@@ -45,7 +45,7 @@ impl Members {
                     missing.remove(&found.id);
                 }
             })?;
-            whole("load balancer", network, &missing)?;
+            check_complete("load balancer", network, &missing)?;
         }
         match reading.unread {
             None => Ok(Members {
@@ -95,7 +95,7 @@ impl Reading {
     }
 }
 
-fn whole(what: &str, network: &Network, missing: &BTreeSet<u64>) -> Result<(), Error> {
+fn check_complete(what: &str, network: &Network, missing: &BTreeSet<u64>) -> Result<(), Error> {
     match missing.first() {
         None => Ok(()),
         Some(id) => Err(Error::unavailable(format!(

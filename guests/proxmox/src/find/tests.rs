@@ -203,10 +203,10 @@ fn what_may_be_hidden_is_not_gone() {
     };
     let _host = pve.host();
     let absent = known("g", "proxmox://home/199", "u-g");
-    let [said] = ask(&[absent]).try_into().unwrap();
+    let [reported] = ask(&[absent]).try_into().unwrap();
     assert!(
-        said.starts_with("unknown: the list lacks the machine"),
-        "{said}"
+        reported.starts_with("unknown: the list lacks the machine"),
+        "{reported}"
     );
 }
 

@@ -129,14 +129,14 @@ extra: 1
         r#"rules[3].providerID: "static://same""#,
         "retired: expected a list",
     ];
-    let said = mistakes(text);
+    let reported = mistakes(text);
     for part in expected {
         assert!(
-            said.iter().any(|one| one.contains(part)),
-            "{part}:\n{said:#?}"
+            reported.iter().any(|one| one.contains(part)),
+            "{part}:\n{reported:#?}"
         );
     }
-    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    assert_eq!(reported.len(), expected.len(), "{reported:#?}");
 }
 
 #[test]
@@ -176,10 +176,10 @@ fn what_no_rule_could_mean_is_a_mistake() {
         ),
     ];
     for (text, expected) in table {
-        let said = mistakes(text);
+        let reported = mistakes(text);
         assert!(
-            said.iter().any(|one| one.contains(expected)),
-            "{text}: {said:?}"
+            reported.iter().any(|one| one.contains(expected)),
+            "{text}: {reported:?}"
         );
     }
     let unset = Document::read(&config(&[]));

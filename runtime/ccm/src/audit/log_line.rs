@@ -88,15 +88,15 @@ mod tests {
             transitions: 7,
         };
         let json = record.to_json("2026-01-02T03:04:05.000Z", &leader);
-        let heard = Heard::default();
-        tracing::subscriber::with_default(heard.clone(), || write(&json.to_string()));
-        let said = heard.said();
-        assert!(!said.contains('{'), "{said}");
+        let recorded = RecordedEvents::default();
+        tracing::subscriber::with_default(recorded.clone(), || write(&json.to_string()));
+        let text = recorded.text();
+        assert!(!text.contains('{'), "{text}");
         for value in leaves(&json) {
             // The log's own line has a time.
             assert!(
-                value == "2026-01-02T03:04:05.000Z" || said.contains(&value),
-                "{value}: {said}"
+                value == "2026-01-02T03:04:05.000Z" || text.contains(&value),
+                "{value}: {text}"
             );
         }
     }
@@ -112,10 +112,10 @@ mod tests {
 
     /// The fields written to the log, as `name=value`.
     #[derive(Clone, Default)]
-    struct Heard(std::sync::Arc<std::sync::Mutex<String>>);
+    struct RecordedEvents(std::sync::Arc<std::sync::Mutex<String>>);
 
-    impl Heard {
-        fn said(&self) -> String {
+    impl RecordedEvents {
+        fn text(&self) -> String {
             self.0.lock().map(|text| text.clone()).unwrap_or_default()
         }
     }
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    impl Subscriber for Heard {
+    impl Subscriber for RecordedEvents {
         fn enabled(&self, _: &Metadata<'_>) -> bool {
             true
         }

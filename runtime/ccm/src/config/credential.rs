@@ -15,7 +15,7 @@ use super::raw_credential::{
     RawOAuth2Grant,
 };
 use super::secret::SecretSource;
-use super::{STAND_IN, Surroundings};
+use super::{PLACEHOLDER, Surroundings};
 
 /// The metadata service of an instance of EC2.
 pub(crate) const INSTANCE_METADATA: &str = "http://169.254.169.254";
@@ -55,7 +55,7 @@ impl Reader<'_> {
     fn secret(&mut self, key: &str, source: &SecretSource) -> Secret {
         let read = source.read(self.surroundings);
         let read = self.noted(key, read);
-        read.unwrap_or_else(|| Secret::new(STAND_IN.to_owned()))
+        read.unwrap_or_else(|| Secret::new(PLACEHOLDER.to_owned()))
     }
 
     /// Text that need not be secret, but may come from the same source as a secret; after a mistake, or where the
@@ -64,7 +64,7 @@ impl Reader<'_> {
         let read = source.text(self.surroundings);
         let read = self.noted(key, read);
         let text = read.map(|text| text.as_str().to_owned());
-        text.filter(|text| text != STAND_IN)
+        text.filter(|text| text != PLACEHOLDER)
             .unwrap_or_else(|| "missing".to_owned())
     }
 

@@ -36,7 +36,7 @@ pub(super) fn defaults(providers: &[ProviderConfig]) -> Option<String> {
 }
 
 /// Reports providers that serve the same class.
-pub(super) fn rivals(providers: &[ProviderConfig]) -> Vec<String> {
+pub(super) fn class_conflicts(providers: &[ProviderConfig]) -> Vec<String> {
     let mut claimed: BTreeMap<&str, &str> = BTreeMap::new();
     let mut mistakes = Vec::new();
     for provider in providers {

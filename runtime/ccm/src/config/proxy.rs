@@ -42,7 +42,7 @@ impl ProxyChoice {
     pub(crate) fn or(self, default: &ProxyChoice) -> ProxyChoice {
         match self {
             ProxyChoice::Unset => default.clone(),
-            said => said,
+            other => other,
         }
     }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{STAND_IN, Surroundings};
+use super::{PLACEHOLDER, Surroundings};
 
 /// Source of a secret.
 #[derive(Clone, Deserialize, JsonSchema)]
@@ -86,10 +86,10 @@ impl SecretSource {
         surroundings: &Surroundings<'_>,
     ) -> Result<Zeroizing<String>, String> {
         let text = match self {
-            SecretSource::Env(name) => stand_in(surroundings.value_of(name)?),
+            SecretSource::Env(name) => or_placeholder(surroundings.value_of(name)?),
             SecretSource::File(path) => {
                 let text = surroundings.text_of(path);
-                stand_in(text.map_err(|error| format!("{}: {error}", path.display()))?)
+                or_placeholder(text.map_err(|error| format!("{}: {error}", path.display()))?)
             }
             SecretSource::Secret(key) => {
                 (surroundings.secret)(key).map_err(|error| format!("{key}: {error}"))?
@@ -104,6 +104,6 @@ impl SecretSource {
     }
 }
 
-fn stand_in(text: Option<String>) -> String {
-    text.unwrap_or_else(|| STAND_IN.to_owned())
+fn or_placeholder(text: Option<String>) -> String {
+    text.unwrap_or_else(|| PLACEHOLDER.to_owned())
 }

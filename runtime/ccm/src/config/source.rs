@@ -110,22 +110,23 @@ pub(super) fn trust(
     mistakes: &mut Vec<String>,
 ) -> TrustPolicy {
     let place = format!("{place}: trust");
-    let vouches = raw.digest.is_some() || !raw.keys.is_empty() || !raw.keyless.is_empty();
-    if raw.unsigned && vouches {
+    let requires_signature =
+        raw.digest.is_some() || !raw.keys.is_empty() || !raw.keyless.is_empty();
+    if raw.unsigned && requires_signature {
         mistakes.push(format!(
             "{place}: unsigned accepts modules without a signature, and digest, keys or keyless require one: remove one of them"
         ));
     }
     let needs = location.is_some_and(Location::needs_trust);
     let is_pinned = matches!(location, Some(Location::Oci(at)) if at.digest.is_some());
-    if needs && !vouches && !raw.unsigned && !is_pinned {
+    if needs && !requires_signature && !raw.unsigned && !is_pinned {
         mistakes.push(format!(
             "{place}: modules from this source need a digest, keys or keyless; `unsigned: true` accepts any module"
         ));
     }
     // Writing the operator's files requires the operator's rights, and the operator chose the bytes that a digest
     // names.
-    let allows_unsigned = !vouches && (raw.unsigned || !needs || is_pinned);
+    let allows_unsigned = !requires_signature && (raw.unsigned || !needs || is_pinned);
     let mut noted = |what: &str, error: String| mistakes.push(format!("{place}: {what}: {error}"));
     let digest = raw.digest.and_then(|text| {
         Pin::parse(&text)

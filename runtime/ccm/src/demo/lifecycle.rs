@@ -30,7 +30,7 @@ pub(super) async fn show(world: &World<'_>) -> anyhow::Result<()> {
         bail!("the demo needs three machines");
     };
     world.cloud.set_status(*its_server, ServerStatus::Off);
-    world.say("cloud", stopped, "its server is switched off");
+    world.print("cloud", stopped, "its server is switched off");
     world
         .report(stopped, "Unknown", "its kubelet is silent: NotReady")
         .await?;
@@ -40,7 +40,7 @@ pub(super) async fn show(world: &World<'_>) -> anyhow::Result<()> {
         })
         .await?;
     world.cloud.set_status(*its_server, ServerStatus::Running);
-    world.say("cloud", stopped, "its server is switched on");
+    world.print("cloud", stopped, "its server is switched on");
     world
         .report(stopped, "True", "its kubelet is back: Ready")
         .await?;
@@ -52,7 +52,7 @@ pub(super) async fn show(world: &World<'_>) -> anyhow::Result<()> {
 
     let since = Instant::now();
     world.cloud.remove_server(*server);
-    world.say("cloud", deleted, "its server is deleted");
+    world.print("cloud", deleted, "its server is deleted");
     world
         .report(deleted, "Unknown", "its kubelet is silent: NotReady")
         .await?;
@@ -60,7 +60,7 @@ pub(super) async fn show(world: &World<'_>) -> anyhow::Result<()> {
         .until(deleted, "delete node/", |node| node.is_none())
         .await?;
     let took = since.elapsed() * PACE;
-    world.say(
+    world.print(
         "cluster",
         deleted,
         &format!(
@@ -75,8 +75,8 @@ pub(super) async fn show(world: &World<'_>) -> anyhow::Result<()> {
 }
 
 impl World<'_> {
-    fn say(&self, who: &str, about: &str, what: &str) {
-        self.narrator.say(who, about, what);
+    fn print(&self, who: &str, about: &str, what: &str) {
+        self.narrator.print(who, about, what);
     }
 
     /// Reports a node's status, as its kubelet or the cluster would.
@@ -84,7 +84,7 @@ impl World<'_> {
         let patch = serde_json::json!({ "status": readiness(ready) });
         let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
         self.nodes.patch_status(name, &params, &patch).await?;
-        self.say("cluster", name, what);
+        self.print("cluster", name, what);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl World<'_> {
         is_so: impl Fn(Option<&Node>) -> bool,
     ) -> anyhow::Result<()> {
         let deadline = Instant::now() + STEP_TIMEOUT;
-        while !self.narrator.has_told(name, decision)
+        while !self.narrator.has_printed(name, decision)
             || !is_so(self.nodes.get_opt(name).await?.as_ref())
         {
             if Instant::now() > deadline {

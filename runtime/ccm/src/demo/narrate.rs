@@ -18,11 +18,11 @@ pub(crate) struct Narrator {
     color: bool,
     waiting: Arc<Mutex<Vec<String>>>,
     /// Decisions already printed, so that none is repeated. `None` once the demo is over.
-    told: Arc<Mutex<Option<Told>>>,
+    printed: Arc<Mutex<Option<Printed>>>,
 }
 
 /// Object and decision.
-type Told = BTreeSet<(String, String)>;
+type Printed = BTreeSet<(String, String)>;
 
 impl Narrator {
     /// Starts listening to the process's log events.
@@ -34,7 +34,7 @@ impl Narrator {
             json,
             color: !json && std::io::stdout().is_terminal(),
             waiting: Arc::default(),
-            told: Arc::new(Mutex::new(Some(BTreeSet::new()))),
+            printed: Arc::new(Mutex::new(Some(BTreeSet::new()))),
         };
         tracing_subscriber::registry()
             .with(narrator.clone())
@@ -43,7 +43,7 @@ impl Narrator {
     }
 
     /// Prints one line: actor, object and action.
-    pub(crate) fn say(&self, who: &str, about: &str, what: &str) {
+    pub(crate) fn print(&self, who: &str, about: &str, what: &str) {
         let line = if self.json {
             serde_json::json!({ "who": who, "about": about, "what": what }).to_string()
         } else if self.color {
@@ -57,27 +57,27 @@ impl Narrator {
 
     /// Prints a decision of the controllers unless it was printed before.
     fn decided(&self, who: &str, about: &str, what: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(told) = told.as_mut() else {
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(printed) = printed.as_mut() else {
             return;
         };
-        if told.insert((about.to_owned(), what.to_owned())) {
-            self.say(who, about, what);
+        if printed.insert((about.to_owned(), what.to_owned())) {
+            self.print(who, about, what);
         }
     }
 
     /// Whether such a decision about the object was printed. A watcher may see a change before its controller has
     /// received the response; the demo waits for both.
-    pub(crate) fn has_told(&self, object: &str, part: &str) -> bool {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told = told.iter().flatten();
-        told.any(|(about, what)| about == object && what.contains(part))
+    pub(crate) fn has_printed(&self, object: &str, part: &str) -> bool {
+        let printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = printed.iter().flatten();
+        printed.any(|(about, what)| about == object && what.contains(part))
     }
 
     /// Ignores all further decisions of the controllers.
     pub(crate) fn end(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        *told = None;
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        *printed = None;
     }
 
     /// Whether a reason was printed why this object is waiting.
@@ -98,9 +98,9 @@ impl<S: Subscriber> Layer<S> for Narrator {
         let Fields(fields) = fields;
         let text = |name: &str| fields.get(name).map_or("", String::as_str);
         if target == "rollout" {
-            let told = ["message", "why", "error"].map(text);
-            let told: Vec<&str> = told.into_iter().filter(|part| !part.is_empty()).collect();
-            self.decided("rollout", text("provider"), &told.join(": "));
+            let parts = ["message", "why", "error"].map(text);
+            let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            self.decided("rollout", text("provider"), &parts.join(": "));
             return;
         }
         let object = text("object");

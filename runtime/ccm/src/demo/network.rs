@@ -82,7 +82,7 @@ impl<'a> Network<'a> {
                 }
                 wait(deadline, || format!("{name} has no route")).await?;
             };
-            narrator.say("cluster", name, &format!("its pods are reached: {cidr}"));
+            narrator.print("cluster", name, &format!("its pods are reached: {cidr}"));
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl<'a> Network<'a> {
         }
         let count = self.routes()?.len();
         let text = format!("routes in its network: {count}, one for each node that is left");
-        narrator.say("cloud", "", &text);
+        narrator.print("cloud", "", &text);
         Ok(())
     }
 

@@ -27,14 +27,14 @@ pub(super) async fn show(
     cloud: &Hetzner,
     narrator: &Narrator,
 ) -> anyhow::Result<()> {
-    narrator.say(
+    narrator.print(
         "cluster",
         NAME,
         "a Service of type LoadBalancer with two ports",
     );
     services.create(&PostParams::default(), &wanted()).await?;
     let address = until(services, "an address", |service| service.and_then(address)).await?;
-    narrator.say(
+    narrator.print(
         "cluster",
         NAME,
         &format!(
@@ -47,7 +47,7 @@ pub(super) async fn show(
         "there is not one load balancer"
     );
 
-    narrator.say(
+    narrator.print(
         "cluster",
         NAME,
         "is deleted; its finalizer keeps it until the load balancer is gone",
@@ -59,7 +59,7 @@ pub(super) async fn show(
     .await?;
     let left = cloud.load_balancers().len();
     ensure!(left == 0, "{left} load balancers are left");
-    narrator.say(
+    narrator.print(
         "cluster",
         NAME,
         "is gone, and nothing of it is left in the cloud",

@@ -6,11 +6,11 @@ use ccm_serving::PlainServer;
 
 use super::narrate::Narrator;
 use crate::provider_manager::ProviderManager;
-use crate::status_board::StatusBoard;
+use crate::status_collector::StatusCollector;
 
 /// A page that is served until this is dropped.
 pub(super) struct StatusPage<'a> {
-    pub(super) board: StatusBoard,
+    pub(super) status: StatusCollector,
     server: PlainServer,
     narrator: &'a Narrator,
 }
@@ -21,13 +21,13 @@ impl<'a> StatusPage<'a> {
         providers: &ProviderManager,
         narrator: &'a Narrator,
     ) -> anyhow::Result<StatusPage<'a>> {
-        let board = StatusBoard::new(Mode::Enforce, "simulated".to_owned());
-        board.shows_providers(providers.overview());
-        let server = PlainServer::start_status(([127, 0, 0, 1], 0).into(), board.source()).await?;
+        let status = StatusCollector::new(Mode::Enforce, "simulated".to_owned());
+        status.shows_providers(providers.overview());
+        let server = PlainServer::start_status(([127, 0, 0, 1], 0).into(), status.source()).await?;
         let text = format!("as a page while it runs: http://{}/", server.address());
-        narrator.say("status", "", &text);
+        narrator.print("status", "", &text);
         Ok(StatusPage {
-            board,
+            status,
             server,
             narrator,
         })
@@ -37,7 +37,7 @@ impl<'a> StatusPage<'a> {
     pub(super) async fn stays_open(&self) -> anyhow::Result<()> {
         let address = self.server.address();
         let text = format!("stays open until Ctrl-C: http://{address}/");
-        self.narrator.say("status", "", &text);
+        self.narrator.print("status", "", &text);
         let interrupted = tokio::signal::ctrl_c().await;
         interrupted.context("cannot listen to Ctrl-C")
     }

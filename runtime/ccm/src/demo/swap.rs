@@ -22,7 +22,7 @@ pub(super) async fn show(
     let before = active.serving();
     let (next, version) = next_version(wasm, &before.provider.manifest().version)?;
     put(file, &next)?;
-    narrator.say(
+    narrator.print(
         "file",
         "hcloud",
         &format!("{} is replaced by version {version}", name(file)),
@@ -41,7 +41,7 @@ pub(super) async fn show(
         active.serving().provider.digest() != before.provider.digest(),
         "another version has the same digest"
     );
-    narrator.say(
+    narrator.print(
         "provider",
         "hcloud",
         &format!("version {version} serves; nothing was restarted"),
@@ -68,16 +68,16 @@ fn next_version(wasm: &[u8], version: &str) -> anyhow::Result<(Vec<u8>, String)>
         .context("the version does not end in a digit")?;
     let next = format!("{rest}{}", (digit + 1) % 10);
     // As the SDK's macro writes it.
-    let said = |version: &str| format!("\"version\":\"{version}\"");
-    let (from, to) = (said(version), said(&next));
+    let json = |version: &str| format!("\"version\":\"{version}\"");
+    let (from, to) = (json(version), json(&next));
     let mut other = wasm.to_vec();
     let mut found = false;
     let mut rest = other.as_mut_slice();
     // The version may occur more than once; both have the same length.
     while let Some(at) = memchr::memmem::find(rest, from.as_bytes()) {
         let (_, begun) = rest.split_at_mut(at);
-        let (said, after) = begun.split_at_mut(to.len());
-        said.copy_from_slice(to.as_bytes());
+        let (field, after) = begun.split_at_mut(to.len());
+        field.copy_from_slice(to.as_bytes());
         (found, rest) = (true, after);
     }
     ensure!(found, "the module does not name its version");

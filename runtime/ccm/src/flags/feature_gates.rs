@@ -156,7 +156,7 @@ impl FeatureGates {
     }
 
     /// The value that the flag gives a gate: by its name, or by its stage. `None`: none.
-    fn wish(&self, gate: &Gate) -> Option<bool> {
+    fn requested(&self, gate: &Gate) -> Option<bool> {
         let all = match gate.stage {
             Alpha => "AllAlpha",
             Beta => "AllBeta",
@@ -167,7 +167,8 @@ impl FeatureGates {
 
     /// Whether `LoggingBetaOptions` is on, as it is by default.
     pub(super) fn has_logging_beta_options(&self) -> bool {
-        let off = |gate: &&Gate| matches!(gate.here, LoggingBeta) && self.wish(gate) == Some(false);
+        let off =
+            |gate: &&Gate| matches!(gate.here, LoggingBeta) && self.requested(gate) == Some(false);
         !GATES.iter().any(|gate| off(&gate))
     }
 
@@ -175,7 +176,7 @@ impl FeatureGates {
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for gate in GATES {
-            let warning = match (gate.here, self.wish(gate)) {
+            let warning = match (gate.here, self.requested(gate)) {
                 (Always(reason), Some(false)) => Some(("false", reason)),
                 (Never(reason), Some(true)) => Some(("true", reason)),
                 (Always(_) | Never(_) | LoggingBeta | Unused, _) => None,

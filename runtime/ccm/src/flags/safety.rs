@@ -305,16 +305,16 @@ mod tests {
     fn the_help_of_brakes_says_the_defaults() {
         let help = FLAGS.iter().find(|flag| flag.name == "brake").unwrap().help;
         let (_, defaults) = help.split_once("Defaults: ").unwrap();
-        let mut said = BTreeMap::new();
+        let mut given = BTreeMap::new();
         for group in defaults.split("; ") {
             let (names, numbers) = group.rsplit_once(' ').unwrap();
             for name in names.split(", ") {
-                said.insert(name, brake(&format!("{name}={numbers}")).unwrap());
+                given.insert(name, brake(&format!("{name}={numbers}")).unwrap());
             }
         }
         for brake in Brake::ALL {
             let expected = (brake, Allowance::default_of(brake));
-            assert_eq!(said[brake.as_str()], expected, "{brake}");
+            assert_eq!(given[brake.as_str()], expected, "{brake}");
         }
     }
 }

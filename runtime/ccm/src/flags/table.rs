@@ -37,12 +37,12 @@ pub(crate) enum State {
     Accepted(&'static str),
     /// Accepted without effect, too. These values ask for what happens anyway, for this reason, and do not warn; every
     /// other value but the default warns.
-    Fulfilled(Wishes, &'static str),
+    Fulfilled(FulfilledValues, &'static str),
 }
 
 /// Values of a flag that ask for what happens anyway.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wishes {
+pub(crate) enum FulfilledValues {
     /// Every value.
     All,
     /// Only these, or other spellings of them.
@@ -84,8 +84,8 @@ const fn flag(
 }
 
 use FlagKind::{Bool, Cidrs, Duration, File, Float, Folder, List, Number, Repeated, Text};
+use FulfilledValues::{All, These};
 use State::{Accepted, Fulfilled, Works};
-use Wishes::{All, These};
 
 const ALWAYS_SHARED: State = Accepted("the address can always be taken over, as in Go");
 const NO_WEBHOOKS: State = Accepted("webhooks are not served");

@@ -178,8 +178,8 @@ fn proc_004_workers_that_cannot_work_are_refused() {
         if let Some(updates) = updates {
             words.push_str(&format!(" --concurrent-node-status-updates={updates}"));
         }
-        let said = run(&words).err();
-        assert_eq!(said.is_none(), is_allowed, "{case}: {said:?}");
+        let reported = run(&words).err();
+        assert_eq!(reported.is_none(), is_allowed, "{case}: {reported:?}");
     }
     let text = run("--cloud-provider=x --concurrent-node-syncs=0").err();
     let text = text.unwrap();

@@ -17,7 +17,7 @@ use super::terminal::Screen;
 use super::{Refusal, Verdict, inspect, output};
 
 /// Name of the made-up object that is looked up where there is no self-check.
-const NOBODY: &str = "ccm-provider-check";
+const PROBE_NAME: &str = "ccm-provider-check";
 
 /// Loads a module; with `online`, also asks the cloud.
 pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Verdict> {
@@ -70,7 +70,7 @@ async fn ask(provider: &Provider, has_self_check: bool) -> Result<Question, Refu
     }
     let capabilities = provider.capabilities();
     if capabilities.instances {
-        let reply = provider.find(&[nobody()], permit()).await;
+        let reply = provider.find(&[probe_node()], permit()).await;
         let reply = reply.map_err(|error| failed("the look-up of a node", error))?;
         let answer = reply.lookups.first();
         if let Some(Lookup::Unknown(why)) = answer {
@@ -83,7 +83,7 @@ async fn ask(provider: &Provider, has_self_check: bool) -> Result<Question, Refu
     if capabilities.load_balancer {
         let service = CloudService {
             namespace: "default".to_owned(),
-            name: NOBODY.to_owned(),
+            name: PROBE_NAME.to_owned(),
             uid: uuid::Uuid::new_v4().to_string(),
             ..CloudService::default()
         };
@@ -105,9 +105,9 @@ async fn ask(provider: &Provider, has_self_check: bool) -> Result<Question, Refu
     Ok(Question::Nothing)
 }
 
-fn nobody() -> CloudNode {
+fn probe_node() -> CloudNode {
     CloudNode {
-        name: NOBODY.to_owned(),
+        name: PROBE_NAME.to_owned(),
         uid: uuid::Uuid::new_v4().to_string(),
         provider_id: None,
         labels: Default::default(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use crate::builtin_grants::{self, CloudConfig};
-use crate::config::{self, Absent, Mistakes, ProviderConfig, STAND_IN, Surroundings};
+use crate::config::{self, Absent, Mistakes, PLACEHOLDER, ProviderConfig, Surroundings};
 use crate::provider_loading::PROCESS;
 
 /// Size limit in bytes, as in `run`.
@@ -62,7 +62,7 @@ pub(super) fn read(path: &Path, name: Option<&str>, inputs: Inputs) -> anyhow::R
     let absent = Absent::new(Path::exists);
     let surroundings = Surroundings {
         secret: &|_| match inputs {
-            Inputs::Elsewhere | Inputs::Here => Ok(STAND_IN.to_owned()),
+            Inputs::Elsewhere | Inputs::Here => Ok(PLACEHOLDER.to_owned()),
             Inputs::Used => Err("Secrets of a cluster are not read here".to_owned()),
         },
         absent: Some(&absent).filter(|_| inputs == Inputs::Elsewhere),

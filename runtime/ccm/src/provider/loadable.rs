@@ -150,7 +150,7 @@ impl Loadable {
                 let manifest = &self.inspection.manifest;
                 let loading = Loading {
                     grants: everything(manifest),
-                    config: told(manifest),
+                    config: default_config(manifest),
                     interceptor,
                     ..Loading::default()
                 };
@@ -237,7 +237,7 @@ async fn judged(
 }
 
 /// The module's configuration if no file is given.
-fn told(manifest: &Manifest) -> GuestConfig {
+fn default_config(manifest: &Manifest) -> GuestConfig {
     GuestConfig {
         cluster_name: cluster_name(),
         cluster_cidrs: Vec::new(),

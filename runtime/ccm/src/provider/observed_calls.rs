@@ -206,7 +206,7 @@ impl AuditSink for ObservedCalls {
             path: Some(refused.request.path.clone()),
             why: refused.refusal.to_string(),
             is_granted: true,
-            said: refused.said.map(str::to_owned),
+            said: refused.log_line.map(str::to_owned),
         };
         self.state().refused.push(one);
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ccm_controllers::api_error::told;
+use ccm_controllers::api_error::describe;
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use futures::StreamExt as _;
 use k8s_openapi::jiff::Timestamp;
@@ -109,7 +109,7 @@ impl ProviderObjects {
                 // Known objects stay: an unavailable API server removes no provider.
                 Err(error) => {
                     tracing::warn!(
-                        error = told(&error),
+                        error = describe(&error),
                         "watching the objects Provider failed; trying again"
                     );
                 }

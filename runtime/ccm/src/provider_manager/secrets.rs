@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ccm_controllers::api_error::told;
+use ccm_controllers::api_error::describe;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -131,7 +131,7 @@ impl Secrets {
                     tracing::warn!(
                         namespace = place.0,
                         secret = place.1,
-                        error = told(&error),
+                        error = describe(&error),
                         "watching a Secret failed; trying again"
                     );
                     continue;

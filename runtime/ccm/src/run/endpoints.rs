@@ -24,7 +24,7 @@ use crate::api_server_proxy::{set_proxy, unbound_client};
 use crate::config::ProviderConfig;
 use crate::flags::{ServingFlags, shown_values};
 use crate::migration::COMPONENT;
-use crate::status_board::StatusBoard;
+use crate::status_collector::StatusCollector;
 use crate::{builtin_grants, provider_loading, telemetry};
 
 /// Upstream's tolerance of a late renewal (PROC-072).
@@ -41,7 +41,7 @@ pub(super) struct Served {
     /// Monitors whether the controllers hang.
     pub(super) heartbeats: Heartbeats,
     /// The contents of the status page.
-    pub(super) board: StatusBoard,
+    pub(super) status: StatusCollector,
     endpoints: Endpoints,
     secure: Option<SecureServer>,
     plain: Vec<PlainServer>,
@@ -57,7 +57,7 @@ impl Served {
         values: &ArgMatches,
         kubernetes: &Config,
         registry: Registry,
-        board: StatusBoard,
+        status: StatusCollector,
     ) -> anyhow::Result<Served> {
         let mut slis = Registry::default();
         let checks = Checks::new(&mut slis);
@@ -78,7 +78,7 @@ impl Served {
             configz: Arc::new(configz::of(values)),
             flags: Arc::new(shown.collect()),
             started: SystemTime::now(),
-            status: board.source(),
+            status: status.source(),
             set_verbosity: profiles.then_some(telemetry::set_verbosity),
         };
         let secure = match flags {
@@ -89,7 +89,7 @@ impl Served {
             checks,
             ready,
             heartbeats,
-            board,
+            status,
             endpoints,
             secure,
             plain: Vec::new(),

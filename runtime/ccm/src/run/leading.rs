@@ -29,7 +29,7 @@ use crate::flags::ElectionFlags;
 use crate::leadership::{Leadership, Lock};
 use crate::migration::{COMPONENT, Migration, MigrationLease};
 use crate::provider_manager::LeadershipSignal;
-use crate::status_board::Candidacy;
+use crate::status_collector::Candidacy;
 
 /// Controllers that run under one lease.
 pub(super) struct Group {
@@ -40,7 +40,7 @@ pub(super) struct Group {
 
 struct Lease {
     settings: ElectionSettings,
-    last_words: &'static str,
+    lost_message: &'static str,
 }
 
 /// All controllers, grouped by lease.
@@ -68,7 +68,7 @@ impl Groups {
             };
         };
         let identity = identity();
-        let group = |name: &str, last_words, place| {
+        let group = |name: &str, lost_message, place| {
             let is_here = |controller: &&'static str| {
                 let found = migration.map(|migration| migration.place(controller, COMPONENT));
                 found.unwrap_or(MigrationLease::Main) == place
@@ -81,7 +81,7 @@ impl Groups {
                         identity: identity.clone(),
                         timing: election.timing,
                     },
-                    last_words,
+                    lost_message,
                 }),
                 controllers: enabled.iter().copied().filter(is_here).collect(),
             }
@@ -101,7 +101,7 @@ impl Groups {
     /// The main lease and its last log line, if there is one.
     pub(super) fn lease(&self) -> Option<(ElectionSettings, &'static str)> {
         let lease = self.main.lease.as_ref()?;
-        Some((lease.settings.clone(), lease.last_words))
+        Some((lease.settings.clone(), lease.lost_message))
     }
 
     /// Whether no controller runs in this process.
@@ -193,16 +193,18 @@ impl Manager {
         let lock = Lock {
             config: as_user(&self.kubernetes, "/leader-election"),
             settings: lease.settings,
-            last_words: lease.last_words,
+            lost_message: lease.lost_message,
             clients: self.clients.clone(),
             holder,
         };
-        let mut leadership = Leadership::stand(lock, self.election_metrics.clone())?;
+        let mut leadership = Leadership::start(lock, self.election_metrics.clone())?;
         self.served.watch_lease(leadership.tenure());
-        self.served.board.stands_for(candidacy, leadership.tenure());
+        self.served
+            .status
+            .add_candidacy(candidacy, leadership.tenure());
         let transitions = tokio::select! {
             won = leadership.won() => won.context("cannot take part in the election")?,
-            () = stop.clone().told() => {
+            () = stop.clone().requested() => {
                 leadership.give_back().await;
                 return Ok(());
             }
@@ -265,7 +267,7 @@ impl Manager {
     ) -> anyhow::Result<Stopped> {
         if controllers.is_empty() {
             tracing::warn!("no controller runs under this lease; it is held nevertheless");
-            stop.told().await;
+            stop.requested().await;
             return Ok(Stopped::Drained);
         }
         self.served.watch_controllers(controllers);
@@ -292,7 +294,7 @@ impl Manager {
             self.provided.clone(),
             settings,
             self.metrics.clone(),
-            stop.told(),
+            stop.requested(),
         );
         Ok(stopped.await?)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ccm_controllers::PlanBook;
-use ccm_controllers::api_error::told;
+use ccm_controllers::api_error::describe;
 use ccm_core::plan::{Plan, PlanVerdict};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
@@ -89,7 +89,7 @@ async fn unreachable(kubernetes: &Config) -> Option<String> {
                 status.message
             ),
         }),
-        Ok(Err(error)) => Some(format!("{server} cannot be reached ({})", told(&error))),
+        Ok(Err(error)) => Some(format!("{server} cannot be reached ({})", describe(&error))),
         Err(_) => Some(format!(
             "{server} cannot be reached (no answer within {PROBE_TIMEOUT:?})"
         )),

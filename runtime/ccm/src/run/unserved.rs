@@ -21,7 +21,7 @@ const START: Duration = Duration::from_secs(20);
 /// have been approved.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Time limit for recording, which first reads the existing record. Work started meanwhile continues.
-const TELLING: Duration = Duration::from_secs(5);
+const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Manager {
     /// Waits until a provider serves.
@@ -36,11 +36,11 @@ impl Manager {
         loop {
             tokio::select! {
                 () = self.served() => return Ok(()),
-                () = stop.clone().told() => return Ok(()),
+                () = stop.clone().requested() => return Ok(()),
                 () = tokio::time::sleep(wait) => {}
             }
             if self.settings.mode == Mode::Enforce {
-                self.tell_that_nothing_serves(groups, &stop).await?;
+                self.record_unserved(groups, &stop).await?;
             }
             wait = AGAIN;
         }
@@ -60,8 +60,8 @@ impl Manager {
     }
 
     /// Lets the provider manager record the obstacle, unless another process leads, which does so itself.
-    async fn tell_that_nothing_serves(&self, groups: &Groups, stop: &Stop) -> anyhow::Result<()> {
-        let Some((settings, last_words)) = groups.lease() else {
+    async fn record_unserved(&self, groups: &Groups, stop: &Stop) -> anyhow::Result<()> {
+        let Some((settings, lost_message)) = groups.lease() else {
             let settings = Settings {
                 tenure: Arc::new(Tenure::unlimited()),
                 ..self.settings.clone()
@@ -70,7 +70,7 @@ impl Manager {
             // Leadership is kept.
             tokio::select! {
                 () = self.served() => {}
-                () = stop.clone().told() => {}
+                () = stop.clone().requested() => {}
             }
             return Ok(());
         };
@@ -78,15 +78,15 @@ impl Manager {
         let lock = Lock {
             config: as_user(&self.kubernetes, "/leader-election"),
             settings,
-            last_words,
+            lost_message,
             clients: self.clients.clone(),
             holder: watch::Sender::default(),
         };
-        let mut leadership = Leadership::stand(lock, self.election_metrics.clone())?;
+        let mut leadership = Leadership::start(lock, self.election_metrics.clone())?;
         let has_won = tokio::select! {
             won = leadership.won() => won.map(|_| true).context("cannot take part in the election")?,
             () = self.served() => false,
-            () = stop.clone().told() => false,
+            () = stop.clone().requested() => false,
             // Another process renews the lease.
             () = tokio::time::sleep(timing.lease_duration * 2) => false,
         };
@@ -101,8 +101,8 @@ impl Manager {
             let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
             self.lead_providers(&settings, Some(unacknowledged))?;
             tokio::select! {
-                () = tokio::time::sleep(TELLING) => {}
-                () = stop.clone().told() => {}
+                () = tokio::time::sleep(RECORD_TIMEOUT) => {}
+                () = stop.clone().requested() => {}
             }
             self.leadership_signal.give_back();
         }

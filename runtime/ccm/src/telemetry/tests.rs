@@ -55,8 +55,8 @@ fn then() -> Timestamp {
     Timestamp::from_microsecond(1_795_369_762_000_001).unwrap()
 }
 
-/// The log lines that `say` writes, with the line numbers of this file as 0.
-fn written(form: Form, arguments: &str, say: impl FnOnce()) -> String {
+/// The log lines that `emit` writes, with the line numbers of this file as 0.
+fn written(form: Form, arguments: &str, emit: impl FnOnce()) -> String {
     let lines = Lines::default();
     let format = fmt::layer().with_writer(lines.writer()).with_ansi(false);
     let format = format.fmt_fields(no_text());
@@ -82,7 +82,7 @@ fn written(form: Form, arguments: &str, say: impl FnOnce()) -> String {
         .with(fields::KeepSpanFields.and_then(layer));
     {
         let _guard = ccm_tests::log::listen(log);
-        say();
+        emit();
     }
     let mut text = String::new();
     for part in lines.text().split("tests.rs:") {
@@ -97,7 +97,7 @@ fn written(form: Form, arguments: &str, say: impl FnOnce()) -> String {
 }
 
 /// Every kind of value, and every level.
-fn say_everything() {
+fn log_everything() {
     let error = std::io::Error::other("it is \"away\"");
     tracing::info!("Plain");
     tracing::info!(node = "worker-1", count = 3, ready = true, left = -1_i64, ratio = 0.5, milliseconds = 2443_u128, took = ?std::time::Duration::from_millis(1500), "Node initialised");
@@ -108,7 +108,7 @@ fn say_everything() {
 
 #[test]
 fn klogs_lines_are_written_to_the_letter() {
-    let said = written(Form::Klog, "", say_everything);
+    let parsed = written(Form::Klog, "", log_everything);
     // As klog v2.140's textlogger writes them, with this time and process ID.
     let expected = "\
 I1122 17:49:22.000001    4711 tests.rs:0] \"Plain\"
@@ -116,31 +116,31 @@ I1122 17:49:22.000001    4711 tests.rs:0] \"Node initialised\" node=\"worker-1\"
 W1122 17:49:22.000001    4711 tests.rs:0] \"nothing is done: the taint stays\" logger=\"waiting\" node=\"worker-2\"
 E1122 17:49:22.000001    4711 tests.rs:0] \"a call failed\" err=\"it is \\\"away\\\"\" provider=\"hcloud\"
 ";
-    assert_eq!(said, expected);
+    assert_eq!(parsed, expected);
 }
 
 #[test]
 fn component_bases_json_is_written_to_the_letter() {
-    let said = written(Form::Json, "", say_everything);
+    let parsed = written(Form::Json, "", log_everything);
     let expected = r#"{"ts":1795369762000.001,"caller":"telemetry/tests.rs:0","msg":"Plain","v":0}
 {"ts":1795369762000.001,"caller":"telemetry/tests.rs:0","msg":"Node initialised","v":0,"node":"worker-1","count":3,"ready":true,"left":-1,"ratio":0.5,"milliseconds":2443,"took":"1.5s"}
 {"ts":1795369762000.001,"logger":"waiting","caller":"telemetry/tests.rs:0","msg":"nothing is done: the taint stays","v":0,"severity":"warning","node":"worker-2"}
 {"ts":1795369762000.001,"caller":"telemetry/tests.rs:0","msg":"a call failed","provider":"hcloud","err":"it is \"away\""}
 "#;
-    assert_eq!(said, expected);
+    assert_eq!(parsed, expected);
 }
 
 #[test]
 fn a_line_without_a_message_is_called_by_its_target() {
-    let say = || tracing::info!(target: "initialised", object = "node/worker-1", attempts = 1);
-    let said = written(Form::Klog, "", say);
+    let emit = || tracing::info!(target: "initialised", object = "node/worker-1", attempts = 1);
+    let parsed = written(Form::Klog, "", emit);
     let expected = "] \"initialised\" logger=\"initialised\" object=\"node/worker-1\" attempts=1\n";
-    assert!(said.ends_with(expected), "{said}");
+    assert!(parsed.ends_with(expected), "{parsed}");
 }
 
 #[test]
 fn fields_of_spans_are_appended_once() {
-    let say = || {
+    let emit = || {
         let outer = tracing::info_span!(
             "outer",
             provider = "hcloud",
@@ -153,53 +153,56 @@ fn fields_of_spans_are_appended_once() {
         let _inner = inner.enter();
         tracing::info!(provider = "hcloud", call = "list", "asked");
     };
-    let said = written(Form::Klog, "", say);
+    let parsed = written(Form::Klog, "", emit);
     let expected = "\"asked\" provider=\"hcloud\" found=2 node=\"b\" call=\"list\"\n";
-    assert!(said.ends_with(expected), "{said}");
-    let said: Value = serde_json::from_str(&written(Form::Json, "", say)).unwrap();
+    assert!(parsed.ends_with(expected), "{parsed}");
+    let parsed: Value = serde_json::from_str(&written(Form::Json, "", emit)).unwrap();
     for (key, expected) in [
         ("provider", json!("hcloud")),
         ("node", json!("b")),
         ("found", json!(2)),
     ] {
-        assert_eq!(said[key], expected, "{said}");
+        assert_eq!(parsed[key], expected, "{parsed}");
     }
 }
 
 #[test]
 fn what_others_chose_begins_no_line_and_commands_no_terminal() {
     const EVIL: &str = "a\nI1122 17:49:22.000001    4711 run.go:1] \"forged\"\r\u{1b}[31m\u{202e}\0\u{7f}\u{9b}2J\u{2028}\u{e0001}";
-    let say = || {
+    let emit = || {
         tracing::warn!(target: "guest", text = EVIL, other = %EVIL, debug = ?EVIL, "a module says {EVIL}");
     };
     for form in [Form::Klog, Form::Json] {
-        let said = written(form, "", say);
-        assert_eq!(said.matches('\n').count(), 1, "{said:?}");
-        assert!(said.ends_with('\n'), "{said:?}");
-        let line = said.trim_end_matches('\n');
-        assert!(!line.chars().any(|one| one.is_ascii_control()), "{said:?}");
+        let parsed = written(form, "", emit);
+        assert_eq!(parsed.matches('\n').count(), 1, "{parsed:?}");
+        assert!(parsed.ends_with('\n'), "{parsed:?}");
+        let line = parsed.trim_end_matches('\n');
+        assert!(
+            !line.chars().any(|one| one.is_ascii_control()),
+            "{parsed:?}"
+        );
         let is_shown = |one: char| !one.is_control() && !"\u{202e}\u{2028}\u{e0001}".contains(one);
-        assert!(line.chars().all(is_shown), "{said:?}");
+        assert!(line.chars().all(is_shown), "{parsed:?}");
     }
-    let said: Value = serde_json::from_str(&written(Form::Json, "", say)).unwrap();
-    assert_eq!(said["text"], EVIL);
+    let parsed: Value = serde_json::from_str(&written(Form::Json, "", emit)).unwrap();
+    assert_eq!(parsed["text"], EVIL);
 }
 
 #[test]
 fn names_that_a_json_line_has_already_are_kept_apart() {
-    let say = || tracing::info!(v = 7, msg = "mine", caller = true, "theirs");
-    let said: Value = serde_json::from_str(&written(Form::Json, "", say)).unwrap();
-    assert_eq!(said["msg"], "theirs");
-    assert_eq!((&said["v"], &said["v_"]), (&json!(0), &json!(7)));
+    let emit = || tracing::info!(v = 7, msg = "mine", caller = true, "theirs");
+    let parsed: Value = serde_json::from_str(&written(Form::Json, "", emit)).unwrap();
+    assert_eq!(parsed["msg"], "theirs");
+    assert_eq!((&parsed["v"], &parsed["v_"]), (&json!(0), &json!(7)));
     assert_eq!(
-        (&said["msg_"], &said["caller_"]),
+        (&parsed["msg_"], &parsed["caller_"]),
         (&json!("mine"), &json!(true))
     );
 }
 
 #[test]
 fn v_is_the_verbosity_from_which_a_line_is_shown() {
-    let say = || {
+    let emit = || {
         tracing::info!(target: "decision", "0");
         tracing::debug!(target: "decision", "2");
         tracing::info!(target: "egress", "2");
@@ -207,12 +210,12 @@ fn v_is_the_verbosity_from_which_a_line_is_shown() {
         tracing::info!(target: "library", "4");
         tracing::trace!(target: "library", "6");
     };
-    let said = written(Form::Json, "-v 10", say);
-    let lines: Vec<Value> = said
+    let parsed = written(Form::Json, "-v 10", emit);
+    let lines: Vec<Value> = parsed
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(lines.len(), 6, "{said}");
+    assert_eq!(lines.len(), 6, "{parsed}");
     for line in lines {
         assert_eq!(line["msg"], line["v"].to_string(), "{line}");
     }
@@ -220,7 +223,7 @@ fn v_is_the_verbosity_from_which_a_line_is_shown() {
 
 #[test]
 fn vmodule_raises_the_verbosity_of_files() {
-    let say = || {
+    let emit = || {
         tracing::debug!(target: "decision", "decided");
         tracing::debug!(target: "egress", "asked");
         tracing::trace!(target: "library", "counted");
@@ -238,14 +241,14 @@ fn vmodule_raises_the_verbosity_of_files() {
             ("tests=0", &[]),
         ] {
             let arguments = format!("--logging-format={form} --vmodule={modules}");
-            let said = written(Form::Klog, &arguments, say);
-            let shown: Vec<_> = said.split('"').skip(1).step_by(4).collect();
-            assert_eq!(shown, expected, "{arguments}: {said}");
+            let parsed = written(Form::Klog, &arguments, emit);
+            let shown: Vec<_> = parsed.split('"').skip(1).step_by(4).collect();
+            assert_eq!(shown, expected, "{arguments}: {parsed}");
         }
     }
     // `--vmodule` never hides a line that -v shows.
-    let said = written(Form::Klog, "-v 2 --vmodule=tests=0", say);
-    assert!(said.contains("decided"), "{said}");
+    let parsed = written(Form::Klog, "-v 2 --vmodule=tests=0", emit);
+    assert!(parsed.contains("decided"), "{parsed}");
 }
 
 #[test]
@@ -268,7 +271,7 @@ fn the_form_is_the_flags_or_the_one_that_the_reader_can_use() {
 #[test]
 fn the_first_line_says_what_runs() {
     let server = "https://me:secret@10.0.0.1:6443/x".parse().unwrap();
-    let say = || {
+    let emit = || {
         announce(
             Mode::Plan,
             &server,
@@ -276,12 +279,12 @@ fn the_first_line_says_what_runs() {
             &["hcloud".to_owned(), "other".to_owned()],
         )
     };
-    let said: Value = serde_json::from_str(&written(Form::Json, "", say)).unwrap();
-    assert_eq!(said["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(said["mode"], "plan");
-    assert_eq!(said["api_server"], "https://10.0.0.1:6443");
-    assert_eq!(said["endpoints"], "https://[::]:10258");
-    assert_eq!(said["providers"], "hcloud,other");
+    let parsed: Value = serde_json::from_str(&written(Form::Json, "", emit)).unwrap();
+    assert_eq!(parsed["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(parsed["mode"], "plan");
+    assert_eq!(parsed["api_server"], "https://10.0.0.1:6443");
+    assert_eq!(parsed["endpoints"], "https://[::]:10258");
+    assert_eq!(parsed["providers"], "hcloud,other");
 }
 
 #[test]
@@ -290,8 +293,8 @@ fn proc_002_flags_are_logged_in_upstreams_words() {
         ("cloud-provider", "hcloud".to_owned()),
         ("cloud-config", String::new()),
     ];
-    let said = written(Form::Klog, "", || log_flags(&values));
-    let messages: Vec<_> = said
+    let parsed = written(Form::Klog, "", || log_flags(&values));
+    let messages: Vec<_> = parsed
         .lines()
         .map(|line| line.split_once("] ").unwrap().1)
         .collect();
@@ -313,19 +316,19 @@ fn the_verbosity_can_be_set_while_the_log_is_written_and_vmodule_stays() {
         .with(filter)
         .with(layer(Form::Klog, lines.writer()));
     let _guard = ccm_tests::log::listen(log);
-    let say = |when: &str| tracing::debug!(target: "decision", "said {when}");
-    say("before");
+    let emit = |when: &str| tracing::debug!(target: "decision", "said {when}");
+    emit("before");
     handle.modify(|filter| filter.set(2)).unwrap();
-    say("meanwhile");
+    emit("meanwhile");
     handle.modify(|filter| filter.set(0)).unwrap();
-    say("afterwards");
+    emit("afterwards");
     let log = lines.text();
-    let said: Vec<_> = log
+    let parsed: Vec<_> = log
         .lines()
         .filter_map(|line| line.split_once("said "))
         .collect();
-    assert_eq!(said.len(), 1, "{log}");
-    assert!(said[0].1.starts_with("meanwhile"), "{log}");
+    assert_eq!(parsed.len(), 1, "{log}");
+    assert!(parsed[0].1.starts_with("meanwhile"), "{log}");
 }
 
 /// An API server that answers every request with this text.

@@ -7,9 +7,9 @@ use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::load_balancer::Found;
 use ccm_core::node::object::name;
-use ccm_core::node_lifecycle::{vouches, witnesses};
+use ccm_core::node_lifecycle::{confirms_provider_id, witnesses};
 use ccm_core::node_ownership::OwnershipContext;
-use ccm_core::service::{Account, ServiceRef, Vouching, Witnesses, cloud_service, is_same};
+use ccm_core::service::{Account, ProofScope, ServiceRef, Witnesses, cloud_service, is_same};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;
 
@@ -42,40 +42,42 @@ impl Services {
         ))
     }
 
-    /// Asks the witnesses about the generation named in `vouching`.
+    /// Asks the witnesses about the generation named in `scope`.
     ///
     /// # Errors
     /// The provider did not answer, or another generation has replaced it: an answer of one generation proves nothing
     /// about the answers of another.
-    pub(super) async fn vouched(
+    pub(super) async fn prove_account(
         &self,
         service: &ServiceRef,
         ownership: &OwnershipContext,
-        vouching: Vouching,
+        scope: ProofScope,
     ) -> Result<Witnesses, ProviderError> {
-        let generation = vouching.generation;
+        let generation = scope.generation;
         let mut turn = None;
-        if !vouching.is_anew {
+        if !scope.is_anew {
             // Many Services begin together; the first one asks for all of them.
-            turn = Some(self.vouching.lock().await);
+            turn = Some(self.account_proof.lock().await);
             if *locked(&self.known) == Some(generation) {
                 return Ok(Witnesses::default());
             }
         }
-        let said = self.vouch(service, ownership, vouching.is_anew).await?;
+        let witnesses = self
+            .ask_witnesses(service, ownership, scope.is_anew)
+            .await?;
         self.still(generation)?;
-        if !said.are_strange() {
+        if !witnesses.are_of_other_account() {
             *locked(&self.known) = Some(generation);
         }
         drop(turn);
-        Ok(said)
+        Ok(witnesses)
     }
 
     /// Asks about nodes first: one call answers for all of them.
     ///
     /// # Errors
     /// The provider did not answer.
-    async fn vouch(
+    async fn ask_witnesses(
         &self,
         service: &ServiceRef,
         ownership: &OwnershipContext,
@@ -84,7 +86,7 @@ impl Services {
         let cluster = &self.cloud.cluster;
         let nodes = cluster.nodes.state();
         let nodes = witnesses(nodes.iter().map(|node| &**node), ownership);
-        let mut said = Witnesses::default();
+        let mut witnesses = Witnesses::default();
         // A failure to look up nodes must not block load balancers for ever.
         let (lookups, failed) = match self.look_up(&nodes).await {
             Ok(lookups) => (lookups, None),
@@ -93,15 +95,15 @@ impl Services {
         };
         for (node, lookup) in nodes.iter().zip(lookups) {
             let name = name(node);
-            if vouches(node, &lookup) {
-                said.found.push(format!("node/{name}"));
+            if confirms_provider_id(node, &lookup) {
+                witnesses.found.push(format!("node/{name}"));
             } else if lookup == Lookup::Gone {
-                said.missing.push(format!("node/{name}"));
+                witnesses.missing.push(format!("node/{name}"));
             }
         }
         // One lost load balancer must not stop the reconciliation of the others.
-        if said != Witnesses::default() || (!is_anew && failed.is_none()) {
-            return Ok(said);
+        if witnesses != Witnesses::default() || (!is_anew && failed.is_none()) {
+            return Ok(witnesses);
         }
         let others = cluster
             .service_index()
@@ -114,17 +116,17 @@ impl Services {
             let before = known.status.clone();
             match self.look(&other, known).await?.found {
                 Found::Present(status) => match is_same(&before, &status) {
-                    Some(true) => said.found.push(other.to_string()),
-                    Some(false) => said.missing.push(other.to_string()),
+                    Some(true) => witnesses.found.push(other.to_string()),
+                    Some(false) => witnesses.missing.push(other.to_string()),
                     // Host names neither confirm nor refute the account.
                     None => {}
                 },
-                Found::Absent => said.missing.push(other.to_string()),
+                Found::Absent => witnesses.missing.push(other.to_string()),
             }
         }
         match failed {
-            Some(error) if said == Witnesses::default() => Err(error),
-            _ => Ok(said),
+            Some(error) if witnesses == Witnesses::default() => Err(error),
+            _ => Ok(witnesses),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::pruned_objects::PrunedNode;
 
 /// Shown in logs in place of a provider's name.
-const NOBODY: &str = "-";
+const NO_PROVIDER: &str = "-";
 
 /// Executes effects without a provider. Callers limit the number of concurrent reconciliations, and with it the number
 /// of writes.
@@ -41,7 +41,7 @@ impl ClusterExecutor {
 
 impl Executor for ClusterExecutor {
     fn name(&self) -> &str {
-        NOBODY
+        NO_PROVIDER
     }
 
     fn cluster(&self) -> &Cluster {

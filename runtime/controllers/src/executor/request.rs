@@ -6,7 +6,7 @@ use ccm_core::effect::{ClusterError, ObjectResult};
 use ccm_core::failure;
 use ccm_core::tenure::Tenure;
 
-use crate::api_error::told;
+use crate::api_error::describe;
 use crate::pruned_objects::Pruned;
 use crate::tenure_client::time_left;
 
@@ -36,7 +36,7 @@ pub(crate) async fn in_time<T>(
 /// Classifies a failed request. `Ok(None)`: the object does not exist.
 pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> {
     let kube::Error::Api(status) = error else {
-        return Err(ClusterError::Unavailable(told(&error)));
+        return Err(ClusterError::Unavailable(describe(&error)));
     };
     let message = status.message;
     match status.code {

@@ -77,10 +77,10 @@ impl EffectExecutor {
                 ServiceOutcome::Got(services.look(service, known.clone()).await)
             }
             ServiceAction::FindOwner(owner) => ServiceOutcome::Owner(services.owner(owner).await),
-            ServiceAction::Vouch(vouching) => {
+            ServiceAction::ProveAccount(scope) => {
                 let ownership = self.ownership();
-                let vouched = services.vouched(service, &ownership, *vouching).await;
-                ServiceOutcome::Vouched(vouched)
+                let witnesses = services.prove_account(service, &ownership, *scope).await;
+                ServiceOutcome::Witnesses(witnesses)
             }
             ServiceAction::ReadNamespace => {
                 ServiceOutcome::NamespaceGoes(services.namespace_goes(service).await)
@@ -109,7 +109,7 @@ pub(super) struct Services {
     /// The last provider generation whose account was confirmed.
     pub(super) known: Mutex<Option<u64>>,
     /// Serialises the confirmation of the account.
-    pub(super) vouching: tokio::sync::Mutex<()>,
+    pub(super) account_proof: tokio::sync::Mutex<()>,
 }
 
 impl Services {
@@ -120,7 +120,7 @@ impl Services {
             cloud,
             budget: Arc::new(SharedBudget::new(brake, allowances.of(brake))),
             known: Mutex::new(None),
-            vouching: tokio::sync::Mutex::default(),
+            account_proof: tokio::sync::Mutex::default(),
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) struct AllocatorWatch {
     executor: Arc<ClusterExecutor>,
     other: OtherAllocator,
     asking: Option<BoxFuture<'static, Answered>>,
-    telling: JoinSet<()>,
+    events: JoinSet<()>,
 }
 
 impl AllocatorWatch {
@@ -35,12 +35,12 @@ impl AllocatorWatch {
         rules: OtherAllocatorRules,
     ) -> AllocatorWatch {
         let now = executor.clock().now();
-        executor.cluster.metrics.ipam.stands_back(false);
+        executor.cluster.metrics.ipam.set_standing_back(false);
         AllocatorWatch {
             executor,
             other: OtherAllocator::new(rules, now),
             asking: None,
-            telling: JoinSet::new(),
+            events: JoinSet::new(),
         }
     }
 
@@ -93,9 +93,9 @@ impl AllocatorWatch {
             };
             self.asking = Some(asking.boxed());
         }
-        while self.telling.try_join_next().is_some() {}
+        while self.events.try_join_next().is_some() {}
         for changes in self.other.take_changes() {
-            self.tell(&changes);
+            self.report(&changes);
         }
         self.other.released(now)
     }
@@ -121,16 +121,20 @@ impl AllocatorWatch {
             // The executor answers what was asked.
             (Question::Lease, Answer::Writer(_)) | (Question::Writer(..), Answer::Lease(_)) => {}
         }
-        let stands_back = matches!(self.other.state(), AllocationState::StandingBack { .. });
-        self.executor.cluster.metrics.ipam.stands_back(stands_back);
+        let is_standing_back = matches!(self.other.state(), AllocationState::StandingBack { .. });
+        self.executor
+            .cluster
+            .metrics
+            .ipam
+            .set_standing_back(is_standing_back);
     }
 
     /// Completes when all findings are reported.
-    pub(super) async fn told(&mut self) {
-        while self.telling.join_next().await.is_some() {}
+    pub(super) async fn events_recorded(&mut self) {
+        while self.events.join_next().await.is_some() {}
     }
 
-    fn tell(&mut self, changes: &AllocatorChange) {
+    fn report(&mut self, changes: &AllocatorChange) {
         let controller = IPAM_CONTROLLER;
         match changes {
             AllocatorChange::Watches(Some(holder)) => tracing::info!(
@@ -164,7 +168,7 @@ impl AllocatorWatch {
             && let Some(node) = self.executor.cluster.nodes.get(&ObjectRef::new(name))
         {
             let (executor, node) = (self.executor.clone(), node_ref(&node));
-            self.telling
+            self.events
                 .spawn(async move { executor.record(&node, &event).await });
         }
     }

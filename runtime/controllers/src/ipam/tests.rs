@@ -5,18 +5,19 @@
 use std::num::NonZeroUsize;
 
 use ccm_core::settings::{NodeSettings, OtherAllocatorRules, PodNetwork};
+use ccm_fixtures::kubernetes::node;
 use ccm_sim::cluster;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Metrics, Provided, run_all};
+use crate::{Metrics, Provided, fixtures, run_all};
 
 fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
-    let base = crate::fixtures::settings();
+    let base = fixtures::settings();
     Settings {
         ipam: Some(IpamSettings {
             families: vec![PodNetwork {
@@ -46,13 +47,11 @@ fn nodes(cluster: &cluster::Cluster) -> Api<Node> {
 }
 
 async fn create(cluster: &cluster::Cluster, name: &str, cidr: &str) {
-    let mut node = json!({ "metadata": { "name": name }, "spec": {} });
-    if !cidr.is_empty() {
-        node["spec"] = json!({ "podCIDR": cidr, "podCIDRs": [cidr] });
-    }
-    let node = serde_json::from_value(node).unwrap();
-    let created = nodes(cluster).create(&PostParams::default(), &node).await;
-    created.unwrap();
+    let node = match cidr {
+        "" => node(name),
+        cidr => node(name).pod_cidrs(&[cidr]),
+    };
+    fixtures::create(&nodes(cluster), node).await;
 }
 
 async fn delete(cluster: &cluster::Cluster, name: &str) {
@@ -92,13 +91,13 @@ async fn run_while(
     script: impl AsyncFnOnce(),
 ) -> Stopped {
     let none: Arc<[Provided]> = Arc::from([]);
-    let (_kept, heard) = watch::channel(none);
+    let (_kept, received) = watch::channel(none);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async {
         let _ = stopped.await;
     };
     let client = cluster.client_as("ccm");
-    let running = run_all(client, heard, settings, metrics, stopped);
+    let running = run_all(client, received, settings, metrics, stopped);
     let script = async {
         script().await;
         let _ = stop.send(());
@@ -176,11 +175,11 @@ async fn ipam_025_whoever_waits_for_a_block_gets_it_as_soon_as_one_is_free() {
     .await;
     let events: Api<k8s_openapi::api::core::v1::Event> = Api::all(cluster.client_as("test"));
     let events = events.list(&ListParams::default()).await.unwrap();
-    let told: Vec<_> = events
+    let recorded: Vec<_> = events
         .iter()
         .filter_map(|event| event.reason.as_deref())
         .collect();
-    assert_eq!(told, ["CIDRNotAvailable"]);
+    assert_eq!(recorded, ["CIDRNotAvailable"]);
     let source = events.items[0]
         .source
         .as_ref()
@@ -216,17 +215,17 @@ async fn in_plan_mode_the_blocks_are_said_and_in_neither_other_mode_is_anything_
         run_while(&cluster, settings, Metrics::default(), async || {
             seconds(1).await;
             let plan = plan.plan();
-            let said: Vec<String> = plan.changes().map(ToString::to_string).collect();
+            let reported: Vec<String> = plan.changes().map(ToString::to_string).collect();
             match mode {
                 Mode::Plan => {
                     let expected = [
                         "patch node/a podCIDRs=10.0.1.0/24",
                         "patch node/b podCIDRs=10.0.2.0/24",
                     ];
-                    assert_eq!(said, expected);
+                    assert_eq!(reported, expected);
                     assert!(plan.is_sure(), "everything was looked at");
                 }
-                _ => assert_eq!(said, [""; 0]),
+                _ => assert_eq!(reported, [""; 0]),
             }
             delete(&cluster, "a").await;
             seconds(1).await;
@@ -349,10 +348,10 @@ async fn whoever_else_gives_a_node_its_pod_cidrs_is_waited_for_and_told_once() {
     .await;
     let events: Api<k8s_openapi::api::core::v1::Event> = Api::all(cluster.client_as("test"));
     let events = events.list(&ListParams::default()).await.unwrap();
-    let told: Vec<_> = events
+    let recorded: Vec<_> = events
         .iter()
         .map(|event| (event.reason.clone().unwrap(), event.count.unwrap()))
         .collect();
     let expected = ["OtherPodCIDRAllocator", "PodCIDRAllocationTakenOver"];
-    assert_eq!(told, expected.map(|reason| (reason.to_owned(), 1)));
+    assert_eq!(recorded, expected.map(|reason| (reason.to_owned(), 1)));
 }

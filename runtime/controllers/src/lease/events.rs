@@ -31,6 +31,6 @@ pub(super) fn event(
         component: COMPONENT,
     };
     let message = format!("{} {what}", settings.identity);
-    let said = CloudEvent::new(EventType::Normal, REASON, message);
-    about.event(&said, now)
+    let event = CloudEvent::new(EventType::Normal, REASON, message);
+    about.event(&event, now)
 }

@@ -83,14 +83,14 @@ async fn tamper(cluster: &Cluster, patch: serde_json::Value) {
 async fn events(cluster: &Cluster) -> Vec<(String, String, String)> {
     let events: Api<Event> = Api::namespaced(cluster.client(), "kube-system");
     let found = events.list(&ListParams::default()).await.unwrap();
-    let said = found.items.into_iter().map(|event| {
+    let reported = found.items.into_iter().map(|event| {
         (
             event.reason.unwrap(),
             event.message.unwrap(),
             event.source.unwrap().component.unwrap(),
         )
     });
-    said.collect()
+    reported.collect()
 }
 
 /// Holds the Lease for this many seconds, and expects to hold it longer.

@@ -9,9 +9,7 @@ use futures::future::join_all;
 use super::*;
 
 fn node(name: &str) -> Arc<Node> {
-    let mut node = Node::default();
-    node.metadata.name = Some(name.to_owned());
-    Arc::new(node)
+    Arc::new(ccm_fixtures::kubernetes::node(name).build())
 }
 
 type Calls = Arc<Mutex<Vec<usize>>>;

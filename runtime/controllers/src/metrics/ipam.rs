@@ -23,7 +23,7 @@ pub(crate) struct IpamMetrics {
     size: Family<ByRange, Gauge>,
     usage: Family<ByRange, Gauge<f64, AtomicU64>>,
     tries: Family<ByRange, Histogram>,
-    stands_back: Gauge,
+    standing_back: Gauge,
 }
 
 impl Default for IpamMetrics {
@@ -34,7 +34,7 @@ impl Default for IpamMetrics {
             size: Family::default(),
             usage: Family::default(),
             tries: Family::new_with_constructor(|| Histogram::new(TRIES)),
-            stands_back: Gauge::default(),
+            standing_back: Gauge::default(),
         }
     }
 }
@@ -70,17 +70,17 @@ impl IpamMetrics {
         registry.register(
             "ccm_node_ipam_stands_back",
             "Whether another allocator gives nodes their pod CIDRs, so that this one allocates none: 1 or 0",
-            self.stands_back.clone(),
+            self.standing_back.clone(),
         );
     }
 
     /// Records whether this manager allocates nothing because another allocator does.
-    pub(crate) fn stands_back(&self, stands_back: bool) {
-        self.stands_back.set(i64::from(stands_back));
+    pub(crate) fn set_standing_back(&self, is_standing_back: bool) {
+        self.standing_back.set(i64::from(is_standing_back));
     }
 
     /// Updates a range's metrics; `before` is its tally at the last update.
-    pub(crate) fn stands(&self, set: &CidrSet, before: BlockCounts) {
+    pub(crate) fn set_blocks(&self, set: &CidrSet, before: BlockCounts) {
         let (labels, now) = (by(set), set.tally());
         let more = |now: usize, before: usize| {
             u64::try_from(now.saturating_sub(before)).unwrap_or_default()
@@ -128,12 +128,12 @@ mod tests {
             set.occupy(&set.block(0).unwrap(), &Holder::Services);
             set.occupy(&set.block(1).unwrap(), &Holder::Services);
             let allocated = set.allocate(&Holder::Services).unwrap();
-            metrics.stands(&set, before);
+            metrics.set_blocks(&set, before);
             metrics.tried(&set, allocated.tries);
             before = set.tally();
             set.release(&allocated.block, &Holder::Services);
-            metrics.stands(&set, before);
-            metrics.stands(&set, set.tally());
+            metrics.set_blocks(&set, before);
+            metrics.set_blocks(&set, set.tally());
         }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

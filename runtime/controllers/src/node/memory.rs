@@ -105,8 +105,8 @@ impl Memory {
         let (LastWrite::Uncached(written) | LastWrite::Awaited(written)) = self.last_write else {
             return None;
         };
-        let believed_at = written.believed_at();
-        if !written.is_newer_than(&cached.metadata) || now >= believed_at {
+        let expires_at = written.expires_at();
+        if !written.is_newer_than(&cached.metadata) || now >= expires_at {
             self.last_write = LastWrite::Cached;
             return None;
         }
@@ -115,7 +115,7 @@ impl Memory {
             true => LastWrite::Uncached(written),
             false => LastWrite::Awaited(written),
         };
-        Some(believed_at)
+        Some(expires_at)
     }
 
     /// The initial facts of a reconciliation of `node`.
@@ -172,7 +172,7 @@ impl Memory {
                 }
                 self.past.is_unanswered = conclusion.facts.is_unanswered();
                 self.past.reservation = conclusion.facts.reservation(now);
-                initialised = self.tell_how_long_it_waited(provider, name, node, now);
+                initialised = self.log_wait(provider, name, node, now);
                 (conclusion.when, is_uninitialized(node))
             }
             None => {
@@ -217,7 +217,7 @@ impl Memory {
     }
 
     /// Logs one line for each node that loses its taint, to explain a slow scale-up.
-    fn tell_how_long_it_waited(
+    fn log_wait(
         &mut self,
         provider: &str,
         name: &str,

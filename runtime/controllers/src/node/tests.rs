@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::permit::Mode;
+use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, at_once, found, instance, late};
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Event as NodeEvent;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::*;
-use crate::{Controllers, Metrics, RunError, Settings};
+use crate::{Controllers, Metrics, RunError, Settings, fixtures};
 
 /// A cloud that finds every node by its name, after a moment.
-fn everybody() -> ScriptedProvider {
+fn finds_all() -> ScriptedProvider {
     behind(|_| Ok(()))
 }
 
@@ -37,11 +38,11 @@ fn behind(
 }
 
 fn settings() -> Settings {
-    let base = crate::fixtures::settings();
+    let base = fixtures::settings();
     Settings {
         controllers: Controllers {
             node: true,
-            ..crate::fixtures::NO_CONTROLLERS
+            ..fixtures::NO_CONTROLLERS
         },
         node: NodeSettings {
             concurrent_syncs: NonZeroUsize::new(8).unwrap(),
@@ -52,17 +53,7 @@ fn settings() -> Settings {
 }
 
 async fn create(cluster: &Cluster, name: &str) {
-    let node: Node = serde_json::from_value(json!({
-        "metadata": { "name": name },
-        "spec": { "taints": [
-            { "key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule" }
-        ] },
-    }))
-    .unwrap();
-    nodes(cluster)
-        .create(&PostParams::default(), &node)
-        .await
-        .unwrap();
+    fixtures::create(&nodes(cluster), node(name).uninitialized()).await;
 }
 
 fn nodes(cluster: &Cluster) -> Api<Node> {
@@ -83,7 +74,7 @@ async fn run_for(
 ) -> Metrics {
     let metrics = Metrics::register(&mut Registry::default());
     let shutdown = tokio::time::sleep(Duration::from_secs(seconds));
-    crate::fixtures::run_one(
+    fixtures::run_one(
         cluster.client_as("ccm"),
         cloud,
         settings,
@@ -99,7 +90,7 @@ async fn run_for(
 async fn a_tainted_node_is_initialised_and_the_event_says_so() {
     let cluster = Cluster::new();
     create(&cluster, "worker-1").await;
-    run_for(&cluster, Arc::new(everybody()), settings(), 5).await;
+    run_for(&cluster, Arc::new(finds_all()), settings(), 5).await;
     let node = nodes(&cluster).get("worker-1").await.unwrap();
     assert!(!is_uninitialized(&node));
     assert_eq!(
@@ -136,7 +127,7 @@ async fn a_tainted_node_is_initialised_and_the_event_says_so() {
 #[tokio::test(start_paused = true)]
 async fn node_047_many_new_nodes_cost_few_calls() {
     let cluster = Cluster::new();
-    let cloud = Arc::new(everybody());
+    let cloud = Arc::new(finds_all());
     for number in 0..300 {
         create(&cluster, &format!("worker-{number}")).await;
     }
@@ -160,9 +151,9 @@ async fn node_050_every_known_node_is_asked_about_once_in_every_pass() {
     for number in 0..10 {
         create(&cluster, &format!("worker-{number}")).await;
     }
-    run_for(&cluster, Arc::new(everybody()), settings(), 5).await;
+    run_for(&cluster, Arc::new(finds_all()), settings(), 5).await;
     let before = cluster.requests().len();
-    let cloud = Arc::new(everybody());
+    let cloud = Arc::new(finds_all());
     run_for(&cluster, cloud.clone(), settings(), 700).await;
     assert_eq!(
         cloud.lookup_sizes(),
@@ -181,7 +172,7 @@ async fn node_050_every_known_node_is_asked_about_once_in_every_pass() {
 async fn a_heartbeat_wakes_nobody_and_a_label_does() {
     let cluster = Cluster::new();
     create(&cluster, "worker-1").await;
-    let cloud = Arc::new(everybody());
+    let cloud = Arc::new(finds_all());
     let change = async {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let asked = cluster.requests().len();
@@ -228,10 +219,9 @@ async fn iface_003_a_provider_without_instances_is_an_error() {
     let cloud = Arc::new(ScriptedProvider::new("sim"));
     let metrics = Metrics::register(&mut Registry::default());
     let client = Cluster::new().client();
-    let error =
-        crate::fixtures::run_one(client, cloud, settings(), metrics, std::future::pending())
-            .await
-            .unwrap_err();
+    let error = fixtures::run_one(client, cloud, settings(), metrics, std::future::pending())
+        .await
+        .unwrap_err();
     assert!(matches!(&error, RunError::NoInstances(name) if name == "sim"));
     assert_eq!(
         error.to_string(),
@@ -245,7 +235,7 @@ async fn in_plan_mode_the_cluster_is_not_changed() {
     create(&cluster, "worker-1").await;
     run_for(
         &cluster,
-        Arc::new(everybody()),
+        Arc::new(finds_all()),
         Settings {
             mode: Mode::Plan,
             ..settings()
@@ -269,7 +259,7 @@ async fn after_leadership_is_lost_nothing_is_written() {
     let settings = settings();
     settings.tenure.end();
     create(&cluster, "worker-1").await;
-    let cloud = Arc::new(everybody());
+    let cloud = Arc::new(finds_all());
     run_for(&cluster, cloud.clone(), settings, 60).await;
     assert_eq!(left(&cluster).await, 1);
     assert_eq!(cloud.lookup_sizes(), [0_usize; 0]);

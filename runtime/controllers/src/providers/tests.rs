@@ -14,19 +14,19 @@ use ccm_core::cloud::{Capabilities, CloudNode, Lookup};
 use ccm_core::node_ownership::NodeClaim;
 use ccm_core::selector::Selector;
 use ccm_core::settings::{NodeSettings, ServiceRules};
+use ccm_fixtures::kubernetes::{ObjectBuilder, node};
 use ccm_fixtures::provider::{ScriptedProvider, found, instance, late};
 use ccm_sim::cluster;
-use kube::api::{Api, ListParams, PostParams};
-use serde_json::{Value, json};
+use kube::api::{Api, ListParams};
 
 use super::*;
-use crate::Controllers;
+use crate::{Controllers, fixtures};
 
 mod first_list;
 
 /// How a cloud behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mood {
+enum CloudMode {
     /// It finds every node whose name begins with the cloud's.
     Good,
     /// The same, after this delay.
@@ -40,27 +40,27 @@ enum Mood {
 }
 
 /// A cloud whose scheme is its name.
-fn cloud(name: &str, mood: Mood) -> Arc<ScriptedProvider> {
-    Arc::new(scripted(name, mood))
+fn cloud(name: &str, mode: CloudMode) -> Arc<ScriptedProvider> {
+    Arc::new(scripted(name, mode))
 }
 
-fn scripted(name: &str, mood: Mood) -> ScriptedProvider {
+fn scripted(name: &str, mode: CloudMode) -> ScriptedProvider {
     let own = name.to_owned();
     ScriptedProvider::new(name)
-        .finding(move |node| answer(&own, mood, node))
-        .scripted(move |_| match mood {
-            Mood::Good | Mood::Moves => late(Duration::from_millis(100)),
-            Mood::Late(time) => late(time),
-            Mood::Endless => Box::pin(std::future::pending()),
-            Mood::Panics => panic!("on purpose, in a test"),
+        .finding(move |node| answer(&own, mode, node))
+        .scripted(move |_| match mode {
+            CloudMode::Good | CloudMode::Moves => late(Duration::from_millis(100)),
+            CloudMode::Late(time) => late(time),
+            CloudMode::Endless => Box::pin(std::future::pending()),
+            CloudMode::Panics => panic!("on purpose, in a test"),
         })
 }
 
-fn answer(cloud: &str, mood: Mood, node: &CloudNode) -> Lookup {
+fn answer(cloud: &str, mode: CloudMode, node: &CloudNode) -> Lookup {
     let Some(number) = node.name.strip_prefix(&format!("{cloud}-")) else {
         return Lookup::NotMine;
     };
-    let third = if mood == Mood::Moves { 9 } else { 0 };
+    let third = if mode == CloudMode::Moves { 9 } else { 0 };
     let second = if cloud == "east" { 1 } else { 2 };
     let address = format!("10.{second}.{third}.{number}");
     found(instance(format!("{cloud}://{number}"), address))
@@ -68,7 +68,7 @@ fn answer(cloud: &str, mood: Mood, node: &CloudNode) -> Lookup {
 
 /// The same, with these capabilities.
 fn able(name: &str, capabilities: Capabilities) -> Arc<ScriptedProvider> {
-    let mut cloud = scripted(name, Mood::Good);
+    let mut cloud = scripted(name, CloudMode::Good);
     cloud.capabilities = capabilities;
     Arc::new(cloud)
 }
@@ -85,7 +85,7 @@ fn provided(cloud: &Arc<ScriptedProvider>) -> Provided {
 }
 
 fn settings() -> Settings {
-    let base = crate::fixtures::settings();
+    let base = fixtures::settings();
     Settings {
         controllers: Controllers {
             service: false,
@@ -102,20 +102,12 @@ fn settings() -> Settings {
 
 /// A node of this cloud that waits to be initialised, as the kubelet registers it with its provider ID.
 async fn create(cluster: &cluster::Cluster, cloud: &str, number: usize) {
-    let node = json!({
-        "metadata": { "name": format!("{cloud}-{number}") },
-        "spec": {
-            "providerID": format!("{cloud}://{number}"),
-            "taints": [{ "key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule" }]
-        },
-    });
-    post(cluster, node).await;
+    let node = node(&format!("{cloud}-{number}")).provider_id(&format!("{cloud}://{number}"));
+    post(cluster, node.uninitialized()).await;
 }
 
-async fn post(cluster: &cluster::Cluster, node: Value) {
-    let api: Api<Node> = Api::all(cluster.client_as("test"));
-    let node = serde_json::from_value(node).unwrap();
-    api.create(&PostParams::default(), &node).await.unwrap();
+async fn post(cluster: &cluster::Cluster, node: ObjectBuilder<Node>) {
+    fixtures::create(&Api::all(cluster.client_as("test")), node).await;
 }
 
 async fn waiting(cluster: &cluster::Cluster) -> Vec<String> {
@@ -140,13 +132,13 @@ async fn run_while(
     settings: Settings,
     script: impl AsyncFnOnce(&List),
 ) -> Result<Stopped, RunError> {
-    let (told, heard) = watch::channel(list(clouds));
+    let (told, received) = watch::channel(list(clouds));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async {
         let _ = stopped.await;
     };
     let client = cluster.client_as("ccm");
-    let running = run_all(client, heard, settings, Metrics::default(), stopped);
+    let running = run_all(client, received, settings, Metrics::default(), stopped);
     let script = async {
         script(&told).await;
         let _ = stop.send(());
@@ -155,15 +147,15 @@ async fn run_while(
 }
 
 /// The writes about the nodes of this cloud, each with its time after the start.
-async fn written(others: Option<Mood>) -> Vec<(Duration, String)> {
+async fn written(others: Option<CloudMode>) -> Vec<(Duration, String)> {
     let cluster = cluster::Cluster::new();
     cluster.keep_writes();
     for number in 1..=20 {
         create(&cluster, "east", number).await;
         create(&cluster, "west", number).await;
     }
-    let east = cloud("east", Mood::Good);
-    let west = others.map(|mood| cloud("west", mood));
+    let east = cloud("east", CloudMode::Good);
+    let west = others.map(|mode| cloud("west", mode));
     let clouds: Vec<&Arc<ScriptedProvider>> = [&east].into_iter().chain(&west).collect();
     let began = tokio::time::Instant::now();
     let ended = run_while(&cluster, &clouds, settings(), async |_| {
@@ -192,13 +184,13 @@ async fn written(others: Option<Mood>) -> Vec<(Duration, String)> {
 async fn a_provider_that_is_slow_silent_or_panics_delays_no_other_by_a_moment() {
     let alone = without_uids(written(None).await);
     assert_eq!(alone.len(), 2 * 21, "addresses and the rest, of each node");
-    for mood in [
-        Mood::Good,
-        Mood::Late(Duration::from_secs(30)),
-        Mood::Endless,
-        Mood::Panics,
+    for mode in [
+        CloudMode::Good,
+        CloudMode::Late(Duration::from_secs(30)),
+        CloudMode::Endless,
+        CloudMode::Panics,
     ] {
-        let beside = without_uids(written(Some(mood)).await);
+        let beside = without_uids(written(Some(mode)).await);
         assert_eq!(beside, alone);
     }
 }
@@ -218,7 +210,10 @@ fn without_uids(told: Vec<(Duration, String)>) -> Vec<(Duration, String)> {
 #[tokio::test(start_paused = true)]
 async fn providers_come_change_and_go_and_the_others_are_asked_no_more_often_for_that() {
     let cluster = cluster::Cluster::new();
-    let (east, west) = (cloud("east", Mood::Good), cloud("west", Mood::Good));
+    let (east, west) = (
+        cloud("east", CloudMode::Good),
+        cloud("west", CloudMode::Good),
+    );
     // Look-ups of nodes that are not Ready are repeated again and again.
     let mut settings = settings();
     settings.controllers.node_lifecycle = false;
@@ -240,7 +235,7 @@ async fn providers_come_change_and_go_and_the_others_are_asked_no_more_often_for
         wait().await;
         assert_eq!(waiting(&cluster).await, Vec::<String>::new());
         // A new generation of the same name.
-        let next = cloud("west", Mood::Good);
+        let next = cloud("west", CloudMode::Good);
         told.send_replace(list(&[&east, &next]));
         create(&cluster, "west", 2).await;
         wait().await;
@@ -259,11 +254,14 @@ async fn providers_come_change_and_go_and_the_others_are_asked_no_more_often_for
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_does_not_let_go_holds_up_its_successor_for_the_drain_and_nobody_else() {
     let cluster = cluster::Cluster::new();
-    let (east, west) = (cloud("east", Mood::Good), cloud("west", Mood::Endless));
+    let (east, west) = (
+        cloud("east", CloudMode::Good),
+        cloud("west", CloudMode::Endless),
+    );
     let ended = run_while(&cluster, &[&east, &west], settings(), async |told| {
         create(&cluster, "west", 1).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        told.send_replace(list(&[&east, &cloud("west", Mood::Good)]));
+        told.send_replace(list(&[&east, &cloud("west", CloudMode::Good)]));
         create(&cluster, "east", 1).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!(
@@ -288,7 +286,7 @@ async fn iface_003_several_providers_are_an_error_only_when_none_has_instances()
         none.unwrap_err().to_string(),
         "cloud provider \"east, west\" does not support instances"
     );
-    let north = cloud("north", Mood::Good);
+    let north = cloud("north", CloudMode::Good);
     let one = run_while(&cluster, &[&east, &north], settings(), async |_| {}).await;
     assert_eq!(one.unwrap(), Stopped::Drained);
     let nobody = run_while(&cluster, &[], settings(), async |_| {}).await;
@@ -299,7 +297,10 @@ async fn iface_003_several_providers_are_an_error_only_when_none_has_instances()
 async fn providers_that_contradict_each_other_are_refused_with_all_mistakes_and_later_change_nothing()
  {
     let cluster = cluster::Cluster::new();
-    let (east, west) = (cloud("east", Mood::Good), cloud("west", Mood::Good));
+    let (east, west) = (
+        cloud("east", CloudMode::Good),
+        cloud("west", CloudMode::Good),
+    );
     let same = Provided {
         nodes: NodeClaim {
             schemes: vec!["east".to_owned()],
@@ -309,10 +310,10 @@ async fn providers_that_contradict_each_other_are_refused_with_all_mistakes_and_
         ..provided(&west)
     };
     let both: Arc<[Provided]> = [provided(&east), same].into();
-    let (_told, heard) = watch::channel(both.clone());
+    let (_told, received) = watch::channel(both.clone());
     let client = cluster.client_as("ccm");
     let never = std::future::pending();
-    let error = run_all(client, heard, settings(), Metrics::default(), never).await;
+    let error = run_all(client, received, settings(), Metrics::default(), never).await;
     let Err(RunError::Contradiction(mistakes)) = error else {
         panic!("{error:?}");
     };
@@ -335,18 +336,12 @@ async fn two_providers_that_are_wrong_on_the_same_day_change_no_more_of_the_clus
     for number in 0..40 {
         let name = if number % 2 == 0 { "east" } else { "west" };
         let second = if number % 2 == 0 { 1 } else { 2 };
-        post(
-            &cluster,
-            json!({
-                "metadata": { "name": format!("{name}-{number}"), "labels": { "wasm-ccm.dev/provider": name } },
-                "spec": { "providerID": format!("{name}://{number}") },
-                "status": {
-                    "addresses": [{ "type": "InternalIP", "address": format!("10.{second}.0.{number}") }],
-                    "conditions": [{ "type": "Ready", "status": "True" }]
-                }
-            }),
-        )
-        .await;
+        let node = node(&format!("{name}-{number}"))
+            .label("wasm-ccm.dev/provider", name)
+            .provider_id(&format!("{name}://{number}"))
+            .address("InternalIP", &format!("10.{second}.0.{number}"))
+            .ready();
+        post(&cluster, node).await;
     }
     let moved = async || {
         let api: Api<Node> = Api::all(cluster.client_as("test"));
@@ -359,7 +354,10 @@ async fn two_providers_that_are_wrong_on_the_same_day_change_no_more_of_the_clus
         }
         counts
     };
-    let (east, west) = (cloud("east", Mood::Moves), cloud("west", Mood::Moves));
+    let (east, west) = (
+        cloud("east", CloudMode::Moves),
+        cloud("west", CloudMode::Moves),
+    );
     let ended = run_while(&cluster, &[&east, &west], settings(), async |_| {
         tokio::time::sleep(Duration::from_secs(500)).await;
     })
@@ -414,8 +412,8 @@ fn providers_that_could_make_the_same_routes_are_named_with_the_one_that_does() 
             .into_iter()
             .map(|(name, selector, instances)| router(name, selector, instances))
             .collect();
-        let said = contested_routes(&list);
-        let begins: Vec<&str> = said
+        let reported = contested_routes(&list);
+        let begins: Vec<&str> = reported
             .iter()
             .map(|text| text.split_once(" make").unwrap().0)
             .collect();

@@ -51,11 +51,11 @@ impl Facts for Waiting {
 #[test]
 fn what_failed_is_a_warning_unless_the_cloud_works_on_it_now() {
     for (has_failed, is_under_way, failures, waits_already, expected) in [
-        (false, false, 0, false, Severity::News),
+        (false, false, 0, false, Severity::New),
         (false, true, 0, true, Severity::Usual),
         (true, false, 0, false, Severity::Failure),
         // A load balancer without an owner is refused, and then adopted.
-        (true, true, 0, false, Severity::News),
+        (true, true, 0, false, Severity::New),
         (true, true, 0, true, Severity::Usual),
         (false, true, 5, true, Severity::Failure),
     ] {

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use ccm_core::node_ownership::NodeClaim;
 use ccm_core::settings::{NodeSettings, ServiceRules};
+use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, at_once, late};
 use ccm_sim::cluster::Cluster;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Controllers, Metrics, Provided, Settings, Stopped, run_all};
+use crate::{Controllers, Metrics, Provided, Settings, Stopped, fixtures, run_all};
 
 /// A cloud with the capability of routes.
 fn cloud() -> ScriptedProvider {
@@ -38,11 +39,11 @@ fn destinations(cloud: &ScriptedProvider) -> Vec<String> {
 
 fn settings(cluster_cidrs: &[&str]) -> Settings {
     let cluster_cidrs = cluster_cidrs.iter().map(|text| text.parse().unwrap());
-    let base = crate::fixtures::settings();
+    let base = fixtures::settings();
     Settings {
         controllers: Controllers {
             route: true,
-            ..crate::fixtures::NO_CONTROLLERS
+            ..fixtures::NO_CONTROLLERS
         },
         route: RouteSettings {
             cluster_cidrs: cluster_cidrs.collect(),
@@ -58,32 +59,27 @@ fn settings(cluster_cidrs: &[&str]) -> Settings {
 }
 
 async fn create(cluster: &Cluster, name: &str, cidr: &str, conditions: Value) {
-    let api: Api<Node> = Api::all(cluster.client_as("test"));
-    let node = json!({
-        "metadata": { "name": name },
-        "spec": { "podCIDRs": [cidr] },
-        "status": { "conditions": conditions }
-    });
-    let node = serde_json::from_value(node).unwrap();
-    api.create(&PostParams::default(), &node).await.unwrap();
+    let node = node(name).pod_cidrs(&[cidr]);
+    let node = node.with(|node| node["status"]["conditions"] = conditions);
+    fixtures::create(&Api::all(cluster.client_as("test")), node).await;
 }
 
 /// `name=status/reason` of every node that has the condition.
-async fn said(cluster: &Cluster) -> Vec<String> {
+async fn shown_conditions(cluster: &Cluster) -> Vec<String> {
     let api: Api<Node> = Api::all(cluster.client_as("test"));
     let all = api.list(&ListParams::default()).await.unwrap();
-    let mut said = Vec::new();
+    let mut shown = Vec::new();
     for node in all {
         let name = node.metadata.name.clone().unwrap_or_default();
         let conditions = node.status.and_then(|status| status.conditions);
         for one in conditions.into_iter().flatten() {
             if one.type_ == "NetworkUnavailable" {
                 let reason = one.reason.unwrap_or_default();
-                said.push(format!("{name}={}/{reason}", one.status));
+                shown.push(format!("{name}={}/{reason}", one.status));
             }
         }
     }
-    said
+    shown
 }
 
 async fn run_while(
@@ -100,13 +96,13 @@ async fn run_while(
             ..ServiceRules::default()
         },
     }]);
-    let (_told, heard) = watch::channel(provided);
+    let (_told, received) = watch::channel(provided);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async {
         let _ = stopped.await;
     };
     let client = cluster.client_as("ccm");
-    let running = run_all(client, heard, settings, Metrics::default(), stopped);
+    let running = run_all(client, received, settings, Metrics::default(), stopped);
     let script = async {
         script().await;
         let _ = stop.send(());
@@ -126,7 +122,7 @@ async fn a_node_that_comes_gets_its_route_and_one_that_goes_loses_it_with_one_li
     run_while(&cluster, &cloud, settings, async || {
         seconds(5).await;
         assert_eq!(cloud.take_asked(), ["list", "create 10.1.0.0/24"]);
-        assert_eq!(said(&cluster).await, ["a=False/RouteCreated"]);
+        assert_eq!(shown_conditions(&cluster).await, ["a=False/RouteCreated"]);
         create(&cluster, "b", "10.1.1.0/24", json!([])).await;
         seconds(5).await;
         assert_eq!(cloud.take_asked(), ["list", "create 10.1.1.0/24"]);
@@ -157,7 +153,7 @@ async fn edge_081_another_s_condition_is_seen_for_what_it_is_and_stays() {
     run_while(&cluster, &cloud, settings, async || {
         seconds(600).await;
         assert_eq!(destinations(&cloud), ["10.1.0.0/24"]);
-        assert_eq!(said(&cluster).await, ["a=False/CalicoIsUp"]);
+        assert_eq!(shown_conditions(&cluster).await, ["a=False/CalicoIsUp"]);
     })
     .await;
 }
@@ -181,7 +177,7 @@ async fn route_001_and_edge_083_it_runs_only_for_who_makes_routes_and_where_the_
         run_while(&cluster, &cloud, settings, async || {
             seconds(600).await;
             assert_eq!(!cloud.take_asked().is_empty(), runs);
-            assert_eq!(!said(&cluster).await.is_empty(), runs);
+            assert_eq!(!shown_conditions(&cluster).await.is_empty(), runs);
         })
         .await;
     }
@@ -237,5 +233,9 @@ async fn told_to_stop_it_waits_for_what_is_on_the_wire_and_starts_nothing_else()
     let stopped = run_while(&cluster, &cloud, settings, async || seconds(2).await).await;
     assert_eq!(stopped, Stopped::Drained);
     assert_eq!(destinations(&cloud), ["10.1.0.0/24"]);
-    assert_eq!(said(&cluster).await, [""; 0], "nothing begins any more");
+    assert_eq!(
+        shown_conditions(&cluster).await,
+        [""; 0],
+        "nothing begins any more"
+    );
 }

@@ -130,7 +130,7 @@ impl Memory {
     pub(super) fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
         if let Some(written) = self.written
             && written.is_newer_than(&service.metadata)
-            && (!is_listed || now < written.believed_at())
+            && (!is_listed || now < written.expires_at())
         {
             if is_listed {
                 self.older = Some(service);
@@ -140,7 +140,7 @@ impl Memory {
         self.written = None;
         self.older = None;
         self.service = service;
-        self.is_unheard()
+        self.has_changed()
     }
 
     /// Makes the Service count as changed.
@@ -149,24 +149,24 @@ impl Memory {
     }
 
     /// Whether the Service has changed since the last reconciliation.
-    fn is_unheard(&self) -> bool {
+    fn has_changed(&self) -> bool {
         let concluded = self.concluded.as_deref();
         concluded.is_none_or(|before| is_relevant_change(before, &self.service))
     }
 
     /// Whether a reconciliation is needed now.
     pub(super) fn wants_turn(&mut self, targets: &Targets, world: &World, now: Moment) -> bool {
-        self.believe(now);
+        self.accept_older(now);
         if let Some(due_at) = self.due_at {
-            return due_at <= now || self.is_unheard() || self.wants_targets(targets, world);
+            return due_at <= now || self.has_changed() || self.wants_targets(targets, world);
         }
         self.past.drift_due |= self.drift_at.is_some_and(|at| at <= now);
-        self.past.drift_due || self.wants_targets(targets, world) || self.is_unheard()
+        self.past.drift_due || self.wants_targets(targets, world) || self.has_changed()
     }
 
     /// Accepts a list that is older than our own write, once that write is long enough ago.
-    fn believe(&mut self, now: Moment) {
-        let is_long_ago = |written: OwnWrite| written.believed_at() <= now;
+    fn accept_older(&mut self, now: Moment) {
+        let is_long_ago = |written: OwnWrite| written.expires_at() <= now;
         if self.written.is_some_and(is_long_ago)
             && let Some(older) = self.older.take()
         {
@@ -198,9 +198,9 @@ impl Memory {
     /// When it is reconciled again without a change.
     pub(super) fn next_at(&self) -> Option<Moment> {
         let older = self.older.as_ref().and(self.written);
-        let believed = older.map(|written| written.believed_at());
+        let accepted = older.map(|written| written.expires_at());
         let turns = self.due_at.or(self.drift_at).into_iter();
-        turns.chain(believed).min()
+        turns.chain(accepted).min()
     }
 
     /// The initial facts of a reconciliation.
@@ -286,18 +286,14 @@ pub(super) fn uid(service: &Service) -> &str {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use serde_json::json;
 
     fn at(seconds: u64) -> Moment {
         Moment(Duration::from_secs(seconds))
     }
 
     fn service(version: &str, port: u16) -> Arc<Service> {
-        let service = json!({
-            "metadata": { "name": "a", "uid": "u", "resourceVersion": version },
-            "spec": { "type": "LoadBalancer", "ports": [{ "port": port }] },
-        });
-        Arc::new(serde_json::from_value(service).unwrap())
+        let service = ccm_fixtures::kubernetes::service("a").uid("u");
+        Arc::new(service.resource_version(version).port(port).build())
     }
 
     /// A Service whose version 7 this process wrote at 100.
@@ -324,11 +320,11 @@ mod tests {
         let mut memory = written();
         assert!(!memory.see(service("5", 81), true, at(109)));
         assert_eq!(memory.next_at(), Some(at(110)));
-        memory.believe(at(109));
+        memory.accept_older(at(109));
         assert_eq!(memory.service, service("7", 80));
-        memory.believe(at(110));
+        memory.accept_older(at(110));
         assert_eq!(memory.service, service("5", 81));
-        assert!(memory.is_unheard());
+        assert!(memory.has_changed());
         assert!(written().see(service("5", 81), true, at(110)));
     }
 

@@ -38,7 +38,7 @@ impl ServiceIndex {
         let place = (named.namespace.clone(), named.name.clone());
         let before = self.names.insert(place, named.uid.clone());
         if let Some(before) = before.filter(|before| *before != named.uid) {
-            self.strike(&before);
+            self.remove(&before);
         }
         self.addresses.apply(service);
         let owner = recorded_owner(service).filter(|_| is_load_balancer(service));
@@ -60,7 +60,7 @@ impl ServiceIndex {
     /// Removes a deleted Service.
     pub(crate) fn forget(&mut self, service: &Service) {
         let named = service_ref(service);
-        self.strike(&named.uid);
+        self.remove(&named.uid);
         let place = (named.namespace, named.name);
         if self.names.get(&place).is_some_and(|uid| *uid == named.uid) {
             self.names.remove(&place);
@@ -121,7 +121,7 @@ impl ServiceIndex {
         owners.fold(Objects { own: 0, all: 0 }, count)
     }
 
-    fn strike(&mut self, uid: &str) {
+    fn remove(&mut self, uid: &str) {
         if let Some(Listed { service, .. }) = self.services.remove(uid) {
             self.addresses.forget(&service);
         }

@@ -12,17 +12,18 @@ use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Mode;
+use ccm_fixtures::kubernetes::{node, service};
 use ccm_fixtures::provider::{Call, ScriptedProvider};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::{Event as Recorded, Node};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::{Controllers, Metrics, PlanBook, Settings};
+use crate::{Controllers, Metrics, PlanBook, Settings, fixtures};
 use balancers::Balancers;
 
 /// Longer than any debounce and any reconciliation here, shorter than a drift check.
@@ -32,10 +33,10 @@ fn settings() -> Settings {
     Settings {
         controllers: Controllers {
             service: true,
-            ..crate::fixtures::NO_CONTROLLERS
+            ..fixtures::NO_CONTROLLERS
         },
         call_time: Duration::from_secs(600),
-        ..crate::fixtures::settings()
+        ..fixtures::settings()
     }
 }
 
@@ -67,10 +68,8 @@ impl World {
 
     async fn serve_as(&self, name: &str, mut spec: Value) -> Service {
         spec["ports"] = json!([{ "port": 80 }]);
-        let service = json!({ "metadata": { "name": name }, "spec": spec });
-        let service = serde_json::from_value(service).unwrap();
-        let params = PostParams::default();
-        self.services().create(&params, &service).await.unwrap()
+        let service = service(name).with(|service| service["spec"] = spec);
+        fixtures::create(&self.services(), service).await
     }
 
     async fn edit(&self, name: &str, patch: Value) {
@@ -84,10 +83,8 @@ impl World {
     }
 
     async fn join(&self, name: &str) {
-        let node = json!({ "metadata": { "name": name }, "spec": { "providerID": format!("sim://{name}") } });
-        let node = serde_json::from_value(node).unwrap();
-        let params = PostParams::default();
-        self.nodes().create(&params, &node).await.unwrap();
+        let node = node(name).provider_id(&format!("sim://{name}"));
+        fixtures::create(&self.nodes(), node).await;
     }
 
     async fn join_all(&self, names: &[&str]) {
@@ -109,7 +106,7 @@ impl World {
         };
         let metrics = Metrics::register(&mut Registry::default());
         let client = self.cluster.client_as("ccm");
-        let running = crate::fixtures::run_one(
+        let running = fixtures::run_one(
             client,
             self.cloud.provider.clone(),
             settings,

@@ -114,14 +114,14 @@ impl TokenSource {
     async fn request_once(&self) -> Result<Token, BoxError> {
         let Source { accounts, name, .. } = &*self.0;
         let params = PostParams::default();
-        let wish = TokenRequest {
+        let request = TokenRequest {
             spec: TokenRequestSpec {
                 expiration_seconds: Some(LIFETIME),
                 ..TokenRequestSpec::default()
             },
             ..TokenRequest::default()
         };
-        let granted = match accounts.create_token_request(name, &params, &wish).await {
+        let granted = match accounts.create_token_request(name, &params, &request).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 let account = ServiceAccount {
                     metadata: ObjectMeta {
@@ -136,7 +136,9 @@ impl TokenSource {
                     Err(kube::Error::Api(status)) if status.code == 409 => {}
                     Err(error) => return Err(error.into()),
                 }
-                accounts.create_token_request(name, &params, &wish).await?
+                accounts
+                    .create_token_request(name, &params, &request)
+                    .await?
             }
             granted => granted?,
         };

@@ -68,7 +68,7 @@ async fn everything(mut stream: TcpStream) -> Vec<u8> {
 }
 
 /// The text of an error, with its causes.
-fn said(error: kube::Error) -> String {
+fn error_text(error: kube::Error) -> String {
     let mut text = error.to_string();
     let mut next = std::error::Error::source(&error);
     while let Some(cause) = next {
@@ -93,7 +93,7 @@ async fn outside_of_the_tenure_not_one_byte_is_sent() {
             let (listener, config) = listener(scheme).await;
             let nodes: Api<Node> = Api::all(client(&config, &tenure));
             let accepted = tokio::spawn(async move { listener.accept().await.unwrap().0 });
-            let text = said(nodes.get("worker-1").await.unwrap_err());
+            let text = error_text(nodes.get("worker-1").await.unwrap_err());
             assert!(
                 text.contains("does not hold the lease"),
                 "{scheme}, {case}: {text}"
@@ -133,7 +133,7 @@ async fn a_kept_connection_is_broken_off_when_the_lease_is_lost() {
         Some("worker-1")
     );
     tenure.close();
-    let text = said(nodes.get("worker-1").await.unwrap_err());
+    let text = error_text(nodes.get("worker-1").await.unwrap_err());
     assert!(text.contains("does not hold the lease"), "{text}");
     drop(nodes);
     let (first, rest) = server.await.unwrap();
@@ -191,7 +191,7 @@ async fn an_answer_is_not_waited_for_longer_than_the_lease_lasts() {
             answer(&mut stream).await;
             asking.await.unwrap().unwrap();
         } else {
-            let text = said(asking.await.unwrap().unwrap_err());
+            let text = error_text(asking.await.unwrap().unwrap_err());
             assert!(text.contains("the lease has ended"), "{text}");
         }
     }

@@ -74,8 +74,8 @@ pub struct Allowances(BTreeMap<Brake, Allowance>);
 impl Allowances {
     /// The allowance of one brake.
     pub fn of(&self, brake: Brake) -> Allowance {
-        let said = self.0.get(&brake).copied();
-        said.unwrap_or_else(|| Allowance::default_of(brake))
+        let set = self.0.get(&brake).copied();
+        set.unwrap_or_else(|| Allowance::default_of(brake))
     }
 
     /// Overrides the allowance of a brake. Returns `true` if it had no override before.

@@ -32,7 +32,7 @@ pub enum RemovalVerdict {
     /// targets does not have to wait.
     Confirm {
         /// Pass this as `before` next time.
-        wish: PendingRemoval,
+        pending: PendingRemoval,
         /// When to ask again.
         again: Moment,
     },
@@ -57,14 +57,14 @@ pub fn judge(
     let remaining: BTreeSet<_> = current.intersection(wanted).cloned().collect();
     // Only a request that removes the same targets, or fewer, confirms the earlier one.
     let since = before
-        .filter(|wish| wish.remaining.is_subset(&remaining))
-        .map_or(now, |wish| wish.since);
+        .filter(|pending| pending.remaining.is_subset(&remaining))
+        .map_or(now, |pending| pending.since);
     let again = since.after(confirm_after);
-    let wish = PendingRemoval { since, remaining };
+    let pending = PendingRemoval { since, remaining };
     if before.is_some() && again <= now && since < now {
-        return RemovalVerdict::Confirmed(wish);
+        return RemovalVerdict::Confirmed(pending);
     }
-    RemovalVerdict::Confirm { wish, again }
+    RemovalVerdict::Confirm { pending, again }
 }
 
 /// Whether all targets or more than half of them would be removed.

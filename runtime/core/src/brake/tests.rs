@@ -123,14 +123,14 @@ fn one_brake_spends_nothing_of_another() {
 #[test]
 fn what_an_operator_says_replaces_the_default_of_this_brake_only() {
     let mut allowances = Allowances::default();
-    let said = Allowance {
+    let reported = Allowance {
         least: 1,
         percent: 0,
         most: 1,
         window: Duration::from_secs(60),
     };
-    assert!(allowances.set(Brake::NodeDeletion, said));
-    assert!(!allowances.set(Brake::NodeDeletion, said));
+    assert!(allowances.set(Brake::NodeDeletion, reported));
+    assert!(!allowances.set(Brake::NodeDeletion, reported));
     let mut budget = Budget::new(allowances.of(Brake::NodeDeletion));
     assert_eq!(budget.take(at(0), 99, Rise::NONE), Ok(()));
     assert_eq!(budget.take(at(1), 99, Rise::NONE), Err(at(60)));

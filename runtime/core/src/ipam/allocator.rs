@@ -177,7 +177,7 @@ impl Allocator {
         for other in self.others(&cidr, holder) {
             // A stored pod CIDR takes precedence over a reservation, which only exists in this process and is
             // cancelled.
-            if !self.break_promise(&cidr, &other) {
+            if !self.cancel_reservation(&cidr, &other) {
                 owner.get_or_insert(other);
             }
         }
@@ -193,7 +193,7 @@ impl Allocator {
     }
 
     /// Cancels the reservation of `other`, if `other` has nothing stored that overlaps `cidr`.
-    fn break_promise(&mut self, cidr: &IpNet, other: &Holder) -> bool {
+    fn cancel_reservation(&mut self, cidr: &IpNet, other: &Holder) -> bool {
         let Holder::Node { name, .. } = other else {
             return false;
         };
@@ -204,9 +204,9 @@ impl Allocator {
         if record.occupied.iter().any(meets) {
             return false;
         }
-        let promised = record.pending.take().unwrap_or_default();
+        let pending = record.pending.take().unwrap_or_default();
         record.is_unanswered = false;
-        for block in &promised {
+        for block in &pending {
             self.release(block, other);
         }
         true
@@ -221,11 +221,11 @@ impl Allocator {
         if self.stored(node).is_none() {
             self.observe(node);
         }
-        let promised = self
+        let pending = self
             .nodes
             .get(name(node))
             .and_then(|record| record.pending.clone());
-        if let Some(blocks) = promised {
+        if let Some(blocks) = pending {
             return Ok(blocks);
         }
         // Check all ranges before taking any block, so that nothing has to be returned.

@@ -19,7 +19,7 @@ pub struct RetainedState {
     /// Consecutive failed reconciliations.
     pub failures: u32,
     /// The reason of the last Event about a failure.
-    pub told: Option<&'static str>,
+    pub reported: Option<&'static str>,
 }
 
 /// The facts of one reconciliation. [`Facts::absorb`] adds to them.
@@ -42,7 +42,7 @@ struct ReconcileState {
     is_unanswered: bool,
     is_withheld: bool,
     is_gone: bool,
-    told: Option<&'static str>,
+    reported: Option<&'static str>,
 }
 
 impl Facts {
@@ -83,8 +83,8 @@ impl Facts {
             Performed::Ended(IpamOutcome::Event(_)) | Performed::Withheld => match effect {
                 IpamEffect::RecordEvent(_, event) => {
                     let reasons = [super::NOT_AVAILABLE, super::NOT_ASSIGNED, super::INVALID];
-                    let said = reasons.into_iter().find(|reason| *reason == event.reason);
-                    self.state.told = said;
+                    let reported = reasons.into_iter().find(|reason| *reason == event.reason);
+                    self.state.reported = reported;
                 }
                 // Plan mode computed the write without making it: nothing else remains.
                 _ => self.state.is_withheld = true,
@@ -131,12 +131,12 @@ impl Facts {
     }
 
     /// The reason of the Event recorded in this reconciliation.
-    pub fn told(&self) -> Option<&'static str> {
-        self.state.told
+    pub fn reported(&self) -> Option<&'static str> {
+        self.state.reported
     }
 
-    pub(super) fn has_told(&self) -> bool {
-        self.state.told.is_some()
+    pub(super) fn has_reported(&self) -> bool {
+        self.state.reported.is_some()
     }
 
     /// Whether the node has to be read from the API server before anything else.

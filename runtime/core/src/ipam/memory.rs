@@ -174,7 +174,7 @@ impl Memory {
         } else {
             let past = self.pasts.entry(name.to_owned()).or_default();
             past.failures = past.failures.saturating_add(1);
-            past.told = facts.told().or(past.told);
+            past.reported = facts.reported().or(past.reported);
             if facts.blocks.is_err() {
                 self.waiting.insert(name.to_owned());
             }

@@ -67,8 +67,8 @@ pub struct OtherAllocator {
     blocks: Blocks,
     changes: Vec<AllocatorChange>,
     /// The field manager of the allocator reported last; `None` before, and once its end is reported.
-    told: Option<String>,
-    has_told_of_watch: bool,
+    reported: Option<String>,
+    has_reported_watch: bool,
 }
 
 /// Whether another allocator would have a block for a waiting node.
@@ -103,8 +103,8 @@ impl OtherAllocator {
             appeared: BTreeSet::new(),
             blocks: Blocks::Free(now),
             changes: Vec::new(),
-            told: None,
-            has_told_of_watch: false,
+            reported: None,
+            has_reported_watch: false,
         }
     }
 
@@ -151,16 +151,16 @@ impl OtherAllocator {
     /// It is this node's turn, and [`OtherAllocator::may_allocate`] is false.
     pub fn hold(&mut self, node: &str) {
         self.held.insert(node.to_owned());
-        self.tell_of_watch();
+        self.report_watch();
     }
 
     /// Reports, once, that nodes have to wait.
-    fn tell_of_watch(&mut self) {
+    fn report_watch(&mut self) {
         let has_looked =
             self.read_at.is_some() && (self.youngest.is_none() || self.lease.holder().is_none());
         let is_watching = matches!(self.state, AllocationState::Watching { .. });
-        if is_watching && has_looked && !self.held.is_empty() && !self.has_told_of_watch {
-            self.has_told_of_watch = true;
+        if is_watching && has_looked && !self.held.is_empty() && !self.has_reported_watch {
+            self.has_reported_watch = true;
             let holder = self.lease.holder().map(str::to_owned);
             self.changes.push(AllocatorChange::Watches(holder));
         }
@@ -258,12 +258,12 @@ impl OtherAllocator {
         {
             return Some((at_once, Question::Writer(node.clone(), Why::Youngest)));
         }
-        let (at, node) = self.in_vain()?;
+        let (at, node) = self.longest_waiting()?;
         Some((at, Question::Writer(node.to_owned(), Why::Waits)))
     }
 
     /// The node that has waited longest, and the moment from which another allocator would have served it.
-    fn in_vain(&self) -> Option<(Moment, &str)> {
+    fn longest_waiting(&self) -> Option<(Moment, &str)> {
         let (since, quiet_period) = match &self.state {
             AllocationState::Alone { .. } => return None,
             AllocationState::Watching { since, .. } => (*since, self.settle()),
@@ -320,11 +320,11 @@ impl OtherAllocator {
             }
             // Another process holds the Lease; whether it allocates is unknown.
             _ => {
-                self.has_told_of_watch = self.told.is_some();
+                self.has_reported_watch = self.reported.is_some();
                 self.state = AllocationState::Watching { since: now, holder };
             }
         }
-        self.tell_of_watch();
+        self.report_watch();
     }
 
     /// Takes the answer to [`Question::Writer`] about this node: `Ok(None)` if the node is gone, an error if there was
@@ -362,7 +362,7 @@ impl OtherAllocator {
                 (Writer::Ours, beside) if is_under_holder => {
                     self.state = AllocationState::Alone { beside };
                 }
-                _ => self.tell_of_watch(),
+                _ => self.report_watch(),
             }
             return;
         }
@@ -376,8 +376,8 @@ impl OtherAllocator {
                 };
                 self.stand_back(node, manager, condition, now);
             }
-            Writer::Nobody if why == Why::Waits => {
-                if let Some(gone) = self.told.take() {
+            Writer::None if why == Why::Waits => {
+                if let Some(gone) = self.reported.take() {
                     self.changes
                         .push(AllocatorChange::TakesOver(gone, node.to_owned()));
                 }
@@ -385,7 +385,7 @@ impl OtherAllocator {
             }
             // The watch is late and will deliver the pod CIDRs.
             Writer::Ours | Writer::NoAllocator if why == Why::Waits => self.leaves(node),
-            Writer::Ours | Writer::NoAllocator | Writer::Nobody => {}
+            Writer::Ours | Writer::NoAllocator | Writer::None => {}
         }
     }
 
@@ -398,12 +398,12 @@ impl OtherAllocator {
             condition,
         };
         // The same allocator again, such as after a change of its leader, is not reported again.
-        if self.told.as_ref() != Some(&evidence.manager) {
-            self.told = Some(evidence.manager.clone());
+        if self.reported.as_ref() != Some(&evidence.manager) {
+            self.reported = Some(evidence.manager.clone());
             self.changes
                 .push(AllocatorChange::StandsBack(evidence.clone()));
         }
-        self.has_told_of_watch = true;
+        self.has_reported_watch = true;
         self.state = AllocationState::StandingBack {
             evidence,
             since: now,

@@ -72,7 +72,7 @@ fn exchange(
 ) -> LeaseRequest {
     let ask = asked(elector.turn(at(millis), wall(millis)));
     let answer = answer(&ask);
-    elector.heard(&ask, at(millis), at(millis), answer, 0.5);
+    elector.absorb(&ask, at(millis), at(millis), answer, 0.5);
     ask
 }
 
@@ -142,7 +142,7 @@ fn proc_040_a_lease_that_does_not_exist_is_created() {
     assert_eq!(record.acquire_time, record.renew_time);
     assert_eq!(
         elector.turn(at(0), wall(0)),
-        LeaseAction::Rest(TIMING.retry_period)
+        LeaseAction::Wait(TIMING.retry_period)
     );
 }
 
@@ -151,7 +151,7 @@ fn a_lease_without_a_namespace_is_tried_again_later() {
     let mut elector = elector("me");
     exchange(&mut elector, 0, |_| LeaseReply::Absent);
     exchange(&mut elector, 0, |_| LeaseReply::Absent);
-    assert!(matches!(elector.turn(at(0), wall(0)), LeaseAction::Rest(_)));
+    assert!(matches!(elector.turn(at(0), wall(0)), LeaseAction::Wait(_)));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn another_leader_is_waited_for_from_when_its_record_was_seen_to_change() {
         });
         assert_eq!(ask, LeaseRequest::Read);
         assert!(
-            matches!(elector.turn(at(millis), wall(millis)), LeaseAction::Rest(_)),
+            matches!(elector.turn(at(millis), wall(millis)), LeaseAction::Wait(_)),
             "{millis}"
         );
     }
@@ -243,7 +243,7 @@ fn candidates_come_back_after_one_to_one_and_a_fifth_retry_periods() {
     for (chance, millis) in [(0.0, 2_000), (0.5, 2_200), (1.0, 2_400), (7.0, 2_400)] {
         let mut elector = elector("me");
         let ask = asked(elector.turn(at(0), wall(0)));
-        elector.heard(
+        elector.absorb(
             &ask,
             at(0),
             at(0),
@@ -252,7 +252,7 @@ fn candidates_come_back_after_one_to_one_and_a_fifth_retry_periods() {
         );
         assert_eq!(
             elector.turn(at(0), wall(0)),
-            LeaseAction::Rest(Duration::from_millis(millis))
+            LeaseAction::Wait(Duration::from_millis(millis))
         );
     }
 }
@@ -279,14 +279,14 @@ fn proc_042_a_tenure_counts_from_when_the_last_answered_renewal_was_sent() {
     // Sent at 2000, answered at 6000.
     let ask = asked(elector.turn(at(2_000), wall(0)));
     let answer = done(&ask);
-    elector.heard(&ask, at(2_000), at(6_000), answer, 0.0);
+    elector.absorb(&ask, at(2_000), at(6_000), answer, 0.0);
     assert_eq!(elector.renewed(), Some(at(2_000)));
     // Sent at 6000, written, and the answer was lost.
     let ask = asked(elector.turn(at(6_000), wall(6_000)));
     let LeaseRequest::Replace(written) = ask.clone() else {
         panic!("{ask:?}");
     };
-    elector.heard(&ask, at(6_000), at(11_000), LeaseReply::Failed, 0.0);
+    elector.absorb(&ask, at(6_000), at(11_000), LeaseReply::Failed, 0.0);
     assert_eq!(elector.renewed(), Some(at(2_000)));
     // The record shows that the write was made, which still does not count.
     let ask = exchange(&mut elector, 11_000, |_| LeaseReply::Lease(written));
@@ -309,10 +309,10 @@ fn a_renewal_that_failed_is_tried_again_a_retry_period_after_it_was_sent() {
     exchange(&mut elector, 2_000, |_| LeaseReply::Failed);
     assert_eq!(
         elector.turn(at(2_000), wall(0)),
-        LeaseAction::Rest(TIMING.retry_period)
+        LeaseAction::Wait(TIMING.retry_period)
     );
     let ask = asked(elector.turn(at(4_000), wall(0)));
-    elector.heard(&ask, at(4_000), at(9_000), LeaseReply::Failed, 1.0);
+    elector.absorb(&ask, at(4_000), at(9_000), LeaseReply::Failed, 1.0);
     assert_eq!(asked(elector.turn(at(9_000), wall(0))), LeaseRequest::Read);
 }
 
@@ -342,7 +342,7 @@ fn a_lease_that_somebody_else_writes_all_the_time_is_not_asked_for_without_end()
             LeaseRequest::Read => LeaseReply::Lease(lease("me", 2)),
             _ => LeaseReply::Conflict,
         };
-        elector.heard(&ask, at(2_000), at(2_000), answer, 0.0);
+        elector.absorb(&ask, at(2_000), at(2_000), answer, 0.0);
     }
     assert_eq!(asked, 17);
     assert_eq!(elector.renewed(), Some(at(0)));

@@ -53,7 +53,7 @@ pub(super) fn decide(
             reason: reasons::INSTANCE_NOT_FOUND,
             report: false,
         },
-        Verdict::FoundByNobody(names) => Obstacle::Candidates {
+        Verdict::NotFound(names) => Obstacle::Candidates {
             why: format!(
                 "none of the providers {} knows an instance for this node",
                 quoted(names)

@@ -65,7 +65,7 @@ struct ReconcileState {
     reservation: BudgetReservation,
     is_withheld: bool,
     is_unanswered: bool,
-    told: bool,
+    has_recorded_event: bool,
     over: bool,
 }
 
@@ -133,12 +133,12 @@ impl Facts {
         let state = &mut self.state;
         match outcome {
             NodeOutcome::Looked(looked) => state.looked = Some(looked),
-            NodeOutcome::VoteCast(verdict, tell) => state.claimed = Some((verdict, tell)),
+            NodeOutcome::VoteCast(verdict, report) => state.claimed = Some((verdict, report)),
             NodeOutcome::Budget(brake, BudgetOutcome::Answered(answer)) => {
                 state.budgets.insert(brake, answer);
             }
             NodeOutcome::Budget(_, BudgetOutcome::Failed(error)) => state.refusals.fail(error),
-            NodeOutcome::Event(_) => state.told = true,
+            NodeOutcome::Event(_) => state.has_recorded_event = true,
             NodeOutcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
                 self.node = Arc::from(node);
                 self.settle(effect);
@@ -185,7 +185,7 @@ impl Facts {
             // The last write of an initialisation: nothing remains to be planned.
             NodeEffect::Patch(_, patch) if patch.taints.is_some() => state.over = true,
             NodeEffect::Patch(..) => state.labels_settled = true,
-            NodeEffect::RecordEvent(..) => state.told = true,
+            NodeEffect::RecordEvent(..) => state.has_recorded_event = true,
             _ => {}
         }
     }
@@ -203,8 +203,9 @@ impl Facts {
 
     /// Whether the write that removes the taint may have been made without its Event.
     pub fn is_unanswered(&self) -> bool {
-        let is_told = self.state.told && !super::object::is_uninitialized(&self.node);
-        (self.past.is_unanswered || self.state.is_unanswered) && !is_told
+        let is_recorded =
+            self.state.has_recorded_event && !super::object::is_uninitialized(&self.node);
+        (self.past.is_unanswered || self.state.is_unanswered) && !is_recorded
     }
 
     /// Budget taken without a change being made, for the next reconciliation.
@@ -254,8 +255,8 @@ impl Facts {
     }
 
     /// Whether an Event was recorded in this reconciliation.
-    pub(super) fn has_told(&self) -> bool {
-        self.state.told
+    pub(super) fn has_recorded_event(&self) -> bool {
+        self.state.has_recorded_event
     }
 
     /// Whether the reconciliation is complete.

@@ -97,7 +97,7 @@ pub(super) fn wait(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decis
         Obstacle::Candidates { report, .. } => *report,
         _ => {
             let is_over = has_waited(facts, now, obstacle.report_after());
-            obstacle.is_told_at_once() || obstacle.is_defect() || is_over
+            obstacle.is_reported_at_once() || obstacle.is_defect() || is_over
         }
     };
     if let Some(decision) = record(facts, obstacle, is_due, &why) {
@@ -135,7 +135,7 @@ pub(super) fn skip(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decis
         return wait(facts, now, obstacle);
     }
     let why = obstacle.why();
-    let is_due = obstacle.is_told_at_once();
+    let is_due = obstacle.is_reported_at_once();
     record(facts, obstacle, is_due, &why).unwrap_or(Decision::Done(When::Blocked { why }))
 }
 
@@ -145,15 +145,15 @@ fn record(
     is_due: bool,
     why: &str,
 ) -> Option<Decision<NodeEffect>> {
-    if facts.has_told() {
+    if facts.has_recorded_event() {
         return None;
     }
     // Events of a candidate that is not the owner are not recorded.
-    let is_heard = facts
+    let is_of_owner = facts
         .claimed()
         .is_none_or(|(verdict, _)| *verdict == Verdict::Ours);
     let answer = facts.looked().and_then(|looked| looked.as_ref().ok());
-    let mut events = provider_events(answer.filter(|_| is_heard));
+    let mut events = provider_events(answer.filter(|_| is_of_owner));
     if is_due {
         let message = answer_check::message(why);
         events.push(CloudEvent::new(
@@ -227,7 +227,7 @@ impl Obstacle<'_> {
     }
 
     /// Whether the obstacle is reported at once because waiting does not remove it.
-    fn is_told_at_once(&self) -> bool {
+    fn is_reported_at_once(&self) -> bool {
         match self {
             Obstacle::Provider(error) => retry::needs_a_person(error),
             Obstacle::Answer(_) | Obstacle::NodeIp(_) | Obstacle::Unserved(_) => true,

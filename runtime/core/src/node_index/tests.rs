@@ -4,6 +4,7 @@
 use super::*;
 use crate::cloud::instance::Address;
 use crate::cloud_node::cloud_node;
+use crate::fixtures;
 use serde_json::json;
 
 /// A Ready node with these InternalIPs; its UID is its name and `-1`.
@@ -12,17 +13,11 @@ fn node(name: &str, provider_id: Option<&str>, internal: &[&str]) -> Node {
 }
 
 fn with_uid(name: &str, uid: &str, provider_id: Option<&str>, internal: &[&str]) -> Node {
-    let addresses: Vec<_> = internal
-        .iter()
-        .map(|address| json!({ "type": "InternalIP", "address": address }))
-        .chain([json!({ "type": "ExternalIP", "address": "192.0.2.1" })])
-        .collect();
-    serde_json::from_value(json!({
-        "metadata": { "name": name, "uid": uid },
-        "spec": { "providerID": provider_id },
-        "status": { "addresses": addresses, "conditions": [{ "type": "Ready", "status": "True" }] }
-    }))
-    .unwrap()
+    let named = fixtures::node(name).uid(uid).ready();
+    let node = named.with(|node| node["spec"]["providerID"] = json!(provider_id));
+    let internal = internal.iter();
+    let node = internal.fold(node, |node, ip| node.address("InternalIP", ip));
+    node.address("ExternalIP", "192.0.2.1").build()
 }
 
 fn instance(provider_id: &str, addresses: &[(AddressType, &str)]) -> Instance {
@@ -38,10 +33,16 @@ fn instance(provider_id: &str, addresses: &[(AddressType, &str)]) -> Instance {
 }
 
 /// `name: stored` or `name: answered`, if there is a twin.
-fn twin(node_index: &NodeIndex, name: &str, provider_id: &str) -> Option<String> {
-    let twin = node_index.clashes(name, &instance(provider_id, &[])).twin?;
-    let how = if twin.is_stored { "stored" } else { "answered" };
-    Some(format!("{}: {how}", twin.name))
+fn duplicate(node_index: &NodeIndex, name: &str, provider_id: &str) -> Option<String> {
+    let duplicate = node_index
+        .clashes(name, &instance(provider_id, &[]))
+        .duplicate?;
+    let how = if duplicate.is_stored {
+        "stored"
+    } else {
+        "answered"
+    };
+    Some(format!("{}: {how}", duplicate.name))
 }
 
 fn answer(node_index: &mut NodeIndex, about: &[(&Node, Lookup)]) {
@@ -63,16 +64,22 @@ fn two_new_nodes_of_one_answer_are_twins_and_neither_has_it_written_down() {
     let mut node_index = NodeIndex::default();
     node_index.apply(&a);
     node_index.apply(&b);
-    assert_eq!(twin(&node_index, "a", "sim://1"), None);
+    assert_eq!(duplicate(&node_index, "a", "sim://1"), None);
     answer(
         &mut node_index,
         &[(&a, found("sim://1")), (&b, found("sim://1"))],
     );
-    assert_eq!(twin(&node_index, "a", "sim://1").unwrap(), "b: answered");
-    assert_eq!(twin(&node_index, "b", "sim://1").unwrap(), "a: answered");
+    assert_eq!(
+        duplicate(&node_index, "a", "sim://1").unwrap(),
+        "b: answered"
+    );
+    assert_eq!(
+        duplicate(&node_index, "b", "sim://1").unwrap(),
+        "a: answered"
+    );
     // The next answer withdraws the last one.
     answer(&mut node_index, &[(&b, Lookup::NotMine)]);
-    assert_eq!(twin(&node_index, "a", "sim://1"), None);
+    assert_eq!(duplicate(&node_index, "a", "sim://1"), None);
 }
 
 #[test]
@@ -87,10 +94,18 @@ fn of_several_twins_the_one_that_has_it_written_down_counts() {
         node_index.apply(node);
     }
     answer(&mut node_index, &[(&a, found("sim://1"))]);
-    assert_eq!(twin(&node_index, "b", "sim://1").unwrap(), "c: stored");
-    assert_eq!(twin(&node_index, "c", "sim://1").unwrap(), "a: answered");
+    assert_eq!(duplicate(&node_index, "b", "sim://1").unwrap(), "c: stored");
+    assert_eq!(
+        duplicate(&node_index, "c", "sim://1").unwrap(),
+        "a: answered"
+    );
     // An answer without a provider ID is about the stored one.
-    assert!(node_index.clashes("c", &instance("", &[])).twin.is_some());
+    assert!(
+        node_index
+            .clashes("c", &instance("", &[]))
+            .duplicate
+            .is_some()
+    );
 }
 
 #[test]
@@ -101,13 +116,13 @@ fn a_node_that_was_deleted_or_made_again_has_no_say() {
     node_index.apply(&node("b", None, &[]));
     node_index.apply(&with_uid("a", "a-2", None, &[]));
     answer(&mut node_index, &[(&old, found("sim://1"))]);
-    assert_eq!(twin(&node_index, "b", "sim://1"), None);
+    assert_eq!(duplicate(&node_index, "b", "sim://1"), None);
     node_index.apply(&node("a", Some("sim://1"), &["10.0.0.1"]));
-    assert_eq!(twin(&node_index, "b", "sim://1").unwrap(), "a: stored");
+    assert_eq!(duplicate(&node_index, "b", "sim://1").unwrap(), "a: stored");
     node_index.forget("a");
-    assert_eq!(twin(&node_index, "b", "sim://1"), None);
+    assert_eq!(duplicate(&node_index, "b", "sim://1"), None);
     answer(&mut node_index, &[(&old, found("sim://1"))]);
-    assert_eq!(twin(&node_index, "b", "sim://1"), None);
+    assert_eq!(duplicate(&node_index, "b", "sim://1"), None);
     assert_eq!(node_index.len(), 1);
 }
 

@@ -54,14 +54,14 @@ impl Evidence {
     /// Why the node is deleted, for the audit log.
     pub(super) fn reason(&self) -> String {
         let row = self.first.until(self.last).as_secs();
-        let vouched: Vec<&str> = self.known_good.iter().map(String::as_str).take(3).collect();
+        let found: Vec<&str> = self.known_good.iter().map(String::as_str).take(3).collect();
         format!(
             "{} complete answers over {row} s call its machine gone; the last one used nothing that was kept; found in the same answers: {}",
             self.answers,
-            if vouched.is_empty() {
+            if found.is_empty() {
                 "nobody".to_owned()
             } else {
-                vouched.join(", ")
+                found.join(", ")
             }
         )
     }
@@ -240,11 +240,14 @@ pub fn is_wanted(node: &Node, rules: &LifecycleRules, now: Now) -> bool {
 
 /// A person's temporary mark; it replaces the provider ID and the known-good node.
 fn is_asked_for(node: &Node, wall: Timestamp) -> bool {
-    is_said(node.metadata.annotations.as_ref(), wall)
+    has_delete_until(node.metadata.annotations.as_ref(), wall)
 }
 
 /// Whether an object's annotations contain [`DELETE_UNTIL`] with a date in the future.
-pub(crate) fn is_said(annotations: Option<&BTreeMap<String, String>>, wall: Timestamp) -> bool {
+pub(crate) fn has_delete_until(
+    annotations: Option<&BTreeMap<String, String>>,
+    wall: Timestamp,
+) -> bool {
     let text = annotations.and_then(|all| all.get(DELETE_UNTIL));
     let until = text.and_then(|text| text.parse::<Timestamp>().ok());
     until.is_some_and(|until| wall < until)
@@ -316,7 +319,7 @@ impl Held {
     }
 
     /// Text for Events and the log, with the next try.
-    pub(super) fn told(&self, now: Now) -> String {
+    pub(super) fn describe(&self, now: Now) -> String {
         match self.remaining(now) {
             Some(remaining) if remaining > SLOW => {
                 let at = i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX);

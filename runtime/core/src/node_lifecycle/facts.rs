@@ -46,7 +46,7 @@ pub struct RetainedState {
     /// Since when the brake holds its deletion, without an answer that contradicts it.
     pub braked: Option<Moment>,
     /// Reason of the last Event about a failure.
-    pub said: Option<&'static str>,
+    pub reported: Option<&'static str>,
     /// Budget taken for changes that were not made.
     pub reservation: BudgetReservation,
 }
@@ -81,7 +81,7 @@ struct ReconcileState {
     drained: Option<bool>,
     budgets: Asked,
     /// Reasons of the Events of this reconciliation.
-    said: Vec<String>,
+    event_reasons: Vec<String>,
     held: Option<&'static str>,
     over: bool,
 }
@@ -159,7 +159,7 @@ impl Facts {
     /// An Event was recorded, or withheld.
     fn note(&mut self, effect: &LifecycleEffect) {
         if let LifecycleEffect::RecordEvent(_, event) = effect {
-            self.state.said.push(event.reason.clone());
+            self.state.event_reasons.push(event.reason.clone());
         }
     }
 
@@ -173,7 +173,7 @@ impl Facts {
             None if is_spared || self.is_braked() => self.past.failures,
             None => 0,
         };
-        let failed = self.state.said.iter().rev().find_map(|reason| {
+        let failed = self.state.event_reasons.iter().rev().find_map(|reason| {
             REPEATED
                 .into_iter()
                 .find(|repeated| *repeated == reason.as_str())
@@ -194,8 +194,8 @@ impl Facts {
                 Some(Ok(())) => None,
                 None => self.past.braked,
             },
-            said: match self.trouble().is_some() || is_blocked || is_spared {
-                true => failed.or(self.past.said),
+            reported: match self.trouble().is_some() || is_blocked || is_spared {
+                true => failed.or(self.past.reported),
                 false => None,
             },
             reservation: match self.state.is_changed {
@@ -251,13 +251,16 @@ impl Facts {
     }
 
     /// Whether an Event was recorded in this reconciliation.
-    pub(super) fn has_told(&self) -> bool {
-        !self.state.said.is_empty()
+    pub(super) fn has_recorded_event(&self) -> bool {
+        !self.state.event_reasons.is_empty()
     }
 
     /// Whether an Event with this reason was recorded.
-    pub(super) fn has_said(&self, reason: &str) -> bool {
-        self.state.said.iter().any(|said| said == reason)
+    pub(super) fn has_recorded(&self, reason: &str) -> bool {
+        self.state
+            .event_reasons
+            .iter()
+            .any(|recorded| recorded == reason)
     }
 
     /// Whether a hold was reported in this reconciliation.

@@ -16,7 +16,7 @@ pub(super) fn power(instance: &Instance) -> Option<Noted> {
 }
 
 /// Whether the answer itself states the node's stored provider ID: other accounts may have machines of the same name.
-pub fn vouches(node: &Node, lookup: &Lookup) -> bool {
+pub fn confirms_provider_id(node: &Node, lookup: &Lookup) -> bool {
     match lookup {
         Lookup::Found(instance) => stored_provider_id(node) == Some(&instance.provider_id),
         Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => false,

@@ -20,7 +20,7 @@ use crate::settings::LifecycleRules;
 
 use super::deletion_guard::{Evidence, Held, Seen, age, is_wanted};
 use super::facts::{Facts, Finding};
-use super::lookup_verdict::{is_its_machine, power, vouches};
+use super::lookup_verdict::{confirms_provider_id, is_its_machine, power};
 use super::mass_outage::{Called, MassOutage};
 use super::not_ready_history::{FOUND, NodeHistory, Noted};
 use super::ready_yet_gone::Contradictions;
@@ -193,7 +193,7 @@ impl Memory {
         history.gone = None;
         if !history.was_ready {
             history.was_ready = true;
-            history.hurry(now);
+            history.reset_backoff(now);
         }
         if history.next <= now && !history.is_busy {
             history.finding = Some(Noted::Back);
@@ -207,10 +207,10 @@ impl Memory {
         answer: &Result<FindReply, ProviderError>,
         at: Moment,
     ) {
-        let asked = survey.about.len() + survey.vouching.len();
+        let asked = survey.about.len() + survey.witnesses.len();
         let reply = match answer {
             Ok(reply) if reply.lookups.len() == asked => reply,
-            Ok(_) | Err(_) => return self.nothing_learnt(survey, answer.as_ref().err(), at),
+            Ok(_) | Err(_) => return self.absorb_failed_lookup(survey, answer.as_ref().err(), at),
         };
         let is_unknown = |lookup: &Lookup| matches!(lookup, Lookup::Unknown(_));
         // A witness that cannot be identified proves nothing, and invalidates nothing.
@@ -220,18 +220,18 @@ impl Memory {
         self.halving.answered(survey);
         let found: BTreeSet<String> = answers
             .iter()
-            .filter(|(node, lookup)| vouches(node, lookup))
+            .filter(|(node, lookup)| confirms_provider_id(node, lookup))
             .map(|(node, _)| name(node).to_owned())
             .collect();
         for (node, lookup) in &answers[survey.about.len()..] {
-            self.heard_of_witness(node, lookup, is_complete, at);
+            self.absorb_witness(node, lookup, is_complete, at);
         }
         if !is_complete {
             let about = survey.about.iter().map(|node| name(node));
             self.mass_outage.interrupt(about, at);
         }
         for (node, lookup) in &answers[..survey.about.len()] {
-            self.heard_of(survey, node, lookup, is_complete, &found, at);
+            self.absorb_answer(survey, node, lookup, is_complete, &found, at);
         }
         for (node, _) in &answers {
             match found.contains(name(node)) {
@@ -242,7 +242,7 @@ impl Memory {
     }
 
     /// No answer, or one of the wrong length: nothing is learned about any node (LIFE-007).
-    fn nothing_learnt(&mut self, survey: &Survey, error: Option<&ProviderError>, at: Moment) {
+    fn absorb_failed_lookup(&mut self, survey: &Survey, error: Option<&ProviderError>, at: Moment) {
         let asked_for = match error {
             Some(ProviderError::Throttled { retry_after, .. }) => *retry_after,
             _ => None,
@@ -253,7 +253,7 @@ impl Memory {
         let is_halved = has_crashed && self.halving.crashed(survey);
         if has_crashed {
             // One of these may be the cause.
-            for witness in &survey.vouching {
+            for witness in &survey.witnesses {
                 self.witnesses.was_not_found(witness);
             }
         }
@@ -275,7 +275,7 @@ impl Memory {
         }
     }
 
-    fn heard_of_witness(&mut self, node: &Node, lookup: &Lookup, is_complete: bool, at: Moment) {
+    fn absorb_witness(&mut self, node: &Node, lookup: &Lookup, is_complete: bool, at: Moment) {
         match lookup {
             Lookup::Gone if is_complete && is_ready(node) && self.should_exist(node) => {
                 let rules = self.last_pass.as_ref().map(|(_, rules)| rules.mass_hold);
@@ -302,7 +302,7 @@ impl Memory {
         is_old || self.witnesses.is_known(node)
     }
 
-    fn heard_of(
+    fn absorb_answer(
         &mut self,
         survey: &Survey,
         node: &Node,
@@ -427,7 +427,7 @@ impl Memory {
                 Owner::Recorded | Owner::Implied
             )
         };
-        for node in self.doubted(pass) {
+        for node in self.contradicted(pass) {
             called.insert(name(node).to_owned(), uid_of(node).to_owned());
         }
         let owned = match called.len() {
@@ -446,17 +446,17 @@ impl Memory {
     }
 
     fn contradicted_by(&self, pass: &Pass<'_>) -> Option<String> {
-        let mut doubted = self.doubted(pass);
-        doubted.next().map(|node| name(node).to_owned())
+        let mut contradicted = self.contradicted(pass);
+        contradicted.next().map(|node| name(node).to_owned())
     }
 
     /// Ready nodes that are called gone. After a while such a node counts as a permanent exception.
-    fn doubted<'a>(&'a self, pass: &'a Pass<'_>) -> impl Iterator<Item = &'a Arc<Node>> {
+    fn contradicted<'a>(&'a self, pass: &'a Pass<'_>) -> impl Iterator<Item = &'a Arc<Node>> {
         let young = self
             .contradictions
             .since(pass.rules.mass_hold, pass.now.moment);
-        let nodes = young.filter_map(|doubt| {
-            let place = pass.nodes.binary_search_by(|node| name(node).cmp(doubt));
+        let nodes = young.filter_map(|other| {
+            let place = pass.nodes.binary_search_by(|node| name(node).cmp(other));
             pass.nodes.get(place.ok()?)
         });
         nodes.filter(|node| is_ready(node))

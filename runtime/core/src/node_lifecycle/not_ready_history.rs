@@ -118,7 +118,7 @@ impl NodeHistory {
         let transition = transition(node);
         if transition != self.transition || self.was_ready {
             if self.was_ready {
-                self.hurry(now);
+                self.reset_backoff(now);
             }
             self.was_ready = false;
             self.transition = transition;
@@ -209,7 +209,7 @@ impl NodeHistory {
     }
 
     /// Cancels the back-off, because the node's state has changed.
-    pub(super) fn hurry(&mut self, now: Moment) {
+    pub(super) fn reset_backoff(&mut self, now: Moment) {
         self.quiet = 0;
         self.next = now;
         self.earliest = now;

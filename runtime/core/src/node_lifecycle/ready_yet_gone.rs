@@ -11,10 +11,10 @@ const RENEWED: Duration = Duration::from_secs(180);
 
 /// Contradicted nodes, by name.
 #[derive(Debug, Default)]
-pub(super) struct Contradictions(BTreeMap<String, Doubt>);
+pub(super) struct Contradictions(BTreeMap<String, Contradiction>);
 
 #[derive(Debug, Clone, Copy)]
-struct Doubt {
+struct Contradiction {
     since: Moment,
     last: Moment,
 }
@@ -23,16 +23,16 @@ impl Contradictions {
     /// The node is called gone `at` this moment. After `hold` it is known to be a permanent exception and stays one:
     /// each further answer would delay other deletions anew.
     pub(super) fn note(&mut self, name: &str, at: Moment, hold: Duration) {
-        let new = Doubt {
+        let new = Contradiction {
             since: at,
             last: at,
         };
-        let doubt = self.0.entry(name.to_owned()).or_insert(new);
-        let is_oddity = doubt.since.after(hold) <= doubt.last;
-        if doubt.last.after(RENEWED) < at && !is_oddity {
-            *doubt = new;
+        let contradiction = self.0.entry(name.to_owned()).or_insert(new);
+        let is_oddity = contradiction.since.after(hold) <= contradiction.last;
+        if contradiction.last.after(RENEWED) < at && !is_oddity {
+            *contradiction = new;
         }
-        doubt.last = at;
+        contradiction.last = at;
     }
 
     /// The node exists after all. Returns whether it was contradicted.
@@ -65,7 +65,7 @@ impl Contradictions {
         let young = self
             .0
             .iter()
-            .filter(move |(_, doubt)| doubt.since.after(hold) > now);
+            .filter(move |(_, contradiction)| contradiction.since.after(hold) > now);
         young.map(|(name, _)| name.as_str())
     }
 }

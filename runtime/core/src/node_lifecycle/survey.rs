@@ -14,9 +14,9 @@ use crate::provider_id::ProviderId;
 /// Maximum number of nodes in one look-up, including witnesses: half of what the contract allows.
 const MOST: usize = 2500;
 /// Maximum number of nodes in question.
-pub(super) const LARGEST: usize = MOST - VOUCHING;
+pub(super) const LARGEST: usize = MOST - WITNESSES;
 /// Number of witnesses per answer. One may be gone itself; three that are gone at once are a mass.
-const VOUCHING: usize = 3;
+const WITNESSES: usize = 3;
 
 /// Which nodes share a look-up: a node that cannot be answered must not spoil the answers for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ pub struct Survey {
     /// The NotReady nodes, by name.
     pub about: Vec<Arc<Node>>,
     /// Witnesses: nodes of the same scheme that should be found.
-    pub vouching: Vec<Arc<Node>>,
+    pub witnesses: Vec<Arc<Node>>,
     /// Whether the provider must not use cached data.
     pub is_fresh: bool,
     /// When the look-up is sent: the answer is about a later moment.
@@ -45,7 +45,7 @@ pub struct Survey {
 impl Survey {
     /// All nodes of the look-up, in the order of the answer.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.about.iter().chain(&self.vouching)
+        self.about.iter().chain(&self.witnesses)
     }
 }
 
@@ -57,8 +57,8 @@ impl fmt::Display for Survey {
         };
         let word = if self.is_fresh { "find fresh" } else { "find" };
         write!(f, "{word} {}", names(&self.about))?;
-        if !self.vouching.is_empty() {
-            write!(f, " with {}", names(&self.vouching))?;
+        if !self.witnesses.is_empty() {
+            write!(f, " with {}", names(&self.witnesses))?;
         }
         Ok(())
     }
@@ -101,8 +101,8 @@ pub(super) fn surveys(
         };
         for about in about.chunks(most) {
             surveys.push(Survey {
-                vouching: match &wanted {
-                    Some(wanted) => vouching(wanted, about, nodes, ownership, &rank),
+                witnesses: match &wanted {
+                    Some(wanted) => best_witnesses(wanted, about, nodes, ownership, &rank),
                     None => Vec::new(),
                 },
                 is_fresh: about.iter().any(|node| is_fresh(node)),
@@ -127,12 +127,12 @@ pub fn witnesses<'a>(
     let mut witnesses: Vec<&Node> = nodes.filter(is_witness).collect();
     let age = |node: &Node| node.metadata.creation_timestamp.as_ref().map(|time| time.0);
     witnesses.sort_unstable_by_key(|node| (age(node), name(node)));
-    witnesses.truncate(VOUCHING);
+    witnesses.truncate(WITNESSES);
     witnesses
 }
 
 /// The best witnesses of a scheme: Ready ones first, then by rank.
-fn vouching(
+fn best_witnesses(
     wanted: &str,
     about: &[Arc<Node>],
     nodes: &[Arc<Node>],
@@ -153,7 +153,7 @@ fn vouching(
         };
         best.push((rank, !is_ready(node), node));
         best.sort_by_key(|(rank, is_not_ready, _)| (*is_not_ready, *rank));
-        best.truncate(VOUCHING);
+        best.truncate(WITNESSES);
     }
     best.into_iter().map(|(_, _, node)| node.clone()).collect()
 }

@@ -50,7 +50,7 @@ pub enum Verdict {
     /// All of these found the machine.
     FoundBy(Vec<String>),
     /// All candidates voted [`Vote::NotMine`].
-    FoundByNobody(Vec<String>),
+    NotFound(Vec<String>),
 }
 
 /// The votes on each node, by node UID.
@@ -100,7 +100,7 @@ impl ClaimRegistry {
         let verdict = verdict(provider, &vote, other_votes);
         let is_due = match &verdict {
             Verdict::Ours | Verdict::Open => false,
-            Verdict::WaitsFor(_) | Verdict::FoundByNobody(_) => !is_quiet,
+            Verdict::WaitsFor(_) | Verdict::NotFound(_) => !is_quiet,
             Verdict::FoundBy(_) => true,
         };
         let is_reported = entry.reported.as_ref().is_some_and(|(reported, at)| {
@@ -194,7 +194,7 @@ fn verdict(provider: &str, vote: &Vote, other_votes: Vec<OtherVote>) -> Verdict 
         Vote::NotMine => {
             let names = all(&Vote::NotMine);
             match names.len() == other_votes.len() + 1 {
-                true => Verdict::FoundByNobody(names),
+                true => Verdict::NotFound(names),
                 false => Verdict::Open,
             }
         }
@@ -233,7 +233,7 @@ impl fmt::Display for Verdict {
                 write!(f, "waits for {}", names.join(", "))
             }
             Verdict::FoundBy(names) => write!(f, "found by {}", names.join(", ")),
-            Verdict::FoundByNobody(_) => write!(f, "found by nobody"),
+            Verdict::NotFound(_) => write!(f, "found by nobody"),
         }
     }
 }

@@ -1,29 +1,19 @@
 //! The owner of a node with one provider and with several, and mistakes in the configuration.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use k8s_openapi::api::core::v1::NodeSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
 use super::*;
+use crate::fixtures;
 
 /// A node with these labels, `KEY=VALUE` separated by blanks, and this provider ID.
 fn node(labels: &str, provider_id: Option<&str>) -> Node {
-    let pairs = labels
+    let node = labels
         .split_whitespace()
-        .map(|one| one.split_once('=').unwrap());
-    let labels = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Node {
-        metadata: ObjectMeta {
-            labels: Some(labels.collect())
-                .filter(|all: &std::collections::BTreeMap<_, _>| !all.is_empty()),
-            ..ObjectMeta::default()
-        },
-        spec: Some(NodeSpec {
-            provider_id: provider_id.map(str::to_owned),
-            ..NodeSpec::default()
-        }),
-        ..Node::default()
-    }
+        .fold(fixtures::node("a"), |node, one| {
+            let (key, value) = one.split_once('=').unwrap();
+            node.label(key, value)
+        });
+    node.with(|node| node["spec"]["providerID"] = serde_json::json!(provider_id))
+        .build()
 }
 
 fn claim(name: &str, scheme: &str, selector: Option<&str>) -> Claim {
@@ -79,8 +69,8 @@ fn what_is_recorded_decides_over_the_scheme() {
 #[test]
 fn without_a_record_the_scheme_decides_and_without_both_nobody_owns() {
     assert_eq!(seen_by_sim(None, Some("sim://1")), Owner::Implied);
-    assert_eq!(seen_by_sim(None, None), Owner::Nobody);
-    assert_eq!(seen_by_sim(Some(""), Some("")), Owner::Nobody);
+    assert_eq!(seen_by_sim(None, None), Owner::SoleCandidate);
+    assert_eq!(seen_by_sim(Some(""), Some("")), Owner::SoleCandidate);
     for foreign in ["simx://1", "other://1", "1", "sim:1", "Sim://1"] {
         assert!(
             matches!(seen_by_sim(None, Some(foreign)), Owner::Other(_)),
@@ -96,7 +86,7 @@ fn seen(claims: &[Claim], node: &Node) -> String {
         .map(|ownership| match owner(node, &ownership) {
             Owner::Recorded => "recorded".to_owned(),
             Owner::Implied => "implied".to_owned(),
-            Owner::Nobody => "asks".to_owned(),
+            Owner::SoleCandidate => "asks".to_owned(),
             Owner::Candidates(others) => format!("asks-with-{}", others.join("-")),
             Owner::Other(_) => "other".to_owned(),
             Owner::Unserved(_) => "unserved".to_owned(),
@@ -315,14 +305,14 @@ fn routes_to_a_node_are_its_owners_or_else_one_providers_that_knows_no_machines(
         (owned("y"), Some("two://1"), &racks, &others, "y"),
     ] {
         let node = node(&labels, provider_id);
-        let said = routed_by(&node, routers, others);
-        assert_eq!(said, expected, "{labels} {provider_id:?}");
+        let reported = routed_by(&node, routers, others);
+        assert_eq!(reported, expected, "{labels} {provider_id:?}");
     }
 }
 
 #[test]
 fn all_mistakes_of_several_claims_are_said_at_once_with_both_names() {
-    let said = mistakes(&[
+    let reported = mistakes(&[
         claim("a", "x", None),
         claim("b", "x", Some("pool=b")),
         claim("c", "x", Some("pool in (b,c)")),
@@ -340,9 +330,9 @@ fn all_mistakes_of_several_claims_are_said_at_once_with_both_names() {
         "the providers \"b\" and \"c\" share the provider ID scheme x, and a node could match both their node selectors, \"pool=b\" and \"pool in (b,c)\"",
         "the providers \"d\" and \"e\" share the provider ID scheme y, and neither has a node selector",
     ];
-    assert_eq!(said.len(), begins.len(), "{said:#?}");
-    for (said, begin) in said.iter().zip(begins) {
-        assert!(said.starts_with(begin), "{said}");
+    assert_eq!(reported.len(), begins.len(), "{reported:#?}");
+    for (reported, begin) in reported.iter().zip(begins) {
+        assert!(reported.starts_with(begin), "{reported}");
     }
 }
 

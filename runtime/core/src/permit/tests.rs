@@ -27,8 +27,11 @@ impl AuditSink for OtherVote {
     }
 
     fn refused(&self, refused: &Refused<'_>) {
-        let said = refused.said.map(str::to_owned);
-        self.refused.lock().unwrap().push((refused.refusal, said));
+        let log_line = refused.log_line.map(str::to_owned);
+        self.refused
+            .lock()
+            .unwrap()
+            .push((refused.refusal, log_line));
     }
 }
 
@@ -53,14 +56,14 @@ fn request(access: Access) -> CloudRequest {
     }
 }
 
-fn permit(mode: Mode, mutations: u32, heard: &Arc<OtherVote>) -> Permit {
+fn permit(mode: Mode, mutations: u32, received: &Arc<OtherVote>) -> Permit {
     let tenure = Arc::new(Tenure::unlimited());
     Permit::new(
         Moment(Duration::MAX),
         mode,
         mutations,
         tenure,
-        heard.clone(),
+        received.clone(),
     )
 }
 
@@ -75,8 +78,8 @@ fn budget(most: usize) -> Arc<SharedBudget> {
 
 #[test]
 fn one_budget_holds_back_all_calls_and_comes_back_after_its_window() {
-    let (heard, budget) = (Arc::default(), budget(3));
-    let permit = || permit(Mode::Enforce, 9, &heard).sharing(budget.clone());
+    let (received, budget) = (Arc::default(), budget(3));
+    let permit = || permit(Mode::Enforce, 9, &received).sharing(budget.clone());
     let (first, second) = (permit(), permit());
     let write = request(Access::Write);
     assert_eq!(first.ask(at(0), &write), Ok(()));
@@ -89,14 +92,14 @@ fn one_budget_holds_back_all_calls_and_comes_back_after_its_window() {
     assert_eq!(second.ask(at(3), &write), Err(engaged));
     assert_eq!(second.ask(at(3), &request(Access::Read)), Ok(()));
     assert_eq!((first.mutations_made(), second.mutations_made()), (2, 1));
-    assert_eq!(*heard.refused.lock().unwrap(), [(engaged, None)]);
+    assert_eq!(*received.refused.lock().unwrap(), [(engaged, None)]);
     assert_eq!(second.ask(at(600), &write), Ok(()));
 }
 
 #[test]
 fn a_call_that_has_made_all_its_changes_takes_nothing_from_the_others() {
-    let (heard, budget) = (Arc::default(), budget(3));
-    let greedy = permit(Mode::Enforce, 1, &heard).sharing(budget.clone());
+    let (received, budget) = (Arc::default(), budget(3));
+    let greedy = permit(Mode::Enforce, 1, &received).sharing(budget.clone());
     let write = request(Access::Write);
     assert_eq!(greedy.ask(at(0), &write), Ok(()));
     for _ in 0..9 {
@@ -112,17 +115,17 @@ fn a_call_that_has_made_all_its_changes_takes_nothing_from_the_others() {
 #[test]
 fn what_is_refused_for_the_mode_takes_nothing_and_carries_the_providers_last_words() {
     for (mode, word) in [(Mode::Plan, "plan"), (Mode::Observe, "observe")] {
-        let (heard, budget) = (Arc::default(), budget(3));
-        let permit = permit(mode, 9, &heard).sharing(budget.clone());
-        permit.say("first");
-        permit.say(&"x".repeat(5_000));
+        let (received, budget) = (Arc::default(), budget(3));
+        let permit = permit(mode, 9, &received).sharing(budget.clone());
+        permit.note_log_line("first");
+        permit.note_log_line(&"x".repeat(5_000));
         assert_eq!(
             permit.ask(at(0), &request(Access::Write)),
             Err(Refusal::Mode(word))
         );
         assert_eq!(permit.ask(at(0), &request(Access::Read)), Ok(()));
-        let expected = [(Refusal::Mode(word), Some("x".repeat(MOST_SAID)))];
-        assert_eq!(*heard.refused.lock().unwrap(), expected);
+        let expected = [(Refusal::Mode(word), Some("x".repeat(MAX_LOG_LINE)))];
+        assert_eq!(*received.refused.lock().unwrap(), expected);
         assert_eq!(budget.level(at(0)).taken, 0);
         assert_eq!(permit.mutations_made(), 0);
         assert!(permit.has_withheld());
@@ -132,8 +135,8 @@ fn what_is_refused_for_the_mode_takes_nothing_and_carries_the_providers_last_wor
 #[test]
 fn a_call_that_only_looks_is_refused_its_changes_in_every_mode_for_the_same_reason() {
     for mode in Mode::ALL {
-        let heard = Arc::default();
-        let permit = permit(mode, 0, &heard);
+        let received = Arc::default();
+        let permit = permit(mode, 0, &received);
         let verdict = permit.ask(at(0), &request(Access::Write));
         assert_eq!(verdict, Err(Refusal::Budget(0)), "no plan is made of it");
         assert!(!permit.has_withheld());
@@ -142,11 +145,11 @@ fn a_call_that_only_looks_is_refused_its_changes_in_every_mode_for_the_same_reas
 
 #[test]
 fn a_change_that_cannot_be_recorded_is_not_made_and_reads_go_on() {
-    let heard = Arc::new(OtherVote {
+    let received = Arc::new(OtherVote {
         is_broken: true,
         ..OtherVote::default()
     });
-    let permit = permit(Mode::Enforce, 9, &heard);
+    let permit = permit(Mode::Enforce, 9, &received);
     assert_eq!(
         permit.ask(at(0), &request(Access::Write)),
         Err(Refusal::Unaudited)
@@ -156,7 +159,7 @@ fn a_change_that_cannot_be_recorded_is_not_made_and_reads_go_on() {
 
 #[test]
 fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_path() {
-    let (heard, budget) = (Arc::new(OtherVote::default()), budget(3));
+    let (received, budget) = (Arc::new(OtherVote::default()), budget(3));
     let subject = Subject {
         kind: "service",
         namespace: Some("default".to_owned()),
@@ -164,7 +167,7 @@ fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_pa
         uid: "u-1".to_owned(),
         reason: "it has no load balancer".to_owned(),
     };
-    let permit = permit(Mode::Enforce, 9, &heard)
+    let permit = permit(Mode::Enforce, 9, &received)
         .sharing(budget)
         .about(subject.clone());
     let write = request(Access::Write);
@@ -174,7 +177,7 @@ fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_pa
     permit.ask(at(4), &write).unwrap();
     permit.ended(at(4), at(9), &write, RequestOutcome::Failed);
     permit.ended(at(9), at(9), &request(Access::Read), RequestOutcome::Failed);
-    let records = heard.records.lock().unwrap();
+    let records = received.records.lock().unwrap();
     let [first, second] = records.as_slice() else {
         unreachable!("{records:?}")
     };

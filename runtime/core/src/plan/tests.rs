@@ -30,7 +30,7 @@ fn deletion(name: &str) -> Planned {
     Planned::of_effect(&deletes(name)).unwrap()
 }
 
-fn refused(subject: &Subject, said: Option<&str>) -> Planned {
+fn refused(subject: &Subject, log_line: Option<&str>) -> Planned {
     let request = CloudRequest {
         author: Author {
             provider: "hcloud".to_owned(),
@@ -49,7 +49,7 @@ fn refused(subject: &Subject, said: Option<&str>) -> Planned {
         subject,
         request: &request,
         refusal: Refusal::Mode("plan"),
-        said,
+        log_line,
     })
 }
 

@@ -2,7 +2,6 @@
 
 use super::plan_comparison::Plans;
 use super::record::Release;
-use super::trial_verdict::TrialTally;
 use crate::moment::Moment;
 
 /// Progress of a version in this process.
@@ -53,11 +52,27 @@ pub struct Trying {
     pub asked: Option<Moment>,
     /// The changes that were planned before the phase began.
     pub plans: Plans,
-    /// The results of the phase so far.
-    pub tally: TrialTally,
+}
+
+/// How a version on trial gets calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrialKind {
+    /// Its answers are compared with those of the active version and never used.
+    Shadow,
+    /// It answers a part of the calls.
+    Canary,
 }
 
 impl Step {
+    /// How it gets calls; `None`: it gets none.
+    pub fn trial(&self) -> Option<TrialKind> {
+        match self {
+            Step::Shadow(_) => Some(TrialKind::Shadow),
+            Step::Canary(_) => Some(TrialKind::Canary),
+            _ => None,
+        }
+    }
+
     /// The planned changes, once they are known.
     pub(super) fn plans(&self) -> Plans {
         match self {

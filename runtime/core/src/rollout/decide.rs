@@ -1,6 +1,7 @@
 //! The decision: which version serves, which is tried, and what is recorded. Orders are handled in `orders`, trials in
 //! `trial`.
 
+use super::candidate::TrialKind;
 use super::facts::{
     Cause, Role, RolloutDecision, RolloutEffect, RolloutEvent, RolloutFacts, RolloutTime, UNSERVED,
     VersionFailure, Work,
@@ -224,8 +225,8 @@ impl<'a> DecisionBuilder<'a> {
         let Some(candidate) = &self.facts.candidate else {
             return Vec::new();
         };
-        let (release, has_answered) = (&candidate.release, candidate.step.answers());
-        self.reject(self.end_trial(), release, reason, has_answered)
+        let has_answered = candidate.step.trial() == Some(TrialKind::Canary);
+        self.reject(self.end_trial(), &candidate.release, reason, has_answered)
     }
 
     /// Ends the trial and its work.

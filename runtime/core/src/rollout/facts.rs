@@ -256,6 +256,8 @@ pub struct RolloutFacts {
     pub failures: BTreeMap<String, VersionFailure>,
     /// The version being tried.
     pub candidate: Option<Candidate>,
+    /// The results so far of this phase of its trial, as counted before the decision.
+    pub tally: TrialTally,
     /// The work under way.
     pub work: Option<Work>,
     /// Whether it was reported that nothing serves, and nothing has served since.
@@ -308,13 +310,6 @@ impl RolloutFacts {
     /// This process stops leading.
     pub fn follows(&mut self) {
         self.role = Role::Follower;
-    }
-
-    /// Takes the results so far of the trial under way.
-    pub fn tallied(&mut self, tally: TrialTally) {
-        if let Some(trying) = self.trying() {
-            trying.tally = tally;
-        }
     }
 
     /// Numbers of the generations whose code is in use: the serving one, and the one that is ready.
@@ -431,7 +426,10 @@ impl RolloutFacts {
 
     fn begun(&mut self, work: &Work, now: RolloutTime) {
         self.work = Some(work.clone());
-        if let (Work::Ask(_), Some(trying)) = (work, self.trying()) {
+        let step = self.candidate.as_mut().map(|it| &mut it.step);
+        if let Some(Step::Shadow(trying) | Step::Canary(trying)) = step
+            && matches!(work, Work::Ask(_))
+        {
             trying.asked = Some(now.moment);
         }
     }
@@ -442,15 +440,7 @@ impl RolloutFacts {
                 since: now.moment,
                 asked: None,
                 plans: candidate.step.plans(),
-                tally: TrialTally::default(),
             });
-        }
-    }
-
-    fn trying(&mut self) -> Option<&mut Trying> {
-        match &mut self.candidate.as_mut()?.step {
-            Step::Shadow(trying) | Step::Canary(trying) => Some(trying),
-            _ => None,
         }
     }
 }

@@ -54,7 +54,7 @@ fn roll_back(turn: &mut DecisionBuilder<'_>) -> Ordered {
         return Ordered::Nothing;
     }
     let tried = turn.facts.candidate.as_ref();
-    if let Some(tried) = tried.filter(|it| it.step.is_trying()) {
+    if let Some(tried) = tried.filter(|it| it.step.trial().is_some()) {
         return taken_back(turn, turn.end_trial(), &tried.release, None);
     }
     let Some(active) = &turn.record.active else {

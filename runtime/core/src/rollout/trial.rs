@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::candidate::{Candidate, Step, Trying};
 use super::decide::{DecisionBuilder, shown as named, told};
-use super::facts::{RolloutEffect, Work};
+use super::facts::{RolloutEffect, RolloutFacts, Work};
 use super::orders;
 use super::plan_comparison::Plans;
 use super::record::{MOST_LINES, Phase, Release, Trial, cut};
@@ -13,19 +13,9 @@ use super::trial_verdict::Verdict;
 use crate::cloud::instance::EventType;
 
 impl Step {
-    /// Whether it receives calls, if only to be compared.
-    pub(super) fn is_trying(&self) -> bool {
-        matches!(self, Step::Shadow(_) | Step::Canary(_))
-    }
-
-    /// Whether calls get its answers.
-    pub(super) fn answers(&self) -> bool {
-        matches!(self, Step::Canary(_))
-    }
-
     /// Whether the step requires the version to be loaded.
     fn needs_code(&self) -> bool {
-        self.is_trying()
+        self.trial().is_some()
             || matches!(
                 self,
                 Step::Compiled { .. }
@@ -49,11 +39,11 @@ pub(super) fn verdict(turn: &DecisionBuilder<'_>) -> Option<String> {
 }
 
 fn judge(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Verdict {
-    let rules = &turn.facts.rules;
+    let RolloutFacts { rules, tally, .. } = turn.facts;
     let elapsed = |trying: &Trying| trying.since.until(turn.now.moment);
     match &candidate.step {
-        Step::Shadow(trying) => trying.tally.shadow(rules, elapsed(trying)),
-        Step::Canary(trying) => trying.tally.canary(rules, elapsed(trying)),
+        Step::Shadow(trying) => tally.shadow(rules, elapsed(trying)),
+        Step::Canary(trying) => tally.canary(rules, elapsed(trying)),
         Step::Planned { plans, .. } if !may_change(turn, candidate) => {
             plans.excess(rules).map_or(Verdict::Open, Verdict::Failed)
         }
@@ -145,7 +135,7 @@ fn watch(
     let (now, rules) = (turn.now.moment, turn.facts.rules);
     let end = trying.since.after(time);
     let verdict = judge(turn, candidate);
-    let is_silent = trying.tally.is_silent();
+    let is_silent = turn.facts.tally.is_silent();
     let may_ask = turn.facts.work.is_none();
     let ask = || {
         Some(vec![RolloutEffect::Begin(Work::Ask(

@@ -20,7 +20,7 @@ pub struct CarryOver {
     /// Delay until the retry of a failed write at the API server.
     pub(super) retry: Option<Duration>,
     /// Whether no Event is left to record.
-    pub(super) has_told: bool,
+    pub(super) has_recorded_events: bool,
 }
 
 /// The rest of an unfinished change, with the delay until it is due.
@@ -64,11 +64,11 @@ pub(super) fn failed(facts: &Facts, error: &ClusterError, now: Moment) -> (When,
 
 /// The state to retain of a reconciliation that ends before everything is done.
 pub(super) fn interrupted(facts: &Facts, now: Moment) -> CarryOver {
-    CarryOver::new(facts, facts.to_tell(now).is_none(), now)
+    CarryOver::new(facts, facts.next_event(now).is_none(), now)
 }
 
 impl CarryOver {
-    fn new(facts: &Facts, has_told: bool, now: Moment) -> CarryOver {
+    fn new(facts: &Facts, has_recorded_events: bool, now: Moment) -> CarryOver {
         let retry = facts.state.refusals.trouble();
         let retry = retry.map(|error| after_trouble(facts, error));
         let unfinished = facts.changes.iter().map(|change| {
@@ -78,7 +78,7 @@ impl CarryOver {
                 Some(end) => wait(change, end, now)?,
             };
             Some(Remainder {
-                attempts: attempts(facts, change, has_told),
+                attempts: attempts(facts, change, has_recorded_events),
                 wait,
                 after,
                 why,
@@ -87,7 +87,7 @@ impl CarryOver {
         CarryOver {
             unfinished: unfinished.collect(),
             retry,
-            has_told,
+            has_recorded_events,
         }
     }
 }
@@ -120,14 +120,21 @@ fn wait(change: &Change, end: &End, now: Moment) -> Option<(Wait, Duration, Stri
             (Wait::Held { since }, after, why)
         }
         End::Begun(Pending { retry_after, .. }) => {
-            let (since, in_vain) = change.pending().unwrap_or((now, 0));
+            let (since, stalled_listings) = change.pending().unwrap_or((now, 0));
             let asked = (*retry_after).clamp(ASKED.0, ASKED.1);
-            let after = match in_vain {
+            let after = match stalled_listings {
                 0 => asked,
-                in_vain => asked.max(BEGUN.after(in_vain)),
+                stalled_listings => asked.max(BEGUN.after(stalled_listings)),
             };
             let why = format!("the cloud has begun to change the route to {destination}");
-            (Wait::Pending { since, in_vain }, after, why)
+            (
+                Wait::Pending {
+                    since,
+                    stalled_listings,
+                },
+                after,
+                why,
+            )
         }
         End::Failed(doing, error) => {
             let doing = match doing {
@@ -147,7 +154,7 @@ fn wait(change: &Change, end: &End, now: Moment) -> Option<(Wait, Duration, Stri
 }
 
 /// The record of the attempts at an unfinished change, this one included.
-fn attempts(facts: &Facts, change: &Change, has_told: bool) -> Attempts {
+fn attempts(facts: &Facts, change: &Change, has_recorded_events: bool) -> Attempts {
     let mut attempts = change.attempts.clone();
     let has_failed = match &change.end {
         Some(End::Failed(..)) => true,
@@ -157,9 +164,9 @@ fn attempts(facts: &Facts, change: &Change, has_told: bool) -> Attempts {
     };
     attempts.failures = attempts.failures.saturating_add(u32::from(has_failed));
     if let Some(End::Failed(Doing::Make, error)) = &change.end
-        && has_told
+        && has_recorded_events
     {
-        attempts.told.insert(error.reason());
+        attempts.reported.insert(error.reason());
     }
     let gone = change.gone();
     attempts.reservation.retain(|route| !gone.contains(route));

@@ -119,7 +119,10 @@ impl Change {
     /// Since when the cloud has answered pending, and the number of listings since it stopped progressing.
     pub(super) fn pending(&self) -> Option<(Moment, u32)> {
         match self.wait {
-            Some(Wait::Pending { since, in_vain }) => Some((since, in_vain)),
+            Some(Wait::Pending {
+                since,
+                stalled_listings,
+            }) => Some((since, stalled_listings)),
             _ => None,
         }
     }
@@ -147,7 +150,7 @@ impl Change {
     }
 
     /// Takes the answer to a creation (`removal` is `None`) or to the removal of this route.
-    pub(super) fn hear(
+    pub(super) fn absorb_answer(
         &mut self,
         removal: Option<Arc<CloudRoute>>,
         answer: &Result<Progress, ProviderError>,

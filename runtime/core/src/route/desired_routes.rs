@@ -79,7 +79,7 @@ pub(super) fn is_served(node: &Node, ownership: &OwnershipContext) -> bool {
 }
 
 /// Whether `node` is sent to the provider when it lists routes.
-pub(super) fn is_told(node: &Node, ownership: &OwnershipContext) -> bool {
+pub(super) fn is_sent_to_provider(node: &Node, ownership: &OwnershipContext) -> bool {
     match ownership.has_instances {
         true => owner(node, ownership).is_ours(),
         false => ownership.routes_without_machine(node),
@@ -106,27 +106,27 @@ pub(super) struct DesiredRoutes {
     pub(super) holders: BTreeMap<IpNet, String>,
 }
 
-/// Computes the desired routes. `nodes` are all nodes of the cluster, sorted by name. `standing` returns the evidence
+/// Computes the desired routes. `nodes` are all nodes of the cluster, sorted by name. `evidence` returns the evidence
 /// that a node owns a network.
 pub(super) fn desired_routes(
     nodes: &[Arc<Node>],
     ownership: &OwnershipContext,
     cluster: &[IpNet],
-    standing: impl Fn(&Node, &IpNet) -> NetworkEvidence,
+    evidence: impl Fn(&Node, &IpNet) -> NetworkEvidence,
 ) -> DesiredRoutes {
-    let losers = losers(nodes, cluster, &standing);
+    let outranked = outranked(nodes, cluster, &evidence);
     let mut holders = BTreeMap::new();
     let served = nodes.iter().enumerate();
     let served = served.filter(|(_, node)| is_served(node, ownership));
     let desired_routes = served.map(|(index, node)| {
-        let mut wish = NodeRoutes {
+        let mut desired = NodeRoutes {
             node: node.clone(),
             destinations: Vec::new(),
             faults: Vec::new(),
         };
         for text in pod_cidrs(node) {
             let Some(network) = read(text) else {
-                wish.faults.push(Fault::Unreadable(text.clone()));
+                desired.faults.push(Fault::Unreadable(text.clone()));
                 continue;
             };
             if !has_family(&network, cluster) {
@@ -134,25 +134,25 @@ pub(super) fn desired_routes(
                 continue;
             }
             if !is_inside(&network, cluster) {
-                wish.faults.push(Fault::Outside(network));
+                desired.faults.push(Fault::Outside(network));
                 continue;
             }
-            let winner = losers.get(&(index, network));
+            let winner = outranked.get(&(index, network));
             if winner.is_none() {
                 holders.insert(network, uid(node).to_owned());
             }
             // A node with a correct route keeps it, whatever the specs say.
-            let winner = winner.filter(|_| !standing(node, &network).is_right);
+            let winner = winner.filter(|_| !evidence(node, &network).is_right);
             if let Some(winner) = winner {
                 let winner = nodes.get(*winner).map(|node| name(node).to_owned());
                 let fault = Fault::Overlaps(network, winner.unwrap_or_default());
-                wish.faults.push(fault);
-            } else if !wish.destinations.contains(&network) {
+                desired.faults.push(fault);
+            } else if !desired.destinations.contains(&network) {
                 // ROUTE-033: once, even if the spec repeats it.
-                wish.destinations.push(network);
+                desired.destinations.push(network);
             }
         }
-        wish
+        desired
     });
     let desired_routes = desired_routes.collect();
     DesiredRoutes {
@@ -166,10 +166,10 @@ pub(super) fn desired_routes(
 type Rank = (bool, bool, Reverse<u8>, i64, usize);
 
 /// Pod networks, by node index, that overlap a network of a better-ranked node; the value is that node's index.
-fn losers(
+fn outranked(
     nodes: &[Arc<Node>],
     cluster: &[IpNet],
-    standing: &impl Fn(&Node, &IpNet) -> NetworkEvidence,
+    evidence: &impl Fn(&Node, &IpNet) -> NetworkEvidence,
 ) -> HashMap<(usize, IpNet), usize> {
     let mut claims: BTreeMap<IpNet, Vec<Rank>> = BTreeMap::new();
     for (index, node) in nodes.iter().enumerate() {
@@ -177,10 +177,10 @@ fn losers(
         for network in networks.filter(|network| is_inside(network, cluster)) {
             let created = node.metadata.creation_timestamp.as_ref();
             let created = created.map_or(i64::MAX, |time| time.0.as_second());
-            let standing = standing(node, &network);
+            let evidence = evidence(node, &network);
             let rank = (
-                !standing.has_held,
-                !standing.is_led_to,
+                !evidence.has_held,
+                !evidence.is_led_to,
                 Reverse(network.prefix_len()),
                 created,
                 index,
@@ -188,7 +188,7 @@ fn losers(
             claims.entry(network).or_default().push(rank);
         }
     }
-    let mut losers = HashMap::new();
+    let mut outranked = HashMap::new();
     // Two networks are disjoint or nested, and this order puts the wider one first.
     let mut around: Vec<(IpNet, Rank)> = Vec::new();
     for (network, mut ranks) in claims {
@@ -197,7 +197,7 @@ fn losers(
             continue;
         };
         for rank in ranks.iter().filter(|rank| rank.4 != first.4) {
-            losers.insert((rank.4, network), first.4);
+            outranked.insert((rank.4, network), first.4);
         }
         while around
             .last()
@@ -207,11 +207,11 @@ fn losers(
         }
         for (wider, other) in around.iter().filter(|(_, other)| other.4 != first.4) {
             match *other < first {
-                true => losers.insert((first.4, network), other.4),
-                false => losers.insert((other.4, *wider), first.4),
+                true => outranked.insert((first.4, network), other.4),
+                false => outranked.insert((other.4, *wider), first.4),
             };
         }
         around.push((network, first));
     }
-    losers
+    outranked
 }

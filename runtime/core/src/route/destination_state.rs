@@ -49,7 +49,7 @@ pub(super) enum Wait {
         /// Start of the current unbroken row of pending answers.
         since: Moment,
         /// Listings since the operation stopped progressing; 0 while it progresses.
-        in_vain: u32,
+        stalled_listings: u32,
     },
     /// The brake holds the removal, and every listing since then has confirmed it.
     Held { since: Moment },
@@ -72,7 +72,7 @@ pub(super) struct Attempts {
     /// Routes for whose removal budget was taken.
     pub(super) reservation: Vec<Arc<CloudRoute>>,
     /// Error kinds already reported as Events.
-    pub(super) told: BTreeSet<&'static str>,
+    pub(super) reported: BTreeSet<&'static str>,
 }
 
 /// Whether a change may be attempted.
@@ -87,7 +87,13 @@ impl Unfinished {
     /// Whether the operation is pending and progressing, so that it is polled at the cloud's own pace without a
     /// listing.
     pub(super) fn is_polled(&self) -> bool {
-        matches!(self.wait, Wait::Pending { in_vain: 0, .. })
+        matches!(
+            self.wait,
+            Wait::Pending {
+                stalled_listings: 0,
+                ..
+            }
+        )
     }
 }
 
@@ -110,7 +116,7 @@ impl DestinationState {
     }
 
     /// Whether the destination is being changed, or was after the provider was asked, so that the listing is outdated.
-    pub(super) fn is_in_hand(&self, asked_at: Moment) -> bool {
+    pub(super) fn is_being_changed(&self, asked_at: Moment) -> bool {
         self.is_in_flight() || self.ended.is_some_and(|ended| ended >= asked_at)
     }
 

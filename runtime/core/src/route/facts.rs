@@ -59,7 +59,7 @@ pub struct Facts {
     /// Number of the node's unchanged routes that exist.
     pub(super) right: usize,
     /// Events to record about the node, in addition to those about the changes.
-    pub(super) complaints: Vec<CloudEvent>,
+    pub(super) node_events: Vec<CloudEvent>,
     /// Number of our routes, including those that no node wants; base of the budget.
     pub(super) ours: usize,
     /// When the reconciliation began.
@@ -74,8 +74,8 @@ pub(super) struct ReconcileState {
     pub(super) refusals: Refusals<MAX_CONFLICTS>,
     /// Events of the provider that passed the answer check.
     owed: Vec<CloudEvent>,
-    /// Number of Events of [`Facts::to_tell`] already recorded.
-    told: usize,
+    /// Number of Events of [`Facts::next_event`] already recorded.
+    recorded_events: usize,
     /// Whether the condition was written, or its write withheld by the mode.
     pub(super) has_written: bool,
     /// The node is gone or recreated: nothing is left to do.
@@ -97,7 +97,7 @@ impl Facts {
             Performed::Ended(RouteOutcome::Changed(result)) => self.absorb_change(effect, result),
             Performed::Ended(RouteOutcome::Budget(outcome)) => self.absorb_budget(outcome),
             Performed::Ended(RouteOutcome::Node(result)) => self.absorb_node(effect, result),
-            Performed::Ended(RouteOutcome::Event(_)) => self.state.told += 1,
+            Performed::Ended(RouteOutcome::Event(_)) => self.state.recorded_events += 1,
             Performed::Withheld => self.withhold(effect),
         }
     }
@@ -125,7 +125,7 @@ impl Facts {
             .map(|answered| answered.reply.progress)
             .map_err(|failure| failure.error);
         if let Some(change) = self.current_mut() {
-            change.hear(removal, &result);
+            change.absorb_answer(removal, &result);
             change.end_if_nothing_is_left(makes);
         }
     }
@@ -169,7 +169,7 @@ impl Facts {
     fn withhold(&mut self, effect: &RouteEffect) {
         match effect {
             RouteEffect::PatchCondition(..) => self.state.has_written = true,
-            RouteEffect::RecordEvent(..) => self.state.told += 1,
+            RouteEffect::RecordEvent(..) => self.state.recorded_events += 1,
             _ => {
                 if let Some(change) = self.current_mut() {
                     change.end = Some(End::Planned);
@@ -228,19 +228,19 @@ impl Facts {
     }
 
     /// The next Event to record, once all changes have ended.
-    pub(super) fn to_tell(&self, now: Moment) -> Option<CloudEvent> {
+    pub(super) fn next_event(&self, now: Moment) -> Option<CloudEvent> {
         let failures = self.changes.iter().filter_map(|change| match &change.end {
             Some(End::Failed(Doing::Make, error)) => {
-                (!change.attempts.told.contains(error.reason()))
+                (!change.attempts.reported.contains(error.reason()))
                     .then(|| self.could_not_create(change, error, now))
             }
             _ => None,
         });
         let owed = self.state.owed.iter().cloned();
-        let complaints = self.complaints.iter().cloned();
+        let node_events = self.node_events.iter().cloned();
         owed.chain(failures)
-            .chain(complaints)
-            .nth(self.state.told)
+            .chain(node_events)
+            .nth(self.state.recorded_events)
             .filter(|_| self.makes())
     }
 
@@ -286,7 +286,11 @@ impl Facts {
         let pending = self.changes.iter();
         let pending = pending.filter(|change| matches!(change.end, Some(End::Begun(_))));
         // Pending and progressing may end soon; pending without progress may not.
-        let is_stalled = |change: &Change| change.pending().is_some_and(|(_, vain)| vain > 0);
+        let is_stalled = |change: &Change| {
+            change
+                .pending()
+                .is_some_and(|(_, stalled_listings)| stalled_listings > 0)
+        };
         let (stalled, progressing): (Vec<_>, Vec<_>) =
             pending.partition(|change| is_stalled(change));
         let network = match stalled.is_empty() {

@@ -29,7 +29,7 @@ pub(super) struct NodeRecord {
     /// then.
     pub(super) elsewhere: BTreeMap<IpNet, u64>,
     /// Messages already recorded as Events.
-    pub(super) told: BTreeSet<String>,
+    pub(super) reported: BTreeSet<String>,
     /// The last write of this process to the node.
     pub(super) written: Option<OwnWrite>,
     /// Number of consecutive failed writes of the condition.
@@ -59,7 +59,7 @@ impl NodeRecord {
     /// Whether the cache is older than our own last write.
     pub(super) fn waits_for_cache(&self, cached: &Node, now: Moment) -> bool {
         self.written.is_some_and(|written| {
-            written.believed_at() > now && written.is_newer_than(&cached.metadata)
+            written.expires_at() > now && written.is_newer_than(&cached.metadata)
         })
     }
 }

@@ -34,7 +34,7 @@ impl Known {
 
     /// Absorbs a listing of the routes in the cluster's networks. `is_there` says whether a node of this name exists
     /// now. An incomplete answer removes only the entries that it contradicts.
-    pub(super) fn hear<'a>(
+    pub(super) fn absorb_listing<'a>(
         &mut self,
         routes: impl Iterator<Item = (IpNet, &'a CloudRoute)> + Clone,
         asked: &Asked,

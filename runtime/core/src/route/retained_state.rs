@@ -12,7 +12,9 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
 use super::change::{Change, PlannedChange};
-use super::desired_routes::{DesiredRoutes, NetworkEvidence, desired_routes, is_served, is_told};
+use super::desired_routes::{
+    DesiredRoutes, NetworkEvidence, desired_routes, is_sent_to_provider, is_served,
+};
 use super::destination_state::{DestinationState, Unfinished, Wait};
 use super::facts::{About, Facts, Key, ReconcileState};
 use super::list_schedule::ListSchedule;
@@ -157,10 +159,10 @@ impl RetainedState {
 
     /// Begins a pass and returns the nodes to send to the provider, sorted by name.
     pub fn begin(&mut self, pass: &Pass<'_>) -> Arc<[Arc<Node>]> {
-        let told = pass.nodes.iter();
-        let told = told.filter(|node| is_told(node, pass.ownership));
-        let told: Arc<[Arc<Node>]> = told.cloned().collect();
-        let named = told.iter().map(|node| (name(node), uid(node)));
+        let sent = pass.nodes.iter();
+        let sent = sent.filter(|node| is_sent_to_provider(node, pass.ownership));
+        let sent: Arc<[Arc<Node>]> = sent.cloned().collect();
+        let named = sent.iter().map(|node| (name(node), uid(node)));
         self.asking = Some(Asked {
             at: pass.now,
             nodes: named
@@ -168,7 +170,7 @@ impl RetainedState {
                 .collect(),
         });
         self.list_schedule.begin(pass.now);
-        told
+        sent
     }
 
     /// Absorbs the answer; [`RetainedState::next`] then returns the planned work. If the listing failed, returns when to list
@@ -202,7 +204,8 @@ impl RetainedState {
         let (routes, outside) = inside(&reply.routes, cluster);
         let is_there = |name: &str| find(name).is_some();
         let all = routes.iter().copied();
-        self.known.hear(all, &asked, reply.complete, is_there);
+        self.known
+            .absorb_listing(all, &asked, reply.complete, is_there);
         let judge = Judge {
             asked: &asked,
             known: &self.known,
@@ -347,7 +350,7 @@ impl RetainedState {
             changes,
             rest: work.rest,
             right: work.right,
-            complaints: work.complaints,
+            node_events: work.node_events,
             ours: self.tally.right + self.tally.missing + self.tally.stray,
             began: now,
             fingerprint: work.fingerprint,

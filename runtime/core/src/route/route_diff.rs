@@ -34,7 +34,7 @@ pub(super) struct Work {
     pub(super) rest: Option<Network>,
     /// Number of the node's other routes that exist.
     pub(super) right: usize,
-    pub(super) complaints: Vec<CloudEvent>,
+    pub(super) node_events: Vec<CloudEvent>,
     /// Fingerprint of the node; zero for a destination without one.
     pub(super) fingerprint: u64,
 }
@@ -97,14 +97,14 @@ enum Destination {
     /// The route leads to this other node, which has the same pod network and is entitled to it.
     Led(String),
     /// Unknown now: the destination is being changed, the node has changed, or the answer is incomplete.
-    Unsaid,
+    Undecided,
 }
 
 impl Planning<'_> {
     pub(super) fn plan(&self, desired_routes: &[NodeRoutes]) -> Plan {
         let mut plan = Plan::default();
-        for wish in desired_routes {
-            self.plan_node(wish, &mut plan);
+        for desired in desired_routes {
+            self.plan_node(desired, &mut plan);
         }
         for (destination, entries) in &self.listing.inside {
             self.plan_destination(destination, entries, &mut plan);
@@ -114,23 +114,23 @@ impl Planning<'_> {
         plan
     }
 
-    fn plan_node(&self, wish: &NodeRoutes, plan: &mut Plan) {
-        let node = &*wish.node;
+    fn plan_node(&self, desired: &NodeRoutes, plan: &mut Plan) {
+        let node = &*desired.node;
         let key = Key::Node(name(node).to_owned());
         let fingerprint = fingerprint(node);
         let note = self.nodes.get(name(node)).map(|state| &state.record);
         let note = note.filter(|note| note.is_about(node));
-        plan.tally.refused += wish.faults.len();
+        plan.tally.refused += desired.faults.len();
         let mut work = Work {
             at: self.now,
             changes: Vec::new(),
-            rest: self.beforehand(wish),
+            rest: self.beforehand(desired),
             right: 0,
-            complaints: Vec::new(),
+            node_events: Vec::new(),
             fingerprint,
         };
-        let mut faults = wish.faults.clone();
-        for destination in &wish.destinations {
+        let mut faults = desired.faults.clone();
+        for destination in &desired.destinations {
             if note.is_some_and(|note| note.is_elsewhere(destination, fingerprint)) {
                 // Routes to this destination belong to the other component.
                 plan.claimed.insert(*destination);
@@ -147,7 +147,7 @@ impl Planning<'_> {
             let place_key = (key.clone(), *destination);
             match place {
                 Destination::Right => {}
-                Destination::Unsaid => {
+                Destination::Undecided => {
                     work.rest = None;
                     // One subject at a time: its unfinished change comes before the removal of unwanted routes.
                     let state = self.destinations.get(destination);
@@ -161,7 +161,7 @@ impl Planning<'_> {
                     let message = format!(
                         "no route to {destination} is created: the existing route leads to {what}, which is not a node of this cluster. If it is unused, delete it at the cloud"
                     );
-                    work.complaints
+                    work.node_events
                         .push(warning(reasons::FOREIGN_ROUTE, &message));
                 }
                 // Not `Doubtful`: packets for its pods arrive at the other node.
@@ -195,25 +195,25 @@ impl Planning<'_> {
         }
         let faults = faults.iter();
         let faults = faults.map(|fault| warning(fault.reason(), &fault.to_string()));
-        work.complaints.extend(faults);
-        let is_told =
-            |event: &CloudEvent| note.is_some_and(|note| note.told.contains(&event.message));
-        work.complaints.retain(|event| !is_told(event));
-        let has_to_say = self.has_to_say(node, work.rest, note);
-        if !work.changes.is_empty() || !work.complaints.is_empty() || has_to_say {
+        work.node_events.extend(faults);
+        let is_reported =
+            |event: &CloudEvent| note.is_some_and(|note| note.reported.contains(&event.message));
+        work.node_events.retain(|event| !is_reported(event));
+        let has_condition_to_write = self.has_condition_to_write(node, work.rest, note);
+        if !work.changes.is_empty() || !work.node_events.is_empty() || has_condition_to_write {
             plan.work.insert(key, work);
         }
     }
 
     /// State of the node's pod networks before any route is considered.
-    fn beforehand(&self, wish: &NodeRoutes) -> Option<Network> {
+    fn beforehand(&self, desired: &NodeRoutes) -> Option<Network> {
         let is_overlap = |fault: &Fault| matches!(fault, Fault::Overlaps(..));
-        let node = &*wish.node;
-        if !wish.faults.iter().all(is_overlap) {
+        let node = &*desired.node;
+        if !desired.faults.iter().all(is_overlap) {
             // A misconfigured cluster network must not take every node out of service.
             return None;
         }
-        match (wish.faults.is_empty(), wish.destinations.is_empty()) {
+        match (desired.faults.is_empty(), desired.destinations.is_empty()) {
             // Another node owns the addresses, so this node has no route to its own.
             (false, _) if self.is_complete => Some(Network::Unavailable),
             (false, _) => Some(Network::Doubtful),
@@ -227,7 +227,12 @@ impl Planning<'_> {
     }
 
     /// Whether the condition has to be written and is the only work.
-    fn has_to_say(&self, node: &Node, rest: Option<Network>, note: Option<&NodeRecord>) -> bool {
+    fn has_condition_to_write(
+        &self,
+        node: &Node,
+        rest: Option<Network>,
+        note: Option<&NodeRecord>,
+    ) -> bool {
         let Some(network) = rest else {
             return false;
         };
@@ -239,9 +244,9 @@ impl Planning<'_> {
     }
 
     fn place(&self, destination: &IpNet, node: &str, plan: &mut Plan) -> Destination {
-        if self.is_in_hand(destination) {
+        if self.is_being_changed(destination) {
             plan.claimed.insert(*destination);
-            return Destination::Unsaid;
+            return Destination::Undecided;
         }
         let entries = self.listing.inside.get(destination);
         let entries = entries.map(Vec::as_slice).unwrap_or_default();
@@ -256,10 +261,10 @@ impl Planning<'_> {
                 Verdict::Removable if self.is_complete => remove.push(entry.route.clone()),
                 Verdict::Removable => {
                     plan.is_unproven = true;
-                    return Destination::Unsaid;
+                    return Destination::Undecided;
                 }
                 Verdict::Right(other) => return Destination::Led(other.clone()),
-                Verdict::Left => return Destination::Unsaid,
+                Verdict::Left => return Destination::Undecided,
             }
         }
         Destination::Lacking(remove)
@@ -281,7 +286,7 @@ impl Planning<'_> {
             plan.is_unproven = true;
             return;
         }
-        if self.is_in_hand(destination) {
+        if self.is_being_changed(destination) {
             return;
         }
         if let Attempt::Due(at) = self.attempt(&key, destination, 0) {
@@ -290,16 +295,16 @@ impl Planning<'_> {
                 changes: vec![PlannedChange::new(*destination, remove)],
                 rest: None,
                 right: 0,
-                complaints: Vec::new(),
+                node_events: Vec::new(),
                 fingerprint: 0,
             };
             plan.work.insert(key, work);
         }
     }
 
-    fn is_in_hand(&self, destination: &IpNet) -> bool {
+    fn is_being_changed(&self, destination: &IpNet) -> bool {
         let state = self.destinations.get(destination);
-        state.is_some_and(|state| state.is_in_hand(self.asked_at))
+        state.is_some_and(|state| state.is_being_changed(self.asked_at))
     }
 
     fn attempt(&self, key: &Key, destination: &IpNet, fingerprint: u64) -> Attempt {

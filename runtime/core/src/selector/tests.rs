@@ -50,7 +50,7 @@ fn every_requirement_of_kubernetes_text_matches_as_kubectl_does() {
 
 #[test]
 fn what_is_no_selector_is_said_in_words() {
-    for (text, said) in [
+    for (text, reported) in [
         ("a=b,", "a requirement is missing"),
         (",a", "a requirement is missing"),
         ("a=b,,c", "a requirement is missing"),
@@ -74,7 +74,7 @@ fn what_is_no_selector_is_said_in_words() {
         ("a in (b,c!)", "is no label value"),
     ] {
         let error = Selector::parse(text).err().unwrap().to_string();
-        assert!(error.contains(said), "{text}: {error}");
+        assert!(error.contains(reported), "{text}: {error}");
     }
     let long = "a".repeat(64);
     assert!(matches!(Selector::parse(&long), Err(SelectorError::Key(_))));

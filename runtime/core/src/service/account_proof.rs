@@ -4,13 +4,13 @@
 
 use std::net::IpAddr;
 
-use super::effect::{ServiceAction, Vouching};
+use super::effect::{ProofScope, ServiceAction};
 use super::stored_state::annotations;
 use super::waiting::{Doing, Obstacle};
 use super::{Facts, Step};
 use crate::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::moment::Now;
-use crate::node_lifecycle::deletion_guard::is_said;
+use crate::node_lifecycle::deletion_guard::has_delete_until;
 
 /// Account that a reconciliation relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,27 +37,27 @@ pub(super) fn unproven(facts: &Facts, now: Now) -> Option<Step<'_>> {
     if facts.account.is_known {
         return None;
     }
-    vouched(facts, false, now)
+    proof(facts, false, now)
 }
 
 /// Step required before an answer is used that only the cluster's own account may give; `None` when the account is
 /// proven, when there is no witness, or when a person has given up the old load balancer.
 pub(super) fn unknown(facts: &Facts, now: Now) -> Option<Step<'_>> {
-    vouched(facts, true, now)
+    proof(facts, true, now)
 }
 
-fn vouched(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
-    if is_said(Some(annotations(&facts.service)), now.wall) {
+fn proof(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
+    if has_delete_until(Some(annotations(&facts.service)), now.wall) {
         return None;
     }
     match &facts.state.witnesses {
-        None => Some(Step::Do(vec![ServiceAction::Vouch(Vouching {
+        None => Some(Step::Do(vec![ServiceAction::ProveAccount(ProofScope {
             generation: facts.account.generation,
             is_anew,
         })])),
         Some(Ok(witnesses)) => {
-            let is_strange = witnesses.are_strange();
-            is_strange.then(|| Step::Wait(Obstacle::Strange(&witnesses.missing)))
+            let is_other_account = witnesses.are_of_other_account();
+            is_other_account.then(|| Step::Wait(Obstacle::OtherAccount(&witnesses.missing)))
         }
         Some(Err(error)) => {
             let doing = Doing::Check;
@@ -67,14 +67,14 @@ fn vouched(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
 }
 
 /// Whether all stored IPs are replaced by others. Hostnames do not count: a user may have requested them.
-pub(super) fn is_replaced(stored: &LoadBalancerStatus, said: &LoadBalancerStatus) -> bool {
-    is_same(stored, said) == Some(false)
+pub(super) fn is_replaced(stored: &LoadBalancerStatus, answered: &LoadBalancerStatus) -> bool {
+    is_same(stored, answered) == Some(false)
 }
 
 /// Whether this generation has given one of these addresses before, and another writer has replaced it since.
-pub(super) fn was_given(facts: &Facts, said: &LoadBalancerStatus) -> bool {
+pub(super) fn was_given(facts: &Facts, answered: &LoadBalancerStatus) -> bool {
     let past = &facts.past.answers;
-    past.generation == facts.account.generation && shares_address(&past.status, said)
+    past.generation == facts.account.generation && shares_address(&past.status, answered)
 }
 
 /// Whether a shown and a found load balancer are the same; `None` if one has no IP, but only a name that a user may

@@ -31,13 +31,13 @@ pub(super) fn after(
     now: Moment,
 ) -> RetainedState {
     let past = &facts.past;
-    let is_over = matches!(last, Step::Made | Step::Rest | Step::Stay(_));
+    let is_over = matches!(last, Step::Made | Step::Done | Step::LeftAlone(_));
     let was_foreign = was_foreign(facts);
     if matches!(facts.state.work, Work::Released) || facts.is_gone && is_over {
         return RetainedState {
             phase: Phase::Released,
             left_alone: LeftAlone {
-                told_why: None,
+                reported_reason: None,
                 was_foreign,
             },
             ..RetainedState::default()
@@ -51,7 +51,7 @@ pub(super) fn after(
             _ if is_waiting => past.failures,
             Step::Wait(obstacle) if obstacle.is_failure() => past.failures.saturating_add(1),
             Step::Do(_) => past.failures.saturating_add(1),
-            Step::Wait(_) | Step::Made | Step::Rest | Step::Stay(_) => 0,
+            Step::Wait(_) | Step::Made | Step::Done | Step::LeftAlone(_) => 0,
         },
         drift_due: past.drift_due && facts.state.work.last_ensured().is_none() && !is_over,
         targets: targets(facts, effective),
@@ -60,8 +60,8 @@ pub(super) fn after(
         ensure_failure,
         removal: removal(facts, last, now),
         left_alone: LeftAlone {
-            told_why: match last {
-                Step::Stay(why) => Some(why.clone()),
+            reported_reason: match last {
+                Step::LeftAlone(why) => Some(why.clone()),
                 _ => None,
             },
             was_foreign,
@@ -98,7 +98,8 @@ fn request(facts: &Facts, asked: &Asked, now: Moment) -> Request {
         asked: asked.clone(),
         pending: pending.map(|pending| PendingOperation {
             since: before.map_or(now, |before| before.since),
-            is_told: before.is_some_and(|before| before.is_told) || facts.has_said(PENDING),
+            is_reported: before.is_some_and(|before| before.is_reported)
+                || facts.has_recorded(PENDING),
             poll_at: now.after(retry_delay(pending)),
             hint: pending.hint.clone(),
         }),
@@ -111,11 +112,12 @@ fn targets(facts: &Facts, effective: &LazyTargets<'_>) -> RetainedTargets {
     let planned = planned.map(|making| &making.asked.targets);
     let confirmed = state.targets.as_ref();
     let has_some = confirmed.is_some_and(|confirmed| !confirmed.is_empty());
-    let is_lack_told = past.is_lack_told || facts.has_said(reasons::UNAVAILABLE_LOAD_BALANCER);
+    let is_lack_reported =
+        past.is_lack_reported || facts.has_recorded(reasons::UNAVAILABLE_LOAD_BALANCER);
     RetainedTargets {
         confirmed: confirmed.or(planned).or(past.confirmed.as_ref()).cloned(),
-        removal: effective.wish.clone(),
-        is_lack_told: is_lack_told && !has_some,
+        removal: effective.pending.clone(),
+        is_lack_reported: is_lack_reported && !has_some,
     }
 }
 
@@ -155,12 +157,12 @@ fn owes_ensured(facts: &Facts) -> bool {
         reasons::SYNC_LOAD_BALANCER_FAILED,
         reasons::UPDATE_LOAD_BALANCER_FAILED,
     ];
-    let has_ended = facts.has_said(reasons::ENSURED_LOAD_BALANCER)
+    let has_ended = facts.has_recorded(reasons::ENSURED_LOAD_BALANCER)
         || matches!(
             facts.state.work.last_ensured(),
             Some(Err(ProviderError::Elsewhere))
         );
-    let is_announced = begins.iter().any(|reason| facts.has_said(reason));
+    let is_announced = begins.iter().any(|reason| facts.has_recorded(reason));
     (facts.past.answers.owes_ensured || is_announced) && !has_ended
 }
 

@@ -23,7 +23,7 @@ const LATE: Duration = Duration::from_secs(30);
 
 pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
     if matches!(facts.state.work, Work::Released) {
-        return said(facts);
+        return deletion_reported(facts);
     }
     if let Some(step) = super::only_look(facts) {
         return step;
@@ -58,7 +58,7 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
             let doing = Doing::Delete;
             Step::Wait(Obstacle::Provider { doing, error })
         }
-        None => Step::Rest,
+        None => Step::Done,
     }
 }
 
@@ -95,7 +95,7 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
     }
     const DELETING: &str = reasons::DELETING_LOAD_BALANCER;
     let mut effects = Vec::new();
-    if !is_begun && !facts.has_said(DELETING) {
+    if !is_begun && !facts.has_recorded(DELETING) {
         effects.push(normal(DELETING, "Deleting load balancer"));
     }
     effects.push(ServiceAction::Delete(Arc::new(DeleteRequest {
@@ -127,7 +127,7 @@ fn release(facts: &Facts, role: Role, now: Now) -> Step<'_> {
 fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
     let service = &*facts.service;
     if facts.is_gone {
-        return said(facts);
+        return deletion_reported(facts);
     }
     let mut patch = finalizer::release(service, role);
     // In the role Former the class's present implementation writes the status.
@@ -141,9 +141,9 @@ fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
 }
 
 /// The Event of SVC-044, after the last write.
-pub(super) fn said<'a>(facts: &Facts) -> Step<'a> {
-    match facts.has_said(DELETED) {
-        true => Step::Rest,
+pub(super) fn deletion_reported<'a>(facts: &Facts) -> Step<'a> {
+    match facts.has_recorded(DELETED) {
+        true => Step::Done,
         false => Step::Do(vec![deleted()]),
     }
 }

@@ -74,7 +74,7 @@ pub enum ServiceAction {
     FindOwner(Owner),
     /// Ask the provider about nodes and load balancers that are known to exist, to prove that it uses this cluster's
     /// account.
-    Vouch(Vouching),
+    ProveAccount(ProofScope),
     /// Read whether the Service's namespace is being deleted.
     ReadNamespace,
     /// Read the Service from the API server itself, not from a cache.
@@ -98,8 +98,8 @@ pub enum ServiceOutcome {
     Got(Result<GetReply, ProviderError>),
     /// Outcome of [`ServiceAction::FindOwner`].
     Owner(OwnerState),
-    /// Outcome of [`ServiceAction::Vouch`].
-    Vouched(Result<Witnesses, ProviderError>),
+    /// Outcome of [`ServiceAction::ProveAccount`].
+    Witnesses(Result<Witnesses, ProviderError>),
     /// Outcome of [`ServiceAction::ReadNamespace`]. `false` also when the namespace may not be read.
     NamespaceGoes(bool),
     /// Outcome of [`ServiceAction::Read`] and [`ServiceAction::Patch`].
@@ -123,7 +123,7 @@ pub enum OwnerState {
 
 /// The scope of an account proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Vouching {
+pub struct ProofScope {
     /// The provider's [generation](crate::cloud::CloudProvider::generation) that the proof is about.
     pub generation: u64,
     /// Ignore earlier proofs of that generation, because something is about to be given up.
@@ -142,7 +142,7 @@ pub struct Witnesses {
 impl Witnesses {
     /// Whether the answers come from another account: at least half are missing. A majority has to be found, because
     /// objects created there by mistake are found there, too.
-    pub fn are_strange(&self) -> bool {
+    pub fn are_of_other_account(&self) -> bool {
         !self.missing.is_empty() && self.found.len() <= self.missing.len()
     }
 }
@@ -158,7 +158,7 @@ impl Effect for ServiceEffect {
             | ServiceAction::Delete(_) => Modification::Cloud,
             ServiceAction::Get(_)
             | ServiceAction::FindOwner(_)
-            | ServiceAction::Vouch(_)
+            | ServiceAction::ProveAccount(_)
             | ServiceAction::ReadNamespace
             | ServiceAction::Read
             | ServiceAction::TakeBudget(..) => Modification::None,
@@ -179,7 +179,7 @@ impl Outcome for ServiceOutcome {
             ServiceOutcome::Ensured(result) => result.is_ok(),
             ServiceOutcome::Progressed(result) => result.is_ok(),
             ServiceOutcome::Got(result) => result.is_ok(),
-            ServiceOutcome::Vouched(result) => result.is_ok(),
+            ServiceOutcome::Witnesses(result) => result.is_ok(),
             ServiceOutcome::Service(result) => matches!(result, Ok(Some(_))),
             ServiceOutcome::Budget(_, outcome) => outcome.is_success(),
             ServiceOutcome::Owner(_)
@@ -212,7 +212,7 @@ impl fmt::Display for ServiceEffect {
             }
             ServiceAction::Get(_) => write!(f, "get load balancer of {service}"),
             ServiceAction::FindOwner(uid) => write!(f, "find owner {uid} for {service}"),
-            ServiceAction::Vouch(_) => write!(f, "vouch for {service}"),
+            ServiceAction::ProveAccount(_) => write!(f, "vouch for {service}"),
             ServiceAction::ReadNamespace => write!(f, "read namespace/{}", service.namespace),
             ServiceAction::Read => write!(f, "read {service}"),
             ServiceAction::TakeBudget(brake, _) => write!(f, "take budget {brake} {service}"),
@@ -248,8 +248,8 @@ impl fmt::Display for ServiceOutcome {
             ServiceOutcome::Ensured(Err(failure)) | ServiceOutcome::Progressed(Err(failure)) => {
                 failure.error.fmt(f)
             }
-            ServiceOutcome::Got(Err(error)) | ServiceOutcome::Vouched(Err(error)) => error.fmt(f),
-            ServiceOutcome::Vouched(Ok(Witnesses { found, missing })) => {
+            ServiceOutcome::Got(Err(error)) | ServiceOutcome::Witnesses(Err(error)) => error.fmt(f),
+            ServiceOutcome::Witnesses(Ok(Witnesses { found, missing })) => {
                 match found.is_empty() && missing.is_empty() {
                     true => f.write_str("nobody to ask about"),
                     false => {

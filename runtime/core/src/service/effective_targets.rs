@@ -20,7 +20,7 @@ pub(super) struct EffectiveTargets {
     pub(super) targets: Option<Arc<[CloudNode]>>,
     held: Option<Held>,
     /// Pending removal to pass to the next reconciliation.
-    pub(super) wish: Option<PendingRemoval>,
+    pub(super) pending: Option<PendingRemoval>,
 }
 
 /// Why the effective targets differ from the wanted ones.
@@ -58,7 +58,7 @@ fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
         return EffectiveTargets {
             targets: Some(wanted.clone()),
             held: None,
-            wish: None,
+            pending: None,
         };
     }
     let current = match confirmed {
@@ -73,7 +73,7 @@ fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
         return EffectiveTargets {
             targets: None,
             held: Some(Held::Unsynced),
-            wish: None,
+            pending: None,
         };
     }
     let kept = || confirmed.map(|confirmed| union(wanted, confirmed));
@@ -89,22 +89,22 @@ fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
         RemovalVerdict::Go => EffectiveTargets {
             targets: Some(wanted.clone()),
             held: None,
-            wish: None,
+            pending: None,
         },
-        RemovalVerdict::Confirmed(wish) => EffectiveTargets {
+        RemovalVerdict::Confirmed(pending) => EffectiveTargets {
             targets: Some(wanted.clone()),
             held: None,
-            wish: Some(wish),
+            pending: Some(pending),
         },
         RemovalVerdict::Unsynced => EffectiveTargets {
             targets: kept(),
             held: Some(Held::Unsynced),
-            wish: None,
+            pending: None,
         },
-        RemovalVerdict::Confirm { wish, again } => EffectiveTargets {
+        RemovalVerdict::Confirm { pending, again } => EffectiveTargets {
             targets: kept(),
             held: Some(Held::Removal(now.until(again))),
-            wish: Some(wish),
+            pending: Some(pending),
         },
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) 
     }
     let hold = effective.hold();
     let Some(targets) = effective.targets.clone() else {
-        return hold.map_or(Step::Rest, Step::Wait);
+        return hold.map_or(Step::Done, Step::Wait);
     };
     let has_other_targets = !is_confirmed(facts, &targets);
     if has_to_ensure(facts, &wanted, now.moment) {
@@ -115,7 +115,7 @@ pub(super) fn is_concluded(answer: &EnsureAnswer, last: &Step<'_>) -> bool {
         && match last {
             Step::Made => true,
             Step::Wait(obstacle) => obstacle.is_after_ensure(),
-            Step::Do(_) | Step::Rest | Step::Stay(_) => false,
+            Step::Do(_) | Step::Done | Step::LeftAlone(_) => false,
         }
 }
 
@@ -226,7 +226,7 @@ fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceAction> {
         }
         None => load_balancer_status(&facts.service).ingress.is_empty(),
     };
-    if !is_new || facts.has_said(REASON) {
+    if !is_new || facts.has_recorded(REASON) {
         return Vec::new();
     }
     vec![normal(REASON, "Ensuring load balancer")]
@@ -273,7 +273,7 @@ fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> 
             // The next call finds it as its own.
             let adopted = || {
                 let event = adopted(making).filter(|_| answered.mutations > 0)?;
-                (!facts.has_said(ADOPTED)).then(|| Step::Do(vec![event]))
+                (!facts.has_recorded(ADOPTED)).then(|| Step::Do(vec![event]))
             };
             Some(store.or_else(adopted).unwrap_or_else(|| {
                 let obstacle = waiting::begun(facts, pending, now.moment);
@@ -350,7 +350,7 @@ fn after_ready<'a>(
         return Some(Step::Wait(Obstacle::Answer(unusable)));
     }
     let mut patch = ServicePatch::new(uid(service));
-    if !is_as_said(&stored, status) {
+    if !is_as_answered(&stored, status) {
         if is_emptied(facts) == Some(true)
             && facts.state.written.stored == Stored::No
             && let Some(step) = confirm_clearing(facts, now)
@@ -370,21 +370,24 @@ fn after_ready<'a>(
     patch
         .conditions
         .extend(conditions::ports(service, status, now));
-    write(facts, patch, answered).or_else(|| say(facts, making, answered, status))
+    write(facts, patch, answered).or_else(|| report(facts, making, answered, status))
 }
 
-/// Whether `stored` equals `said`, in the same order (SVC-082). If the IP mode was omitted, the API server has set its
+/// Whether `stored` equals `answered`, in the same order (SVC-082). If the IP mode was omitted, the API server has set its
 /// default, and omitting it again would change nothing.
-fn is_as_said(stored: &LoadBalancerStatus, said: &LoadBalancerStatus) -> bool {
-    let is_same = |(stored, said): (&Ingress, &Ingress)| {
-        let mut said = said.clone();
-        if said.ip.is_some() && said.ip_mode.is_none() && stored.ip_mode == Some(IpMode::Vip) {
-            said.ip_mode = stored.ip_mode;
+fn is_as_answered(stored: &LoadBalancerStatus, answered: &LoadBalancerStatus) -> bool {
+    let is_same = |(stored, answered): (&Ingress, &Ingress)| {
+        let mut answered = answered.clone();
+        if answered.ip.is_some()
+            && answered.ip_mode.is_none()
+            && stored.ip_mode == Some(IpMode::Vip)
+        {
+            answered.ip_mode = stored.ip_mode;
         }
-        *stored == said
+        *stored == answered
     };
-    stored.ingress.len() == said.ingress.len()
-        && stored.ingress.iter().zip(&said.ingress).all(is_same)
+    stored.ingress.len() == answered.ingress.len()
+        && stored.ingress.iter().zip(&answered.ingress).all(is_same)
 }
 
 fn confirm_clearing<'a>(facts: &Facts, now: Now) -> Option<Step<'a>> {
@@ -417,7 +420,7 @@ fn write<'a>(
     }
     let (annotations, faults) = granted_annotations::granted(facts, &answered.reply.annotations);
     patch.annotations = annotations;
-    if let Some(event) = faults_event(&faults).filter(|event| !facts.has_said(&event.reason)) {
+    if let Some(event) = faults_event(&faults).filter(|event| !facts.has_recorded(&event.reason)) {
         return Some(Step::Do(vec![ServiceAction::RecordEvent(event)]));
     }
     (!patch.is_empty()).then(|| Step::Do(vec![ServiceAction::Patch(patch)]))
@@ -436,7 +439,7 @@ fn adopted(making: &Making) -> Option<ServiceAction> {
 }
 
 /// Events for what is true now and was not reported yet (EDGE-070).
-fn say<'a>(
+fn report<'a>(
     facts: &Facts,
     making: &Making,
     answered: &Answered<EnsureReply>,
@@ -452,13 +455,13 @@ fn say<'a>(
         events.push((CLEARED, warning(CLEARED, message)));
     }
     let is_announced =
-        facts.past.answers.owes_ensured || facts.has_said(reasons::ENSURING_LOAD_BALANCER);
+        facts.past.answers.owes_ensured || facts.has_recorded(reasons::ENSURING_LOAD_BALANCER);
     if is_announced || answered.mutations > 0 || has_status_changed {
         events.push((ENSURED, normal(ENSURED, "Ensured load balancer")));
     }
     let new = events
         .into_iter()
-        .filter(|(reason, _)| !facts.has_said(reason))
+        .filter(|(reason, _)| !facts.has_recorded(reason))
         .map(|(_, event)| event);
     let new: Vec<ServiceAction> = new.collect();
     (!new.is_empty()).then_some(Step::Do(new))

@@ -82,7 +82,7 @@ struct Events {
     /// Events of the provider that are not recorded yet.
     owed: Vec<CloudEvent>,
     /// Reasons of our own Events that were recorded.
-    said: Vec<String>,
+    recorded: Vec<String>,
 }
 
 /// Writes to the Service since it was last read, made or withheld.
@@ -184,7 +184,7 @@ impl Facts {
                     making.owner = Some(owner);
                 }
             }
-            ServiceOutcome::Vouched(said) => self.state.witnesses = Some(said),
+            ServiceOutcome::Witnesses(witnesses) => self.state.witnesses = Some(witnesses),
             ServiceOutcome::NamespaceGoes(goes) => self.state.budgets.namespace_goes = Some(goes),
             ServiceOutcome::Service(Ok(Some(service))) if uid(&service) == uid(&self.service) => {
                 self.service = Arc::from(service);
@@ -326,7 +326,7 @@ impl Facts {
             if let Some(index) = self.state.events.owed.iter().position(|owed| owed == event) {
                 self.state.events.owed.remove(index);
             } else {
-                self.state.events.said.push(event.reason.clone());
+                self.state.events.recorded.push(event.reason.clone());
             }
         }
     }
@@ -366,8 +366,12 @@ impl Facts {
     }
 
     /// Whether an Event with this reason was recorded in this reconciliation.
-    pub(super) fn has_said(&self, reason: &str) -> bool {
-        self.state.events.said.iter().any(|said| said == reason)
+    pub(super) fn has_recorded(&self, reason: &str) -> bool {
+        self.state
+            .events
+            .recorded
+            .iter()
+            .any(|recorded| recorded == reason)
     }
 
     /// Events of the provider that are not recorded yet.

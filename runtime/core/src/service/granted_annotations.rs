@@ -16,24 +16,24 @@ const LONGEST: usize = 4096;
 /// Returns the changes still to be written, and what was left out.
 pub(super) fn granted(
     facts: &Facts,
-    wishes: &[AnnotationChange],
+    changes_requested: &[AnnotationChange],
 ) -> (BTreeMap<String, Option<String>>, Vec<Fault>) {
     let mut changes = BTreeMap::new();
     let mut faults = Vec::new();
-    for (index, wish) in wishes.iter().enumerate() {
-        if let Some(problem) = problem(facts, wish, index) {
-            let key = quoted(&wish.key);
+    for (index, requested) in changes_requested.iter().enumerate() {
+        if let Some(problem) = problem(facts, requested, index) {
+            let key = quoted(&requested.key);
             faults.push(Fault(format!("annotation {key} left out: {problem}")));
-        } else if facts.annotation(&wish.key) != wish.value.as_ref() {
-            changes.insert(wish.key.clone(), wish.value.clone());
+        } else if facts.annotation(&requested.key) != requested.value.as_ref() {
+            changes.insert(requested.key.clone(), requested.value.clone());
         }
     }
     (changes, faults)
 }
 
-fn problem(facts: &Facts, wish: &AnnotationChange, index: usize) -> Option<&'static str> {
-    let key = wish.key.as_str();
-    let value = wish.value.as_deref().unwrap_or_default();
+fn problem(facts: &Facts, requested: &AnnotationChange, index: usize) -> Option<&'static str> {
+    let key = requested.key.as_str();
+    let value = requested.value.as_deref().unwrap_or_default();
     let prefixes = &facts.world.prefixes;
     if index >= MOST {
         Some("there are too many annotations")

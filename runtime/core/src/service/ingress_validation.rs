@@ -65,7 +65,7 @@ pub(super) enum Unusable {
 
 impl Unusable {
     /// Message for everyone who may read the Service; without names of other objects.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn public_message(&self) -> String {
         match self {
             Unusable::InUse { index, ip, by } => {
                 let by = match by.starts_with("node/") {

@@ -50,7 +50,7 @@ pub enum Owner<'a> {
     /// The recorded owner is not configured here.
     Absent(&'a str),
     /// No provider here: the class is served elsewhere, or there is no default provider.
-    Nobody,
+    Unserved,
 }
 
 impl Claims {
@@ -102,7 +102,7 @@ impl Claims {
                 return Owner::Recorded(claim);
             }
         }
-        implied.map_or(Owner::Nobody, Owner::Implied)
+        implied.map_or(Owner::Unserved, Owner::Implied)
     }
 
     /// The owner by class or default, ignoring a recorded one.

@@ -61,7 +61,7 @@ pub(super) struct Request {
 pub(super) struct PendingOperation {
     pub(super) since: Moment,
     /// Whether an Event has reported it.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
     pub(super) poll_at: Moment,
     /// Hint of the last answer. Dropped when the provider's module changes.
     pub(super) hint: Option<Arc<[u8]>>,
@@ -75,7 +75,7 @@ pub(super) struct RetainedTargets {
     /// A removal of most targets, waiting for confirmation.
     pub(super) removal: Option<PendingRemoval>,
     /// An Event has reported that there are no targets.
-    pub(super) is_lack_told: bool,
+    pub(super) is_lack_reported: bool,
 }
 
 /// State from the answers to ensure calls.
@@ -109,7 +109,7 @@ pub(super) enum RemovalBudget {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct LeftAlone {
     /// Reported reason for leaving it alone.
-    pub(super) told_why: Option<String>,
+    pub(super) reported_reason: Option<String>,
     /// It had a class of another implementation, which therefore owns its present finalizer.
     pub(super) was_foreign: bool,
 }
@@ -163,8 +163,8 @@ impl PendingOperation {
     }
 
     /// Whether it has been pending for so long that an Event is due.
-    pub(super) fn is_worth_telling(&self, now: Moment) -> bool {
-        self.since.after(LONG) <= now && !self.is_told
+    pub(super) fn is_worth_reporting(&self, now: Moment) -> bool {
+        self.since.after(LONG) <= now && !self.is_reported
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
 /// The Event of SVC-032, once per occurrence.
 pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceAction> {
     const REASON: &str = reasons::UNAVAILABLE_LOAD_BALANCER;
-    let is_known = facts.past.targets.is_lack_told || facts.has_said(REASON);
+    let is_known = facts.past.targets.is_lack_reported || facts.has_recorded(REASON);
     (targets.is_empty() && !is_known)
         .then(|| warning(REASON, "There are no available nodes for LoadBalancer"))
 }
@@ -47,7 +47,7 @@ pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
         Ok(Progress::Done) => {
             let event = match asked.targets.is_empty() {
                 true => unavailable(facts, &asked.targets),
-                false if facts.has_said(UPDATED) => None,
+                false if facts.has_recorded(UPDATED) => None,
                 false => Some(normal(UPDATED, "Updated load balancer with new hosts")),
             };
             event.map(|event| Step::Do(vec![event]))
@@ -55,7 +55,7 @@ pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
         Err(ProviderError::Elsewhere) => None,
         // Already reported and handled.
         Err(_) if making.ensured.is_some() => None,
-        Err(error) if !facts.has_said(FAILED) => {
+        Err(error) if !facts.has_recorded(FAILED) => {
             let message = update_failed(&asked.targets, error);
             Some(Step::Do(vec![warning(FAILED, &message)]))
         }

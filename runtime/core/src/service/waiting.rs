@@ -87,7 +87,7 @@ pub(super) enum Obstacle<'a> {
     Taken(Option<&'a Owner>),
     /// At least half of the witnesses are missing at the provider, as with another account's credential; the missing
     /// ones.
-    Strange(&'a [String]),
+    OtherAccount(&'a [String]),
     /// Deleted according to the provider, but still there.
     StillThere,
     /// The answer does not prove that it is gone.
@@ -120,7 +120,7 @@ impl Doing {
 /// The report of the obstacle that is due, if any: first an Event, then a condition.
 pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option<ServiceAction> {
     if let Some(reason) = obstacle.reason(facts)
-        && !facts.has_said(reason)
+        && !facts.has_recorded(reason)
     {
         return Some(warning(reason, &obstacle.message(facts)));
     }
@@ -131,7 +131,7 @@ pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option
         && facts.state.written.stored == Stored::No
     {
         let mut patch = ServicePatch::new(stored_state::uid(&facts.service));
-        let change = conditions::failed(&facts.service, reason, &obstacle.told(), now);
+        let change = conditions::failed(&facts.service, reason, &obstacle.public_message(), now);
         patch.conditions.extend(change);
         if !patch.is_empty() {
             return Some(ServiceAction::Patch(patch));
@@ -159,7 +159,7 @@ pub(super) fn begun<'a>(facts: &Facts, pending: &'a Pending, now: Moment) -> Obs
     let before = facts.past.phase.pending();
     Obstacle::Pending {
         pending,
-        is_long: before.is_some_and(|before| before.is_worth_telling(now)),
+        is_long: before.is_some_and(|before| before.is_worth_reporting(now)),
     }
 }
 
@@ -217,15 +217,19 @@ impl Obstacle<'_> {
                 format!("the provider's answer was not used: {unusable}")
             }
             Obstacle::Owned(service) => format!("the load balancer belongs to {service}"),
-            Obstacle::Strange(missing) => {
-                format!("{}; not found: {}", self.told(), missing.join(", "))
+            Obstacle::OtherAccount(missing) => {
+                format!(
+                    "{}; not found: {}",
+                    self.public_message(),
+                    missing.join(", ")
+                )
             }
-            _ => self.told(),
+            _ => self.public_message(),
         }
     }
 
     /// Message for everyone who may read the Service; without names of other tenants.
-    fn told(&self) -> String {
+    fn public_message(&self) -> String {
         match self {
             Obstacle::Provider { doing, error } => {
                 format!("failed to {}: {error}", doing.as_str())
@@ -233,7 +237,7 @@ impl Obstacle<'_> {
             Obstacle::SourceRanges(error) => error.to_string(),
             Obstacle::EnsureFailure { why, .. } => (*why).to_owned(),
             Obstacle::Answer(unusable) => {
-                format!("the provider's answer was not used: {}", unusable.told())
+                format!("the provider's answer was not used: {}", unusable.public_message())
             }
             Obstacle::Late { .. } => {
                 "an earlier request may still take effect; the load balancer is looked up again".to_owned()
@@ -276,7 +280,7 @@ impl Obstacle<'_> {
             Obstacle::Taken(None) => {
                 "the provider reports that the load balancer has another owner".to_owned()
             }
-            Obstacle::Strange(_) => format!(
+            Obstacle::OtherAccount(_) => format!(
                 "the provider does not find nodes or load balancers that are known to exist; its credential may belong to another account. The load balancer is kept; if it is lost, set the annotation {DELETE_UNTIL}"
             ),
             Obstacle::StillThere => {
@@ -313,7 +317,7 @@ impl Obstacle<'_> {
             | Obstacle::Owned(_)
             | Obstacle::Unadopted(_)
             | Obstacle::Taken(_)
-            | Obstacle::Strange(_)
+            | Obstacle::OtherAccount(_)
             | Obstacle::StillThere => Some(failed),
             Obstacle::Answer(_) => Some(reasons::INVALID_PROVIDER_ANSWER),
             Obstacle::Braked { .. } => Some(reasons::BRAKE_ENGAGED),
@@ -325,12 +329,16 @@ impl Obstacle<'_> {
     /// Upstream's prefix before our message (SVC-024, SVC-053).
     fn message(&self, facts: &Facts) -> String {
         match self {
-            Obstacle::Answer(_) | Obstacle::Braked { .. } | Obstacle::Pending { .. } => self.told(),
+            Obstacle::Answer(_) | Obstacle::Braked { .. } | Obstacle::Pending { .. } => {
+                self.public_message()
+            }
             Obstacle::Provider { error, .. } if facts.is_gone => {
                 format!("Error deleting load balancer: {error}")
             }
-            _ if facts.is_gone => format!("Error deleting load balancer: {}", self.told()),
-            _ => format!("Error syncing load balancer: {}", self.told()),
+            _ if facts.is_gone => {
+                format!("Error deleting load balancer: {}", self.public_message())
+            }
+            _ => format!("Error syncing load balancer: {}", self.public_message()),
         }
     }
 
@@ -345,7 +353,7 @@ impl Obstacle<'_> {
             Obstacle::Answer(_) => Some("InvalidAnswer"),
             Obstacle::Owned(_) | Obstacle::Unadopted(_) | Obstacle::Taken(_) => Some("Conflict"),
             Obstacle::Pending { is_long: true, .. } => Some("Pending"),
-            Obstacle::Strange(_) => Some("UnknownAccount"),
+            Obstacle::OtherAccount(_) => Some("UnknownAccount"),
             Obstacle::StillThere => lasts.then_some("StillThere"),
             Obstacle::Unproven => lasts.then_some("Unproven"),
             _ => None,
@@ -374,7 +382,7 @@ impl Obstacle<'_> {
             | Obstacle::Answer(_)
             | Obstacle::Owned(_)
             | Obstacle::Unadopted(_)
-            | Obstacle::Strange(_)
+            | Obstacle::OtherAccount(_)
             | Obstacle::Taken(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))

@@ -23,7 +23,7 @@ pub struct World {
     /// Which provider owns which Services.
     pub claims: Arc<Claims>,
     /// Whether this provider reports Services that no provider here serves; exactly one does.
-    pub is_speaker: bool,
+    pub reports_unserved: bool,
 }
 
 impl World {
@@ -46,14 +46,14 @@ impl World {
             rules,
             mode,
             claims: Arc::new(claims),
-            is_speaker: true,
+            reports_unserved: true,
         }
     }
 
     /// The same context, with the claims of all providers.
     pub fn among(self, claims: Arc<Claims>) -> World {
         World {
-            is_speaker: claims.first() == Some(self.ownership.name.as_str()),
+            reports_unserved: claims.first() == Some(self.ownership.name.as_str()),
             claims,
             ..self
         }
@@ -63,7 +63,7 @@ impl World {
     pub fn owns(&self, service: &Service) -> bool {
         match self.claims.owner(service) {
             Owner::Recorded(claim) | Owner::Implied(claim) => claim.name == self.ownership.name,
-            Owner::Absent(_) | Owner::Nobody => false,
+            Owner::Absent(_) | Owner::Unserved => false,
         }
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use ccm_core::cloud::{CloudNode, FindReply, ProviderError, Readiness};
 use ccm_core::load_balancer::CloudService;
 use ccm_core::permit::Permit;
+use ccm_core::rollout::TrialKind;
 use ccm_host::egress::now;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::traffic_split::{Kind, Side, Trial};
+use super::traffic_split::{Side, Trial};
 use super::{Active, Generation, Holding, compare};
 
 /// Function names used in messages.
@@ -109,13 +110,13 @@ impl<P: Holding> Active<P> {
         if self.capabilities.instances && candidate.provider.held_for().is_none() {
             let nodes = self.seen.some_nodes();
             match trial.kind {
-                Kind::Shadow => {
+                TrialKind::Shadow => {
                     let permit = reading(permit);
                     let answer = serving.provider.find(&nodes, permit.clone()).await;
                     trial.heard(Side::Serving, FIND, &answer, &permit);
                     trial.compare_find(serving, &nodes, answer, &permit).await;
                 }
-                Kind::Canary => {
+                TrialKind::Canary => {
                     // The answer was counted and is not needed here.
                     let _ = self
                         .find_by_candidate(serving, trial, &nodes, reading(permit))
@@ -184,7 +185,7 @@ impl<P: Holding> Trial<P> {
             .provider
             .get_load_balancer(service, allowed.clone())
             .await;
-        if self.kind == Kind::Canary && theirs.is_ok() {
+        if self.kind == TrialKind::Canary && theirs.is_ok() {
             return self.heard(Side::Candidate, GET, &theirs, &allowed);
         }
         let ours = serving

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::permit::Permit;
+use ccm_core::rollout::TrialKind;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::RoutedCall;
 use super::reads::reading;
-use super::traffic_split::{Kind, Side, Trial};
+use super::traffic_split::{Side, Trial};
 use super::{Active, Generation, Holding, compare};
 
 const LIST: &str = "routes.list";
@@ -113,7 +114,7 @@ impl<P: Holding> Trial<P> {
         permit: &Arc<Permit>,
     ) {
         let theirs = self.list(nodes, permit).await;
-        let (Kind::Shadow, Ok(ours), Ok(theirs)) = (self.kind, answer, theirs) else {
+        let (TrialKind::Shadow, Ok(ours), Ok(theirs)) = (self.kind, answer, theirs) else {
             // A canary is judged by its errors only.
             return;
         };
@@ -152,7 +153,7 @@ impl<P: Holding> Trial<P> {
         let allowed = reading(permit);
         let provider = &self.candidate.provider;
         let theirs = provider.list_routes(nodes, allowed.clone()).await;
-        if self.kind == Kind::Canary && theirs.is_ok() {
+        if self.kind == TrialKind::Canary && theirs.is_ok() {
             return self.heard(Side::Candidate, LIST, &theirs, &allowed);
         }
         let ours = serving.provider.list_routes(nodes, reading(permit)).await;

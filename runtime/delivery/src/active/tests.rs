@@ -3,6 +3,7 @@
 
 mod canary;
 mod plans;
+mod roles;
 mod routes;
 mod scripted;
 mod shadow;

@@ -1,11 +1,11 @@
 //! One trial of a candidate: selects its calls and counts how they end. Makes no calls and draws no conclusions.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Permit;
-use ccm_core::rollout::{Counts, TrialTally};
+use ccm_core::rollout::{Counts, TrialKind, TrialTally};
 use ccm_host::egress::now;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
@@ -20,15 +20,6 @@ const DIFFERENCES: usize = 64;
 /// Maximum length of a fatal error's text, in characters, as stored in a record.
 const FATAL: usize = 1_000;
 
-/// How a trial uses the candidate's answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Answers are compared; the candidate's are never used.
-    Shadow,
-    /// The candidate answers a share of the calls.
-    Canary,
-}
-
 /// The generation that a call went to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
@@ -40,29 +31,31 @@ pub(super) enum Side {
 
 /// See the module's documentation.
 pub(super) struct Trial<P> {
-    pub(super) kind: Kind,
+    pub(super) kind: TrialKind,
     pub(super) candidate: Arc<Generation<P>>,
     tally: Mutex<TrialTally>,
     changed: Arc<Notify>,
-    is_over: AtomicBool,
     finds: AtomicU32,
     /// Look-ups since the last one that was repeated for comparison.
     unshadowed: Mutex<i64>,
     /// Route lists since the last one that was repeated for comparison. Lists are rare, so the first one counts as ten.
     unlisted: Mutex<i64>,
-    /// A single permit: at most one comparison runs at a time.
+    /// A single permit: at most one comparison runs at a time. Closed when the trial is over.
     comparing: Arc<Semaphore>,
     comparison: Mutex<Option<AbortHandle>>,
 }
 
 impl<P: Holding> Trial<P> {
-    pub(super) fn new(kind: Kind, candidate: Arc<Generation<P>>, changed: Arc<Notify>) -> Trial<P> {
+    pub(super) fn new(
+        kind: TrialKind,
+        candidate: Arc<Generation<P>>,
+        changed: Arc<Notify>,
+    ) -> Trial<P> {
         Trial {
             kind,
             candidate,
             tally: Mutex::default(),
             changed,
-            is_over: AtomicBool::new(false),
             finds: AtomicU32::new(0),
             unshadowed: Mutex::default(),
             unlisted: Mutex::new(ONE_IN - 1),
@@ -73,7 +66,7 @@ impl<P: Holding> Trial<P> {
 
     /// Whether this `find` goes to the candidate: every second one does.
     pub(super) fn takes_find(&self) -> bool {
-        self.kind == Kind::Canary && self.finds.fetch_add(1, Ordering::Relaxed) % 2 == 1
+        self.kind == TrialKind::Canary && self.finds.fetch_add(1, Ordering::Relaxed) % 2 == 1
     }
 
     /// Whether calls about the Service with this UID go to the candidate. Depends on the UID only, so that all calls
@@ -83,15 +76,15 @@ impl<P: Holding> Trial<P> {
         let hash = uid.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        self.kind == Kind::Canary && (hash ^ (hash >> 32)) % 2 == 1
+        self.kind == TrialKind::Canary && (hash ^ (hash >> 32)) % 2 == 1
     }
 
     /// Permits the comparison of the look-up that was just answered: at most one in ten, one at a time, and not during
     /// a rate-limit hold.
     pub(super) fn may_compare(&self) -> Option<OwnedSemaphorePermit> {
         match self.kind {
-            Kind::Shadow => self.turn_after(&self.unshadowed),
-            Kind::Canary => None,
+            TrialKind::Shadow => self.turn_after(&self.unshadowed),
+            TrialKind::Canary => None,
         }
     }
 
@@ -130,22 +123,17 @@ impl<P: Holding> Trial<P> {
     pub(super) fn binds(&self, comparison: AbortHandle) {
         *lock(&self.comparison) = Some(comparison);
         // The trial may have ended in between.
-        if self.is_over() {
+        if self.comparing.is_closed() {
             self.end();
         }
     }
 
     /// Ends the trial: stops counting and aborts the comparison.
     pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
         self.comparing.close();
         if let Some(comparison) = lock(&self.comparison).take() {
             comparison.abort();
         }
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
     }
 
     pub(super) fn tally(&self) -> TrialTally {
@@ -201,7 +189,7 @@ impl<P: Holding> Trial<P> {
     }
 
     fn count(&self, change: impl FnOnce(&mut TrialTally)) {
-        if !self.is_over() {
+        if !self.comparing.is_closed() {
             change(&mut lock(&self.tally));
             self.changed.notify_one();
         }

@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    MemoryRecordStore, RecordStore, RecordStoreError, Report, StoredRecord, Told, annotations,
-    status_json,
+    MemoryRecordStore, RecordFuture, RecordStore, RecordStoreError, Report, StoredRecord,
+    annotations, status_json,
 };
-use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params, told};
+use request::{REQUEST_TIME, code_of_list, describe, in_time, in_time_or, kind, params};
 use write::MOST_CONFLICTS;
 
 /// Watch timeout in seconds, so that a connection that died silently is noticed soon.
@@ -198,7 +198,7 @@ impl ClusterRecordStore {
     }
 
     fn failed(&self, error: &watcher::Error) {
-        let error = told(error);
+        let error = describe(error);
         tracing::warn!(target: "rollout", provider = %self.name, error, "the object Provider cannot be watched; trying again");
         let why = format!("the object Provider cannot be read: {error}");
         self.seen.send_if_modified(|seen| match seen {
@@ -319,7 +319,7 @@ impl ClusterRecordStore {
         ))
     }
 
-    async fn tell_now(&self, event: &RolloutEvent) -> Result<(), RecordStoreError> {
+    async fn record_event_now(&self, event: &RolloutEvent) -> Result<(), RecordStoreError> {
         let client = self.writing()?;
         // The first Event may precede the object's creation; without the UID it would not be shown for the object.
         let mut uids = self.uid.subscribe();
@@ -370,11 +370,11 @@ impl RecordStore for ClusterRecordStore {
         self.seen.subscribe()
     }
 
-    fn read(&self) -> Told<'_, StoredRecord> {
+    fn read(&self) -> RecordFuture<'_, StoredRecord> {
         Box::pin(self.read_first())
     }
 
-    fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()> {
+    fn write<'a>(&'a self, report: &'a Report) -> RecordFuture<'a, ()> {
         let place = *self.place.borrow();
         match place {
             Place::Cluster => Box::pin(self.write_now(report)),
@@ -386,7 +386,7 @@ impl RecordStore for ClusterRecordStore {
         }
     }
 
-    fn clear<'a>(&'a self, order: &'a Order) -> Told<'a, ()> {
+    fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()> {
         if self.is_remembered() {
             return self.memory.clear(order);
         }
@@ -404,10 +404,10 @@ impl RecordStore for ClusterRecordStore {
         }
     }
 
-    fn tell<'a>(&'a self, event: &'a RolloutEvent) -> Told<'a, ()> {
+    fn record_event<'a>(&'a self, event: &'a RolloutEvent) -> RecordFuture<'a, ()> {
         if self.is_remembered() {
-            return self.memory.tell(event);
+            return self.memory.record_event(event);
         }
-        Box::pin(self.tell_now(event))
+        Box::pin(self.record_event_now(event))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Report;
 use super::status::{ConditionStatus, ProviderStatus};
-use super::status_json::{self, short, word};
+use super::status_json::{self, phase_name, short};
 
 /// Maximum length of a condition's message, in bytes. The lines of a trial are listed in full in another field.
 const MESSAGE_BYTES: usize = 1024;
@@ -92,7 +92,9 @@ impl Condition {
 fn degraded(report: &Report) -> Condition {
     let (reason, message) = match &report.impairment {
         _ if report.is_unserved() => ("NotServing", report.record.trouble.clone()),
-        said if report.is_serving && !said.is_empty() => ("SelfCheckFails", said.clone()),
+        impairment if report.is_serving && !impairment.is_empty() => {
+            ("SelfCheckFails", impairment.clone())
+        }
         _ => ("AsExpected", String::new()),
     };
     Condition {
@@ -142,7 +144,7 @@ fn progressing(report: &Report, orders: &Orders) -> Condition {
     let (reason, message) = match &record.trial {
         Some(trial) if trial.phase.is_waiting() => ("Waiting", trial.lines.join("; ")),
         Some(trial) => (
-            word(trial.phase),
+            phase_name(trial.phase),
             format!("version {}", trial.release.version),
         ),
         None if orders.pause => ("Paused", String::new()),

@@ -20,6 +20,6 @@ pub(super) fn event(name: &str, uid: Option<&str>, event: &RolloutEvent, now: Ti
         component: PROVIDER_EVENTS,
     };
     let message = ccm_host::clean(&event.message, MAX_MESSAGE);
-    let said = CloudEvent::new(event.event_type, event.reason, message);
-    about.event(&said, now)
+    let cloud_event = CloudEvent::new(event.event_type, event.reason, message);
+    about.event(&cloud_event, now)
 }

@@ -9,7 +9,7 @@ use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{RecordStore, RecordStoreError, Report, StoredRecord, Told, status_json};
+use super::{RecordFuture, RecordStore, RecordStoreError, Report, StoredRecord, status_json};
 
 /// Largest file that is read, in bytes: a hundred times the size of a full record.
 const MOST_BYTES: u64 = 8 << 20;
@@ -86,13 +86,13 @@ impl RecordStore for MemoryRecordStore {
         self.seen.subscribe()
     }
 
-    fn read(&self) -> Told<'_, StoredRecord> {
+    fn read(&self) -> RecordFuture<'_, StoredRecord> {
         let seen = self.seen.borrow().clone();
         Box::pin(async move { Ok(seen) })
     }
 
     /// Writes synchronously: the file is small and local.
-    fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()> {
+    fn write<'a>(&'a self, report: &'a Report) -> RecordFuture<'a, ()> {
         Box::pin(async move {
             self.keep(&report.record).map_err(|error| {
                 RecordStoreError::Unavailable(format!("the record cannot be kept: {error}"))
@@ -100,7 +100,7 @@ impl RecordStore for MemoryRecordStore {
         })
     }
 
-    fn clear<'a>(&'a self, order: &'a Order) -> Told<'a, ()> {
+    fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()> {
         self.seen.send_if_modified(|seen| {
             let StoredRecord::Known { orders, .. } = seen else {
                 return false;
@@ -114,7 +114,7 @@ impl RecordStore for MemoryRecordStore {
     }
 
     /// Does nothing: the log already contains the event.
-    fn tell<'a>(&'a self, _: &'a RolloutEvent) -> Told<'a, ()> {
+    fn record_event<'a>(&'a self, _: &'a RolloutEvent) -> RecordFuture<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn write(record: &Record) -> RecordStatus {
         let lines = trial.lines.iter().take(MOST_LINES);
         TrialStatus {
             release: release(&trial.release),
-            phase: word(trial.phase),
+            phase: phase_name(trial.phase),
             since: time(trial.since),
             lines: lines.map(|line| text(line)).collect(),
         }
@@ -110,7 +110,7 @@ pub(super) fn read(status: &Value) -> Record {
 }
 
 /// The name of a phase.
-pub(super) fn word(phase: Phase) -> &'static str {
+pub(super) fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Fetched => "Fetched",
         Phase::Verified => "Verified",
@@ -160,7 +160,9 @@ fn read_trial(value: &Value) -> Option<Trial> {
         .flatten();
     Some(Trial {
         release: read_release(value)?,
-        phase: PHASES.into_iter().find(|known| word(*known) == phase)?,
+        phase: PHASES
+            .into_iter()
+            .find(|known| phase_name(*known) == phase)?,
         since: read_time(value, "since"),
         lines: lines
             .filter_map(Value::as_str)

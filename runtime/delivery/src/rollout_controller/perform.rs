@@ -18,7 +18,6 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::version_work::{Ended, Job, run};
 use super::{Generated, RolloutController, Served};
-use crate::active::Active;
 use crate::metrics;
 use crate::record::{Limits, Report};
 
@@ -38,28 +37,18 @@ impl RolloutController {
             }
             RolloutEffect::Shadow(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "shadow: its answers are compared");
-                if let (Some(active), Some(ready)) = (&self.active, self.ready()) {
-                    active.shadow(ready.generation.clone());
-                }
             }
             RolloutEffect::Canary(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "canary: it answers a part of the calls");
-                if let (Some(active), Some(ready)) = (&self.active, self.ready()) {
-                    active.canary(ready.generation.clone());
-                }
             }
-            RolloutEffect::EndTrial => {
-                if let Some(active) = &self.active {
-                    active.end_trial();
-                }
-            }
+            RolloutEffect::EndTrial => {}
             RolloutEffect::Clear(order) => self.record_writer.clears(order.clone()),
             RolloutEffect::Tell(event) => self.tell(event),
         }
     }
 
     fn ready(&self) -> Option<&Generated> {
-        self.generated(&self.facts.ready)
+        self.generated(self.facts.ready.as_ref()?)
     }
 
     fn keep(&mut self, record: &Record) {
@@ -96,7 +85,7 @@ impl RolloutController {
             source: self.resources.place(),
             source_trouble: self.facts.source_trouble.clone(),
             is_serving: self.facts.serving.is_some(),
-            limits: self.active.as_ref().map(|active| {
+            limits: self.active().map(|active| {
                 let provider = &active.serving().provider;
                 Limits {
                     call: provider.call_limits(),
@@ -107,6 +96,8 @@ impl RolloutController {
     }
 
     fn begin(&mut self, work: &Work) {
+        let serving = self.facts.serving.as_ref();
+        let serving = serving.and_then(|serving| self.generated(serving));
         let job = Job {
             work: work.clone(),
             policy_generation: self.facts.policy_generation,
@@ -119,11 +110,9 @@ impl RolloutController {
             policy: self.inputs.trust.borrow().clone(),
             granted: self.inputs.load_policy.borrow().clone(),
             endorsement: self.facts.endorsement(&work.release().digest),
-            serving: self
-                .generated(&self.facts.serving)
-                .map(|serving| serving.inspection.clone()),
+            serving: serving.map(|serving| serving.inspection.clone()),
             recorded: self.recorded(),
-            active: self.active.clone(),
+            active: self.active(),
             ready: self.ready().cloned(),
             permit: self.permit(),
         };
@@ -202,35 +191,21 @@ impl RolloutController {
         tracing::warn!(target: "rollout", %provider, %digest, %version, why = %why, "{what}");
     }
 
-    /// Makes the ready generation answer all calls from now on.
+    /// Reports that the ready generation answers all calls from now on, and cancels a self-check that it does not need.
     fn place(&mut self) {
         let (Some(ready), Some(loaded)) = (self.ready(), &self.facts.ready) else {
             return;
         };
-        let (generation, release) = (ready.generation.clone(), loaded.release.clone());
-        for warning in generation.provider.warnings() {
+        let release = &loaded.release;
+        for warning in ready.generation.provider.warnings() {
             tracing::warn!(target: "rollout", provider = %self.name, "{warning}");
-        }
-        let is_first = self.active.is_none();
-        match &self.active {
-            Some(active) if active.fits(&generation) => {
-                active.replace(generation);
-            }
-            before => {
-                if let Some(before) = before {
-                    before.end_trial();
-                }
-                let active = Active::new(self.name.clone(), generation);
-                self.active = Some(active.clone());
-                self.served.send_replace(Served::Serving(active));
-            }
         }
         tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "serves");
         let is_tried = |it: &Candidate| it.release.digest == release.digest;
         let was_tried = self.facts.candidate.as_ref().is_some_and(is_tried);
         self.check.is_replaced(was_tried);
         // A follower's result about an embedded module would not be recorded.
-        if is_first && self.resources.is_embedded() && self.permit().is_none() {
+        if self.active().is_none() && self.resources.is_embedded() && self.permit().is_none() {
             self.check.is_needless();
         }
         self.notice();

@@ -161,7 +161,7 @@ async fn carry_out(store_of_record: &dyn RecordStore, note: &Note) -> Result<(),
     loop {
         let done = match note {
             Note::Clear(order) => store_of_record.clear(order).await,
-            Note::Tell(event) => store_of_record.tell(event).await,
+            Note::Tell(event) => store_of_record.record_event(event).await,
         };
         failures += 1;
         match done {

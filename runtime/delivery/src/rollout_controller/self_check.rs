@@ -55,7 +55,7 @@ impl RolloutController {
         // Either change triggers another call.
         let (serving, permit) = (self.facts.serving.as_ref()?, self.permit()?);
         let digest = serving.release.digest.clone();
-        let generation = self.generated(&self.facts.serving)?.generation.clone();
+        let generation = self.generated(serving)?.generation.clone();
         self.check.next = None;
         self.check.asked.spawn(async move {
             let said = generation.provider.self_check(permit).await.err();

@@ -353,7 +353,7 @@ impl Job {
             return WorkResult::Trouble("it is not loaded any more".to_owned());
         };
         if let Some(active) = &self.active
-            && active.candidate().is_some()
+            && active.trial().is_some()
         {
             active.read_each_capability(permit).await;
             return WorkResult::Passed;

@@ -39,7 +39,7 @@ pub struct ConfigMapSource {
     /// Deadline for gathering further changes.
     gather: Option<Instant>,
     is_first: bool,
-    told: Option<Told>,
+    last_answer: Option<LastAnswer>,
 }
 
 /// The location and the client that reads it.
@@ -52,7 +52,7 @@ struct Reader {
 
 /// The last answer, so that it is not repeated.
 #[derive(PartialEq)]
-enum Told {
+enum LastAnswer {
     Module(Digest, Vec<SignatureEvidence>),
     Error(SourceError),
 }
@@ -68,7 +68,7 @@ impl ConfigMapSource {
             latest: None,
             gather: None,
             is_first: true,
-            told: None,
+            last_answer: None,
         }
     }
 
@@ -113,18 +113,18 @@ impl ConfigMapSource {
     }
 
     /// Records an answer. `None`: it repeats the last one.
-    fn told(
+    fn unless_repeated(
         &mut self,
         answer: Result<Artifact, SourceError>,
     ) -> Option<Result<Artifact, SourceError>> {
-        let telling = match &answer {
-            Ok(artifact) => Told::Module(artifact.digest, artifact.evidence.clone()),
-            Err(error) => Told::Error(error.clone()),
+        let new = match &answer {
+            Ok(artifact) => LastAnswer::Module(artifact.digest, artifact.evidence.clone()),
+            Err(error) => LastAnswer::Error(error.clone()),
         };
-        if self.told.as_ref() == Some(&telling) {
+        if self.last_answer.as_ref() == Some(&new) {
             return None;
         }
-        self.told = Some(telling);
+        self.last_answer = Some(new);
         Some(answer)
     }
 }
@@ -216,7 +216,7 @@ impl Source for ConfigMapSource {
                     }
                     Err(error) => Err(error),
                 };
-                if let Some(answer) = self.told(answer) {
+                if let Some(answer) = self.unless_repeated(answer) {
                     return answer;
                 }
             }

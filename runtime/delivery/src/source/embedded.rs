@@ -12,7 +12,7 @@ use crate::artifact::Artifact;
 /// See the module's documentation.
 pub struct EmbeddedSource {
     artifact: Artifact,
-    is_told: bool,
+    is_returned: bool,
 }
 
 impl EmbeddedSource {
@@ -27,7 +27,7 @@ impl EmbeddedSource {
                 is_pinned: false,
                 evidence: Vec::new(),
             },
-            is_told: false,
+            is_returned: false,
         }
     }
 }
@@ -35,10 +35,10 @@ impl EmbeddedSource {
 impl Source for EmbeddedSource {
     fn next(&mut self) -> Brought<'_> {
         Box::pin(async {
-            if self.is_told {
+            if self.is_returned {
                 return pending().await;
             }
-            self.is_told = true;
+            self.is_returned = true;
             Ok(self.artifact.clone())
         })
     }

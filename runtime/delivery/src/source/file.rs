@@ -31,13 +31,13 @@ pub struct FileSource {
     at: FilePlace,
     entry: String,
     /// The last answer, so that it is not repeated.
-    told: Option<Told>,
+    last_answer: Option<LastAnswer>,
     /// State found by the last poll, and since when: a file is read only when its state stays the same.
     unsettled: Option<(Identity, Instant)>,
 }
 
 /// An answer that is not repeated while nothing changes.
-enum Told {
+enum LastAnswer {
     /// An error without any file being read.
     Nothing(SourceError),
     /// The file in this state was read and is not a module.
@@ -54,7 +54,7 @@ impl FileSource {
             place,
             at,
             entry,
-            told: None,
+            last_answer: None,
             unsettled: None,
         }
     }
@@ -76,16 +76,18 @@ impl FileSource {
             Ok(seen) => seen,
             Err(error) => {
                 self.unsettled = None;
-                if matches!(&self.told, Some(Told::Nothing(told)) if *told == error) {
+                if matches!(&self.last_answer, Some(LastAnswer::Nothing(last)) if *last == error) {
                     return Err(INTERVAL);
                 }
-                self.told = Some(Told::Nothing(error.clone()));
+                self.last_answer = Some(LastAnswer::Nothing(error.clone()));
                 return Ok(Err(error));
             }
         };
-        let known = match &self.told {
-            Some(Told::NoModule(identity) | Told::Module(identity, ..)) => Some(identity),
-            Some(Told::Nothing(_)) | None => None,
+        let known = match &self.last_answer {
+            Some(LastAnswer::NoModule(identity) | LastAnswer::Module(identity, ..)) => {
+                Some(identity)
+            }
+            Some(LastAnswer::Nothing(_)) | None => None,
         };
         if known == Some(&seen.identity) {
             self.unsettled = None;
@@ -111,13 +113,13 @@ impl FileSource {
         let answer = match read {
             Ok(read) => read,
             Err(error) => {
-                self.told = Some(Told::NoModule(identity));
+                self.last_answer = Some(LastAnswer::NoModule(identity));
                 return Ok(Err(error));
             }
         };
-        let is_known = matches!(&self.told, Some(Told::Module(_, digest, evidence))
+        let is_known = matches!(&self.last_answer, Some(LastAnswer::Module(_, digest, evidence))
             if *digest == answer.digest && *evidence == answer.evidence);
-        self.told = Some(Told::Module(
+        self.last_answer = Some(LastAnswer::Module(
             identity,
             answer.digest,
             answer.evidence.clone(),

@@ -113,7 +113,7 @@ pub struct OciSource {
     /// The poll in progress.
     look: Option<Look>,
     known: Known,
-    said: Option<SourceError>,
+    reported: Option<SourceError>,
 }
 
 /// State kept between polls.
@@ -162,7 +162,7 @@ impl OciSource {
             credentials: settings.credentials,
             look: None,
             known: Known::default(),
-            said: None,
+            reported: None,
         })
     }
 
@@ -234,19 +234,19 @@ impl Source for OciSource {
                 match self.look().await {
                     Ok(Some(artifact)) => {
                         self.pacing.had();
-                        self.said = None;
+                        self.reported = None;
                         return Ok(artifact);
                     }
                     // An earlier error is over and is reported again if it returns.
                     Ok(None) => {
                         self.pacing.had();
-                        self.said = None;
+                        self.reported = None;
                     }
                     Err(trouble) => {
                         self.pacing.failed(&trouble);
                         let error = trouble.at(&self.place);
-                        if self.said.as_ref() != Some(&error) {
-                            self.said = Some(error.clone());
+                        if self.reported.as_ref() != Some(&error) {
+                            self.reported = Some(error.clone());
                             return Err(error);
                         }
                     }

@@ -102,8 +102,8 @@ async fn newer_evidence_replaces_the_older() {
 #[tokio::test]
 async fn what_is_not_intact_is_not_there_and_is_removed() {
     let other = artifact("other");
-    type Harm = fn(&Path, &Path);
-    let harms: &[(&str, Harm)] = &[
+    type Damage = fn(&Path, &Path);
+    let damages: &[(&str, Damage)] = &[
         ("a changed byte", |wasm, _| {
             fs::write(wasm, b"\0asmOne").unwrap()
         }),
@@ -148,7 +148,7 @@ async fn what_is_not_intact_is_not_there_and_is_removed() {
             .unwrap();
         }),
     ];
-    for (name, harm) in harms {
+    for (name, harm) in damages {
         let (_parent, folder, store) = in_folder();
         let kept = artifact("one");
         store.put(&kept).await.unwrap();

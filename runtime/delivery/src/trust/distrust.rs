@@ -74,7 +74,7 @@ pub enum Distrust {
     /// No signature is configured as required, and unsigned modules are not allowed.
     Unsigned,
     /// A signature is required, and there is none.
-    Unvouched,
+    SignatureMissing,
     /// There are signatures, but none is valid.
     Refused {
         /// The reason for each examined signature, in their order.
@@ -111,7 +111,7 @@ impl Distrust {
     pub fn reason(&self) -> &'static str {
         match self {
             Distrust::OtherDigest { .. } => "other-digest",
-            Distrust::Unsigned | Distrust::Unvouched => "unsigned",
+            Distrust::Unsigned | Distrust::SignatureMissing => "unsigned",
             Distrust::Refused { reasons } => {
                 reasons.first().map_or("unsigned", EvidenceRefusal::reason)
             }
@@ -135,7 +135,7 @@ impl fmt::Display for Distrust {
                  the provider's configuration, or `unsigned: true` to run whatever is there"
                     .to_owned()
             }
-            Distrust::Unvouched => {
+            Distrust::SignatureMissing => {
                 "it is not signed, and the configuration wants it to be: sign it (`cosign \
                  sign`, `cosign sign-blob`) with a key or identity that `trust` names"
                     .to_owned()

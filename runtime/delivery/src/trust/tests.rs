@@ -24,17 +24,20 @@ fn reason(policy: &TrustPolicy, artifact: &Artifact) -> &'static str {
     match policy.verify(artifact, "1.2.3", now()) {
         Ok(_) => "trusted",
         Err(distrust) => {
-            let told = distrust.to_string();
-            assert!(told.len() <= 1024 && !told.contains('\n'), "{told}");
+            let reported = distrust.to_string();
+            assert!(
+                reported.len() <= 1024 && !reported.contains('\n'),
+                "{reported}"
+            );
             distrust.reason()
         }
     }
 }
 
-fn told(policy: &TrustPolicy, artifact: &Artifact) -> String {
+fn verdict_text(policy: &TrustPolicy, artifact: &Artifact) -> String {
     policy.verify(artifact, "1.2.3", now()).map_or_else(
         |distrust| distrust.to_string(),
-        |vouched| vouched.to_string(),
+        |provenance| provenance.to_string(),
     )
 }
 

@@ -28,12 +28,12 @@ pub struct Roots {
     /// Whether the certificates must be in a certificate log: set if one is configured.
     has_certificate_logs: bool,
     /// Canonical text of the trusted root, for comparison.
-    told: String,
+    json: String,
 }
 
 impl PartialEq for Roots {
     fn eq(&self, other: &Roots) -> bool {
-        self.told == other.told
+        self.json == other.json
     }
 }
 
@@ -109,7 +109,7 @@ impl Roots {
             verifier,
             has_logs: !root.tlogs.is_empty(),
             has_certificate_logs: !root.ctlogs.is_empty(),
-            told: serde_json::to_string(&root)
+            json: serde_json::to_string(&root)
                 .map_err(|why| Misread::new(format!("the trusted root cannot be used: {why}")))?,
         })
     }

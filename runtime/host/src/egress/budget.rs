@@ -53,10 +53,10 @@ impl Budget {
     /// # Errors
     /// The limit would be exceeded.
     fn take(&self, bytes: usize) -> Result<(), FetchError> {
-        let room = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        let grown = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
         let taken = self
             .held
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown);
         if taken.is_err() {
             return Err(FetchError::TooLarge(format!(
                 "{} may hold {} MiB of answers at a time, and this one comes on top: drop those that are done with",

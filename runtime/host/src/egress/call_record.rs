@@ -34,7 +34,7 @@ impl Records {
     }
 
     /// Whether one more refusal of this call is logged as a warning; false after [`MAX_WARNINGS`].
-    pub(super) fn is_news(&self) -> bool {
+    pub(super) fn may_warn(&self) -> bool {
         self.warnings.fetch_add(1, Ordering::Relaxed) < MAX_WARNINGS
     }
 
@@ -151,7 +151,7 @@ impl<'a> Record<'a> {
                 self.exchange.bytes = answer.body.len() as u64;
                 let line = self.line.as_ref();
                 self.exchange.absent =
-                    line.is_some_and(|line| line.tells_absence(answer.status, &answer.body));
+                    line.is_some_and(|line| line.proves_absence(answer.status, &answer.body));
                 ExchangeEnd::Answered(answer.status)
             }
             Err(error) => ExchangeEnd::Failed(error.reason()),
@@ -165,9 +165,9 @@ impl<'a> Record<'a> {
     fn complain(&self, error: &FetchError) {
         let Exchange { target, method, .. } = &self.exchange;
         let provider = self.egress.provider();
-        let loud = self.records.is_news();
+        let may_warn = self.records.may_warn();
         match error {
-            FetchError::Denied(text) | FetchError::Invalid(text) if loud => {
+            FetchError::Denied(text) | FetchError::Invalid(text) if may_warn => {
                 tracing::warn!(target: "egress", provider, name = target, %method, reason = error.reason(), "refused: {text}");
             }
             _ => tracing::debug!(target: "egress", provider, name = target, %method, "{error}"),
@@ -197,13 +197,13 @@ impl Drop for Record<'_> {
         };
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         // Changes are logged at info level, reads are not. Refusals were already logged.
-        let is_news = match end {
+        let is_logged = match end {
             ExchangeEnd::Failed("denied" | "invalid" | "throttled") => false,
-            ExchangeEnd::Failed("cancelled") => self.records.is_news(),
+            ExchangeEnd::Failed("cancelled") => self.records.may_warn(),
             _ => true,
         };
         let line = self.line.as_ref();
-        if line.is_some_and(|line| line.access == Access::Write) && is_news {
+        if line.is_some_and(|line| line.access == Access::Write) && is_logged {
             tracing::info!(target: "egress", provider, name = target, %method, path, status, reason, bytes, ms, "change");
         } else {
             tracing::debug!(target: "egress", provider, name = target, %method, path, status, reason, kept, bytes, ms, "read");

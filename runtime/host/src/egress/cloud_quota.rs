@@ -48,7 +48,7 @@ struct Statement {
 
 impl StatedQuota {
     /// Reads the headers of an answer. An answer without a usable statement leaves the last one as it is.
-    pub(super) fn hear(&self, headers: &HeaderMap, now: Instant, wall: SystemTime) {
+    pub(super) fn observe(&self, headers: &HeaderMap, now: Instant, wall: SystemTime) {
         let Some(remaining) = number(headers, &REMAINING) else {
             return;
         };
@@ -138,10 +138,10 @@ mod tests {
         ] {
             let stated = StatedQuota::default();
             assert_eq!(stated.last(began), None);
-            stated.hear(&headers(bad), began, wall);
+            stated.observe(&headers(bad), began, wall);
             assert_eq!(stated.last(began), None, "{bad:?}");
-            stated.hear(&headers(&good), began, wall);
-            stated.hear(&headers(bad), later, wall);
+            stated.observe(&headers(&good), began, wall);
+            stated.observe(&headers(bad), later, wall);
             assert_eq!(stated.last(later), Some(kept), "{bad:?}");
         }
     }
@@ -187,7 +187,7 @@ mod tests {
             ),
         ] {
             let stated = StatedQuota::default();
-            stated.hear(&headers(&lines), now, wall);
+            stated.observe(&headers(&lines), now, wall);
             let expected = CloudQuota {
                 remaining,
                 limit,

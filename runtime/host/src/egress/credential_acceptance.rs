@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Change of the acceptance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum AcceptanceChange {
     /// The target now refuses the credential.
     Refused,
     /// The target knows the credential, and refuses it the right to a request. Reported once for each generation: the
@@ -24,13 +24,15 @@ pub(super) struct Acceptance {
 
 impl Acceptance {
     /// Processes the status of an answer, and whether it refuses the credential; returns a change, if any.
-    pub(super) fn hear(&self, status: u16, is_refused: bool) -> Option<News> {
+    pub(super) fn observe(&self, status: u16, is_refused: bool) -> Option<AcceptanceChange> {
         match status {
             _ if is_refused => {
-                (!self.is_refused.swap(true, Ordering::AcqRel)).then_some(News::Refused)
+                (!self.is_refused.swap(true, Ordering::AcqRel)).then_some(AcceptanceChange::Refused)
             }
-            403 => (!self.was_forbidden.swap(true, Ordering::AcqRel)).then_some(News::Forbidden),
-            200..=299 => (self.is_refused.swap(false, Ordering::AcqRel)).then_some(News::Accepted),
+            403 => (!self.was_forbidden.swap(true, Ordering::AcqRel))
+                .then_some(AcceptanceChange::Forbidden),
+            200..=299 => (self.is_refused.swap(false, Ordering::AcqRel))
+                .then_some(AcceptanceChange::Accepted),
             _ => None,
         }
     }
@@ -43,19 +45,23 @@ mod tests {
     #[test]
     fn a_change_is_told_once() {
         let acceptance = Acceptance::default();
-        for (status, news) in [
+        for (status, change) in [
             (200, None),
-            (403, Some(News::Forbidden)),
-            (401, Some(News::Refused)),
+            (403, Some(AcceptanceChange::Forbidden)),
+            (401, Some(AcceptanceChange::Refused)),
             (403, None),
             (401, None),
             (500, None),
             (401, None),
-            (204, Some(News::Accepted)),
+            (204, Some(AcceptanceChange::Accepted)),
             (200, None),
-            (401, Some(News::Refused)),
+            (401, Some(AcceptanceChange::Refused)),
         ] {
-            assert_eq!(acceptance.hear(status, status == 401), news, "{status}");
+            assert_eq!(
+                acceptance.observe(status, status == 401),
+                change,
+                "{status}"
+            );
         }
     }
 }

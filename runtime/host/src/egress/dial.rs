@@ -89,7 +89,7 @@ pub(super) fn client(
     };
     let trust = match encrypted {
         true => Trust::pinned(&grant.fingerprints, grant.ca_pem.as_deref()),
-        false => Trust::Nobody,
+        false => Trust::NoRoots,
     };
     let mut tls = tls::client_config(trust)?;
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -122,7 +122,7 @@ pub(super) fn metadata_client(
 ) -> Result<Client, DialError> {
     // The metadata URL has an address, so that no name is ever resolved.
     let direct = Connector::Direct(sockets(lookup, Vec::new(), true, gate));
-    let https = HttpsConnector::from((direct, tls::client_config(Trust::Nobody)?));
+    let https = HttpsConnector::from((direct, tls::client_config(Trust::NoRoots)?));
     Ok(pooled(https, limits))
 }
 
@@ -171,7 +171,7 @@ fn through(
     let addresses = behind_proxy::ranges(grant).map_err(DialError::Proxy)?;
     let trust = match grant.proxy.is_encrypted() {
         true => Trust::given(grant.ca_pem.as_deref()),
-        false => Trust::Nobody,
+        false => Trust::NoRoots,
     };
     let dial = sockets(lookup, addresses, false, gate);
     // No application protocol: the request to a proxy is HTTP/1.1.

@@ -146,9 +146,9 @@ impl CallScope {
         self.0.egress.redacted(text)
     }
 
-    /// Records a guest log line; see [`Permit::say`].
-    pub(crate) fn say(&self, line: &str) {
-        self.0.permit.say(line);
+    /// Records a guest log line; see [`Permit::note_log_line`].
+    pub(crate) fn note_log_line(&self, line: &str) {
+        self.0.permit.note_log_line(line);
     }
 
     /// Keeps the events of a guest's failure for the caller, and logs them: see [`Permit::fail_with`].
@@ -303,13 +303,13 @@ impl Call {
         let answer = match &egress.interceptor {
             None => exchange.await,
             Some(interceptor) => {
-                let hear = |status, headers: &HeaderMap| {
+                let observe = |status, headers: &HeaderMap| {
                     target
                         .share
-                        .hear(status, headers, Instant::now(), SystemTime::now());
+                        .observe(status, headers, Instant::now(), SystemTime::now());
                 };
                 let interceptor = interceptor.as_ref();
-                disturbed(interceptor, allowed.request(), until, hear, exchange).await
+                disturbed(interceptor, allowed.request(), until, observe, exchange).await
             }
         }?;
         if let Some(quota) = target.share.stated(Instant::now()) {
@@ -317,7 +317,7 @@ impl Call {
             requests.cloud_admits(provider, &target.name, &target.share.shown(&quota));
         }
         allowed.answered(answer.status, cloud_request_id(&answer));
-        target.tell(answer.status, &answer.body, None);
+        target.observe_acceptance(answer.status, &answer.body, None);
         Ok(answer)
     }
 
@@ -336,9 +336,9 @@ impl Call {
         self.wait_out(target).await?;
         let now = Instant::now();
         let left = self.deadline.saturating_duration_since(now);
-        let most = self.egress.limits.patient.min(left);
+        let most = self.egress.limits.longest_wait.min(left);
         let wait = target.share.take(now, most).map_err(|wait| {
-            if self.records.is_news() {
+            if self.records.may_warn() {
                 tracing::warn!(target: "egress", provider = self.egress.provider(), name = target.name, ?wait, "the budget of requests is spent: nothing is sent");
             }
             throttled(wait)
@@ -356,7 +356,7 @@ impl Call {
             let in_time = Instant::now()
                 .checked_add(left)
                 .is_some_and(|end| end < self.deadline);
-            if left > self.egress.limits.patient || !in_time {
+            if left > self.egress.limits.longest_wait || !in_time {
                 return Err(throttled(left));
             }
             sleep(left).await;
@@ -384,7 +384,7 @@ impl Call {
     fn refused(&self, refusal: Refusal, target: &Target, prepared: &Prepared) -> FetchError {
         if let Refusal::Brake { brake, again } = refusal {
             let left = now().until(again);
-            if self.records.is_news() {
+            if self.records.may_warn() {
                 tracing::warn!(target: "egress", name = target.name, %brake, ?left, "the brake is engaged: the change is held");
             }
             return FetchError::Throttled(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));

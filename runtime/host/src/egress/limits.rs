@@ -37,7 +37,7 @@ pub struct EgressLimits {
     pub held_bytes: usize,
     /// Longest rate-limit hold or wait for the request budget that the host waits out itself; a longer one fails with
     /// `throttled`.
-    pub patient: Duration,
+    pub longest_wait: Duration,
 }
 
 impl EgressLimits {
@@ -71,7 +71,7 @@ impl EgressLimits {
             // Three calls with the largest responses, and many usual ones.
             held_bytes: 64 << 20,
             // Shorter than a retry by the controllers would take.
-            patient: Duration::from_secs(2),
+            longest_wait: Duration::from_secs(2),
         }
     }
 }

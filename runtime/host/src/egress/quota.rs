@@ -89,13 +89,13 @@ impl QuotaShare {
     }
 
     /// Processes the status and headers of an answer.
-    pub(super) fn hear(&self, status: u16, headers: &HeaderMap, now: Instant, wall: SystemTime) {
+    pub(super) fn observe(&self, status: u16, headers: &HeaderMap, now: Instant, wall: SystemTime) {
         let rate_limit_hold = match self.is_on_trial() {
             true => &self.own,
             false => &self.quota.rate_limit_hold,
         };
-        rate_limit_hold.hear(status, headers, now, wall);
-        self.quota.stated.hear(headers, now, wall);
+        rate_limit_hold.observe(status, headers, now, wall);
+        self.quota.stated.observe(headers, now, wall);
     }
 
     /// The cloud's last statement about its own rate limit.
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENT: Duration = Duration::from_secs(2);
+    const LONGEST_WAIT: Duration = Duration::from_secs(2);
     const HALF_A_MINUTE: Duration = Duration::from_secs(30);
 
     /// Shares of a serving version and of one on trial, with this many requests per hour.
@@ -204,14 +204,14 @@ mod tests {
     }
 
     fn sent(share: &QuotaShare, now: Instant) -> usize {
-        let times = (0..1000).filter(|_| share.take(now, PATIENT).is_ok());
+        let times = (0..1000).filter(|_| share.take(now, LONGEST_WAIT).is_ok());
         times.count()
     }
 
     fn throttled(share: &QuotaShare, now: Instant) {
         let after = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("30"))]);
         let status = StatusCode::TOO_MANY_REQUESTS.as_u16();
-        share.hear(status, &after, now, SystemTime::now());
+        share.observe(status, &after, now, SystemTime::now());
     }
 
     #[test]

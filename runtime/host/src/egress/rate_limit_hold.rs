@@ -35,7 +35,7 @@ impl RateLimitHold {
     }
 
     /// Processes an answer. A hold is only ever extended: an older answer may arrive late.
-    pub(super) fn hear(&self, status: u16, headers: &HeaderMap, now: Instant, wall: SystemTime) {
+    pub(super) fn observe(&self, status: u16, headers: &HeaderMap, now: Instant, wall: SystemTime) {
         let Some(hold) = asked_for(status, headers, wall) else {
             return;
         };
@@ -46,7 +46,7 @@ impl RateLimitHold {
 
 /// Wait that an answer asks for before the next request.
 pub(super) fn asked_for(status: u16, headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
-    let told = matches!(status, 429 | 503)
+    let asked = matches!(status, 429 | 503)
         .then(|| retry_after(headers, wall))
         .flatten();
     let spent = || {
@@ -54,7 +54,7 @@ pub(super) fn asked_for(status: u16, headers: &HeaderMap, wall: SystemTime) -> O
             .is_some_and(|left| left == 0)
     };
     let reset = || Some(reset(headers, wall)?.min(LONGEST_RESET));
-    let wait = match (told, status) {
+    let wait = match (asked, status) {
         (Some(wait), _) => wait,
         (None, 429) => reset().unwrap_or(SHORTEST),
         (None, _) if spent() => reset()?,

@@ -31,7 +31,7 @@ use super::target::Target;
 /// Maximum bytes of response headers; clouds send about 4 KiB.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 /// Initial buffer for a body; it grows only as bytes arrive.
-const FIRST_ROOM: usize = 64 << 10;
+const INITIAL_CAPACITY: usize = 64 << 10;
 
 /// Sends `request` and reads the response, until `until` and while `permit` is valid.
 ///
@@ -94,7 +94,7 @@ async fn exchange(
         Err(_) => return Err(late()),
     };
     let status = response.status();
-    target.share.hear(
+    target.share.observe(
         status.as_u16(),
         response.headers(),
         Instant::now(),
@@ -178,10 +178,10 @@ async fn body(
         .and_then(|length| usize::try_from(length).ok())
         .unwrap_or_default();
     held.grow(paid)?;
-    let room = announced
+    let capacity = announced
         .and_then(|length| usize::try_from(length).ok())
         .unwrap_or_default();
-    let mut body = BytesMut::with_capacity(room.min(FIRST_ROOM));
+    let mut body = BytesMut::with_capacity(capacity.min(INITIAL_CAPACITY));
     loop {
         let piece_by = Instant::now()
             .checked_add(limits.idle)

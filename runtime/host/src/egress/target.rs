@@ -15,7 +15,7 @@ use url::Url;
 use super::EgressError;
 use super::canonical_request::{MatchContext, Prepared};
 use super::cloud_quota::CloudQuota;
-use super::credential_acceptance::{Acceptance, News};
+use super::credential_acceptance::{Acceptance, AcceptanceChange};
 use super::credentials::{
     Attachment, Authentication, IssuerSettings, SecretRedactor, Unusable, WallClock, identity,
 };
@@ -172,13 +172,13 @@ impl Target {
     /// the clock, and AWS's text about it may repeat the session token.
     pub(super) fn refuses(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Option<String> {
         let why = self.authentication.clock(status, headers, body)?;
-        self.tell(status, body, Some(&why));
+        self.observe_acceptance(status, body, Some(&why));
         Some(why)
     }
 
     /// Logs when the target starts or stops refusing the credential: a provider can do nothing without one, and only
     /// the operator can replace it. `why`: the reason, if it is known.
-    pub(super) fn tell(&self, status: u16, body: &[u8], why: Option<&str>) {
+    pub(super) fn observe_acceptance(&self, status: u16, body: &[u8], why: Option<&str>) {
         if !self.authentication.is_some() {
             return;
         }
@@ -186,8 +186,8 @@ impl Target {
         let (endpoint, name) = (&self.endpoint, &self.name);
         let origin = self.credential_origin.as_deref();
         let origin = origin.map_or_else(String::new, |origin| format!(" from {origin}"));
-        match self.acceptance.hear(status, is_refused) {
-            Some(News::Refused) => {
+        match self.acceptance.observe(status, is_refused) {
+            Some(AcceptanceChange::Refused) => {
                 let why = why.unwrap_or("is it the right one, and still valid?");
                 tracing::error!(
                     target: "egress",
@@ -195,12 +195,12 @@ impl Target {
                     "{endpoint} refuses the credential of target {name}{origin} ({status}): {why}"
                 );
             }
-            Some(News::Forbidden) => tracing::warn!(
+            Some(AcceptanceChange::Forbidden) => tracing::warn!(
                 target: "egress",
                 provider = self.provider,
                 "{endpoint} does not allow a request with the credential of target {name}{origin} ({status}): does it have all rights that the provider needs?"
             ),
-            Some(News::Accepted) => tracing::info!(
+            Some(AcceptanceChange::Accepted) => tracing::info!(
                 target: "egress",
                 provider = self.provider,
                 "{endpoint} accepts the credential of target {name} again"

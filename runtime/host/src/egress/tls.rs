@@ -27,7 +27,7 @@ pub enum Trust<'a> {
     /// certificate also has to pass the usual checks against these.
     Pinned(&'a [Fingerprint], Option<&'a str>),
     /// No roots, for a client that never uses TLS. The platform's roots are not read.
-    Nobody,
+    NoRoots,
 }
 
 impl<'a> Trust<'a> {
@@ -87,7 +87,7 @@ pub fn client_config(trust: Trust<'_>) -> Result<ClientConfig, TlsError> {
                 .with_custom_certificate_verifier(Arc::new(verifier))
                 .with_no_client_auth()
         }
-        Trust::Nobody => versions
+        Trust::NoRoots => versions
             .with_root_certificates(RootCertStore::empty())
             .with_no_client_auth(),
     };

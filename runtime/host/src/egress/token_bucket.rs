@@ -48,8 +48,8 @@ impl TokenBucket {
     pub(super) fn left(&self, budget: RequestBudget, now: Instant) -> u32 {
         let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
         let step = (budget.per / budget.requests.get()).max(Duration::from_nanos(1));
-        let room = budget.per.saturating_sub(left(*full, now));
-        let requests = u32::try_from(room.as_nanos() / step.as_nanos()).unwrap_or(u32::MAX);
+        let free = budget.per.saturating_sub(left(*full, now));
+        let requests = u32::try_from(free.as_nanos() / step.as_nanos()).unwrap_or(u32::MAX);
         requests.min(budget.requests.get())
     }
 
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENT: Duration = Duration::from_secs(2);
+    const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
     fn budget(requests: u32, seconds: u64) -> RequestBudget {
         RequestBudget {
@@ -84,7 +84,7 @@ mod tests {
     /// Waits of `count` simultaneous requests, in milliseconds; refused ones as negative numbers.
     fn waits(bucket: &TokenBucket, budget: RequestBudget, now: Instant, count: usize) -> Vec<i128> {
         let ms = |wait: Duration| i128::try_from(wait.as_millis()).unwrap();
-        let wait = |_| match bucket.take(budget, now, PATIENT) {
+        let wait = |_| match bucket.take(budget, now, LONGEST_WAIT) {
             Ok(wait) => ms(wait),
             Err(wait) => -ms(wait),
         };
@@ -127,7 +127,7 @@ mod tests {
         let (bucket, now) = (TokenBucket::default(), Instant::now());
         let (slow, fast) = (budget(10, 3600), budget(10, 10));
         waits(&bucket, slow, now, 10);
-        assert!(bucket.take(fast, now, PATIENT).is_err());
+        assert!(bucket.take(fast, now, LONGEST_WAIT).is_err());
         let later = now + Duration::from_secs(12);
         assert_eq!(waits(&bucket, fast, later, 2), [0, 0]);
         // A bucket that was hardly used stays nearly full under another budget.

@@ -29,7 +29,7 @@ use crate::compile::child::Compiled;
 use crate::confine::{Child, confine};
 use crate::egress::FetchError;
 use crate::epoch_ticker::Ticker;
-use crate::guest_egress::WayOut;
+use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
 use crate::{engine, host};
 use parent::Socket;
@@ -89,16 +89,16 @@ async fn serve(engine: Engine, socket: StdUnixStream) -> io::Result<()> {
     let sandbox = match open(&engine, load, code) {
         Ok(sandbox) => Arc::new(sandbox),
         Err(error) => {
-            parent.say(&ToParent::Loaded(Err(format!("{error:#}"))));
+            parent.send_message(&ToParent::Loaded(Err(format!("{error:#}"))));
             // Keeps the socket open until the parent has read it.
             let _ = read::<ToChild>(&mut from, Caps::OF_PARENT).await;
             return Ok(());
         }
     };
-    parent.say(&ToParent::Loaded(Ok(())));
+    parent.send_message(&ToParent::Loaded(Ok(())));
     let calls = Arc::<Calls>::default();
-    while let Some((word, body)) = read(&mut from, Caps::OF_PARENT).await? {
-        match word {
+    while let Some((message, body)) = read(&mut from, Caps::OF_PARENT).await? {
+        match message {
             ToChild::Load(_) => return Err(io::Error::other("a second module")),
             ToChild::Call {
                 call,
@@ -112,7 +112,7 @@ async fn serve(engine: Engine, socket: StdUnixStream) -> io::Result<()> {
                     ask: *ask,
                     deadline: Instant::now() + Duration::from_millis(milliseconds),
                     fresh,
-                    way_out: open.then(|| WayOut::Parent(parent.clone())),
+                    egress: open.then(|| GuestEgress::Parent(parent.clone())),
                     log: GuestLog::of_child(parent.clone()),
                 };
                 let performed =

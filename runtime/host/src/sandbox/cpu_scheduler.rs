@@ -128,7 +128,7 @@ impl CpuScheduler {
     }
 
     /// Waits for the next long-call permit.
-    pub(super) fn next_lane(&self) -> Wait<LongCallPermit> {
+    pub(super) fn next_long_call_permit(&self) -> Wait<LongCallPermit> {
         let CpuScheduler { own, all, .. } = self.clone();
         Box::pin(async move {
             Some(LongCallPermit {

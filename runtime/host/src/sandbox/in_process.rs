@@ -45,7 +45,7 @@ impl InProcess {
         let answer = self.steps(performance, &mut limit, &mut store, read).await;
         let guest = store.data();
         let memory_bytes = Some(guest.memory.used_bytes());
-        let requests_in_init = guest.way_out.refused;
+        let requests_in_init = guest.http_hooks.refused;
         let computed = limit.end(store).await;
         CallEnd {
             answer,
@@ -74,8 +74,8 @@ impl InProcess {
             Ok(enabled) => enabled,
             Err(error) => return Ok(read(Err(error.into()))),
         };
-        let Performance { ask, way_out, .. } = performance;
-        store.data_mut().way_out.way = way_out;
+        let Performance { ask, egress, .. } = performance;
+        store.data_mut().http_hooks.egress = egress;
         let called = async {
             let answer = self.exports.call(&ask, store, &instance, enabled).await;
             answer.map(read)

@@ -86,7 +86,7 @@ pub(super) enum ToParent {
         level: Level,
         text: String,
         /// Whether the line came through the contract's `log`, not an output.
-        said: bool,
+        is_contract_log: bool,
     },
     /// Number of log lines that were dropped.
     Lost { call: u64, lines: usize },

@@ -20,8 +20,8 @@ pub(super) struct TimeLimit {
     used: Duration,
     scheduler: CpuScheduler,
     place: Progress,
-    next_lane: Option<Wait<LongCallPermit>>,
-    lane: Option<LongCallPermit>,
+    next_long_call_permit: Option<Wait<LongCallPermit>>,
+    long_call_permit: Option<LongCallPermit>,
     rest: Option<Pin<Box<Sleep>>>,
 }
 
@@ -44,8 +44,8 @@ impl TimeLimit {
             used: Duration::ZERO,
             scheduler,
             place: Progress::None,
-            next_lane: None,
-            lane: None,
+            next_long_call_permit: None,
+            long_call_permit: None,
             rest: None,
         }
     }
@@ -76,7 +76,7 @@ impl TimeLimit {
     /// Drops `ran` (the store) under a CPU permit: freeing much memory takes long and blocks other threads that
     /// allocate. Returns the CPU time of the call, this teardown included.
     pub(super) async fn end<T>(mut self, ran: T) -> Duration {
-        (self.rest, self.next_lane, self.lane) = (None, None, None);
+        (self.rest, self.next_long_call_permit, self.long_call_permit) = (None, None, None);
         let turn = poll_fn(|context| self.poll_turn(context)).await;
         let before = cpu_time();
         drop(ran);
@@ -93,18 +93,18 @@ impl TimeLimit {
     ) -> Poll<T> {
         if let Some(rest) = &mut self.rest {
             ready!(rest.as_mut().poll(context));
-            (self.rest, self.lane) = (None, None);
+            (self.rest, self.long_call_permit) = (None, None);
         }
-        if self.lane.is_none() && self.used >= limits::CALL_CPU_AT_ONCE {
+        if self.long_call_permit.is_none() && self.used >= limits::CALL_CPU_AT_ONCE {
             let wait = self
-                .next_lane
-                .get_or_insert_with(|| self.scheduler.next_lane());
-            let Poll::Ready(lane) = wait.as_mut().poll(context) else {
+                .next_long_call_permit
+                .get_or_insert_with(|| self.scheduler.next_long_call_permit());
+            let Poll::Ready(long_call_permit) = wait.as_mut().poll(context) else {
                 // Other calls of the provider compute meanwhile.
                 self.place = Progress::None;
                 return Poll::Pending;
             };
-            (self.lane, self.next_lane) = (lane, None);
+            (self.long_call_permit, self.next_long_call_permit) = (long_call_permit, None);
         }
         let turn = ready!(self.poll_turn(context));
         let before = cpu_time();
@@ -115,7 +115,7 @@ impl TimeLimit {
             false => drop(turn),
         }
         self.used += spent;
-        if self.lane.is_none() {
+        if self.long_call_permit.is_none() {
             return poll;
         }
         if poll.is_pending() && spent >= limits::TICK / 2 {
@@ -124,7 +124,7 @@ impl TimeLimit {
             let _ = rest.as_mut().poll(context);
             self.rest = Some(rest);
         } else {
-            self.lane = None;
+            self.long_call_permit = None;
         }
         poll
     }

@@ -31,15 +31,18 @@ fn a_node_keeps_everything_and_says_ready_in_its_extra() {
         (None, "unknown"),
     ] {
         let newest = node(ready);
-        let told = Node::from(&newest);
-        assert_eq!(told.extra, [("ready", word)]);
-        assert_eq!((told.name, told.uid, told.created), ("worker-1", "u1", 60));
-        assert_eq!(told.provider_id, Some("sample://1"));
-        assert_eq!(told.system_uuid, Some("s"));
-        assert_eq!(told.labels, newest.labels);
-        assert_eq!(told.annotations, newest.annotations);
-        assert_eq!(told.pod_cidrs, newest.pod_cidrs);
-        assert_eq!(told.addresses.len(), 1);
+        let reported = Node::from(&newest);
+        assert_eq!(reported.extra, [("ready", word)]);
+        assert_eq!(
+            (reported.name, reported.uid, reported.created),
+            ("worker-1", "u1", 60)
+        );
+        assert_eq!(reported.provider_id, Some("sample://1"));
+        assert_eq!(reported.system_uuid, Some("s"));
+        assert_eq!(reported.labels, newest.labels);
+        assert_eq!(reported.annotations, newest.annotations);
+        assert_eq!(reported.pod_cidrs, newest.pod_cidrs);
+        assert_eq!(reported.addresses.len(), 1);
     }
 }
 
@@ -62,11 +65,11 @@ fn the_granted_targets_are_a_list_in_a_text() {
             schemes: vec!["sample".to_owned()],
             extra: Vec::new(),
         };
-        let told = Config::from(&config);
-        assert_eq!(told.extra, [("targets", text.to_owned())]);
-        assert_eq!(told.cluster_name, "kubernetes");
-        assert_eq!(told.cluster_cidrs, config.cluster_cidrs);
-        assert_eq!(told.values, config.values);
+        let reported = Config::from(&config);
+        assert_eq!(reported.extra, [("targets", text.to_owned())]);
+        assert_eq!(reported.cluster_name, "kubernetes");
+        assert_eq!(reported.cluster_cidrs, config.cluster_cidrs);
+        assert_eq!(reported.values, config.values);
     }
 }
 
@@ -78,14 +81,14 @@ fn what_may_be_taken_over_is_a_uid_or_empty() {
         namespace: "default".to_owned(),
         name: "web".to_owned(),
     }));
-    for (allowed, told) in [
+    for (allowed, reported) in [
         (None, None),
         (Some(uid), Some("u1")),
         // An owner that is known by name must not become "unowned".
         (Some(name), None),
         (Some(Adoption::Unowned), Some("")),
     ] {
-        assert_eq!(adopt(allowed.as_ref()), told, "{allowed:?}");
+        assert_eq!(adopt(allowed.as_ref()), reported, "{allowed:?}");
     }
 }
 

@@ -28,7 +28,7 @@ use ccm_core::load_balancer::{
 };
 use ccm_core::permit::Permit;
 
-use super::{answer_limits, told};
+use super::{answer_limits, guest_nodes};
 use crate::bindings::load_balancer;
 use crate::egress::CallScope;
 use crate::provider::{Provider, not_asked};
@@ -42,7 +42,7 @@ impl Provider {
         permit: Arc<Permit>,
     ) -> Result<EnsureReply, ProviderError> {
         let asked = load_balancer::EnsureRequest {
-            targets: told(&request.targets, TARGETS)?,
+            targets: guest_nodes(&request.targets, TARGETS)?,
             service: request.service.as_ref().into(),
             adopt: request.adopt.as_ref().map(|adopt| match adopt {
                 Adoptable::Of(owner) => load_balancer::Adoption::Owned(owner.into()),
@@ -66,7 +66,7 @@ impl Provider {
         permit: Arc<Permit>,
     ) -> Result<ProgressReply, ProviderError> {
         let asked = load_balancer::UpdateRequest {
-            targets: told(&request.targets, TARGETS)?,
+            targets: guest_nodes(&request.targets, TARGETS)?,
             service: request.service.as_ref().into(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };

@@ -217,8 +217,11 @@ fn an_owner_is_neither_cut_nor_left_out() {
         Some(name(&"x".repeat(63), "a.b-c.9")),
     ] {
         let message = "taken".to_owned();
-        let told = owner.as_ref().map(common::Owner::from);
-        assert_eq!(conflict(told), ProviderError::Conflict { message, owner });
+        let reported = owner.as_ref().map(common::Owner::from);
+        assert_eq!(
+            conflict(reported),
+            ProviderError::Conflict { message, owner }
+        );
     }
     let no_name = "a conflict: an owner that no object can be called";
     for (owner, text) in [
@@ -239,9 +242,9 @@ fn an_owner_is_neither_cut_nor_left_out() {
         (name("a.b", "web"), no_name),
         (name("default", &"x".repeat(254)), no_name),
     ] {
-        let told = common::Owner::from(&owner);
+        let reported = common::Owner::from(&owner);
         let expected = ProviderError::Internal(text.to_owned());
-        assert_eq!(conflict(Some(told)), expected, "{owner}");
+        assert_eq!(conflict(Some(reported)), expected, "{owner}");
     }
 }
 

@@ -224,7 +224,7 @@ async fn exchanges_and_counts_tell_what_happened() {
     let _ = scope
         .fetch(plain(Method::DELETE, "/load_balancers/204"))
         .await;
-    let told: Vec<_> = scope
+    let reported: Vec<_> = scope
         .exchanges()
         .iter()
         .map(|exchange| (exchange.template.clone(), exchange.end, exchange.kept))
@@ -232,7 +232,7 @@ async fn exchanges_and_counts_tell_what_happened() {
     let one = || Some("/servers/{id}".to_owned());
     let list = || Some("/servers".to_owned());
     assert_eq!(
-        told,
+        reported,
         [
             (one(), ExchangeEnd::Answered(200), false),
             (list(), ExchangeEnd::Answered(200), false),

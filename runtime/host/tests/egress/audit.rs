@@ -26,7 +26,7 @@ const PATH: &str = "canary-of-the-path";
 const ANSWER: &str = "canary-of-the-answer";
 
 /// A change with a canary in every part that can hold one.
-fn telling() -> FetchRequest {
+fn request_with_secrets() -> FetchRequest {
     FetchRequest {
         query: vec![("name".to_owned(), QUERY.to_owned())],
         headers: vec![("x-note".to_owned(), HEADER.to_owned())],
@@ -62,7 +62,7 @@ async fn a_record_names_the_rule_the_host_and_the_module_and_holds_nothing_that_
         reason: "a target is missing".to_owned(),
     });
     let scope = egress.scope(Arc::new(permit), Instant::now() + SOON, false);
-    scope.fetch(telling()).await.unwrap();
+    scope.fetch(request_with_secrets()).await.unwrap();
 
     let written = audit.written();
     assert_eq!(written.len(), 1);
@@ -96,17 +96,22 @@ async fn the_fingerprint_is_that_of_method_url_and_body_and_not_of_headers() {
     let scope = egress.scope(permit, Instant::now() + SOON, false);
     let other_header = FetchRequest {
         headers: Vec::new(),
-        ..telling()
+        ..request_with_secrets()
     };
     let other_query = FetchRequest {
         query: Vec::new(),
-        ..telling()
+        ..request_with_secrets()
     };
     let other_body = FetchRequest {
         body: None,
-        ..telling()
+        ..request_with_secrets()
     };
-    for request in [telling(), other_header, other_query, other_body] {
+    for request in [
+        request_with_secrets(),
+        other_header,
+        other_query,
+        other_body,
+    ] {
         scope.fetch(request).await.unwrap();
     }
     let url = format!(

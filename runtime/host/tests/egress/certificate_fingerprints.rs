@@ -50,11 +50,11 @@ async fn a_named_certificate_is_taken_whatever_it_says_of_itself() {
 async fn d34_another_certificate_than_the_named_one_gets_no_request_and_both_are_told() {
     let (named, _) = self_signed();
     let (shown, key) = self_signed();
-    let (named, told) = (fingerprint(&named), fingerprint(&shown));
+    let (named, reported) = (fingerprint(&named), fingerprint(&shown));
     let server = serve((shown, key)).await;
     let egress = egress(&server, &[named], None);
     let failed = error(scope(&egress).fetch(get("/servers")).await);
-    let line = format!("its SHA-256 fingerprint is {told}, and the grant names {named}");
+    let line = format!("its SHA-256 fingerprint is {reported}, and the grant names {named}");
     assert!(
         matches!(&failed, FetchError::Unavailable(text) if text.contains("certificate") && text.contains(&line)),
         "{failed}"

@@ -124,7 +124,7 @@ async fn d19_an_authority_that_was_taken_out_is_not_believed_any_more() {
 async fn old_server(minor: u8) -> (SocketAddr, tokio::task::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let heard = tokio::spawn(async move {
+    let received = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut head = [0; 5];
         stream.read_exact(&mut head).await.unwrap();
@@ -147,11 +147,11 @@ async fn old_server(minor: u8) -> (SocketAddr, tokio::task::JoinHandle<Vec<u8>>)
         ];
         answer.extend(body);
         stream.write_all(&answer).await.unwrap();
-        let mut heard = Vec::new();
-        let _ = stream.read_to_end(&mut heard).await;
-        heard
+        let mut received = Vec::new();
+        let _ = stream.read_to_end(&mut received).await;
+        received
     });
-    (address, heard)
+    (address, received)
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn d19_no_old_version_of_tls_is_spoken() {
     /// Fatal alert `protocol_version` (RFC 8446, 6.2).
     const REFUSED: [u8; 2] = [2, 70];
     for (name, minor) in [("SSL 3.0", 0), ("TLS 1.0", 1), ("TLS 1.1", 2)] {
-        let (address, heard) = old_server(minor).await;
+        let (address, received) = old_server(minor).await;
         let limits = EgressLimits {
             connect: Duration::from_secs(5),
             ..EgressLimits::standard()
@@ -171,10 +171,14 @@ async fn d19_no_old_version_of_tls_is_spoken() {
             matches!(failed, FetchError::Unavailable(_)),
             "{name}: {failed}"
         );
-        let heard = heard.await.unwrap();
+        let received = received.await.unwrap();
         // One alert, and nothing after it.
-        assert_eq!((heard.len(), heard[0]), (7, 21), "{name}: {heard:?}");
-        assert_eq!(heard[5..], REFUSED, "{name}");
+        assert_eq!(
+            (received.len(), received[0]),
+            (7, 21),
+            "{name}: {received:?}"
+        );
+        assert_eq!(received[5..], REFUSED, "{name}");
     }
 }
 

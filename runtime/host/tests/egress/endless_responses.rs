@@ -152,9 +152,10 @@ async fn serve(
         }
         if !then.is_empty() {
             let (mut read, mut write) = tokio::io::split(stream);
-            let mut heard = [0; 4096];
+            let mut received = [0; 4096];
             // Reads what the client sends meanwhile, so that only its time limit can end the request.
-            let hears = async { while read.read(&mut heard).await.is_ok_and(|count| count > 0) {} };
+            let hears =
+                async { while read.read(&mut received).await.is_ok_and(|count| count > 0) {} };
             let says = async { while write.write_all(&then).await.is_ok() {} };
             tokio::select! {
                 () = hears => {}

@@ -32,8 +32,8 @@ async fn server(tls: tokio_rustls::TlsAcceptor, seen: Seen) -> SocketAddr {
                 let service = hyper::service::service_fn(move |request: Request<Incoming>| {
                     let (head, _) = request.into_parts();
                     let wide = head.uri.path().ends_with("/wide");
-                    let told = (head.version, head.uri.to_string(), head.headers);
-                    seen.lock().unwrap().push(told);
+                    let reported = (head.version, head.uri.to_string(), head.headers);
+                    seen.lock().unwrap().push(reported);
                     let mut response = Response::new(Full::new(Bytes::from_static(b"{}")));
                     if wide {
                         let value = "x".repeat(40 << 10).parse().unwrap();

@@ -82,14 +82,14 @@ async fn a_hold_is_one_targets_own() {
 
 #[tokio::test]
 async fn what_a_cloud_says_of_its_own_rate_limit_is_one_series_however_it_lies() {
-    let said = Arc::new(std::sync::Mutex::new(vec![
+    let reported = Arc::new(std::sync::Mutex::new(vec![
         ("-7", "-7"),
         ("3513", "12"),
         ("99999999999999999999", "99999999999999999999"),
         ("3512\",target=\"x", "3600"),
         ("3512", "3600"),
     ]));
-    let left = said.clone();
+    let left = reported.clone();
     let server = Server::start(move |_| {
         let (remaining, limit) = left.lock().unwrap().pop().unwrap_or_default();
         let headers = [
@@ -108,7 +108,7 @@ async fn what_a_cloud_says_of_its_own_rate_limit_is_one_series_however_it_lies()
             .collect::<Vec<_>>()
     };
     assert_eq!(series(&scraped(&egress)), Vec::<String>::new());
-    while !said.lock().unwrap().is_empty() {
+    while !reported.lock().unwrap().is_empty() {
         scope(&egress).fetch(get("/servers")).await.unwrap();
         let expected =
             "ccm_provider_cloud_requests_remaining{provider=\"test\",target=\"api\"} 3512";

@@ -195,9 +195,9 @@ async fn a_credential_that_a_cloud_refuses_is_told_once_with_where_it_was_read()
         scope.fetch(get(&path)).await.unwrap();
     }
     let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    let told: Vec<&str> = log.lines().collect();
-    assert_eq!(told.len(), 2, "{log}");
-    for (line, parts) in told.iter().zip([
+    let reported: Vec<&str> = log.lines().collect();
+    assert_eq!(reported.len(), 2, "{log}");
+    for (line, parts) in reported.iter().zip([
         ["WARN", "does not allow a request", "(403)"],
         ["ERROR", "refuses the credential", "(401)"],
     ]) {

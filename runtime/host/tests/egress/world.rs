@@ -244,13 +244,13 @@ pub(crate) fn counts(egress: &Egress) -> Vec<String> {
     let labels = text
         .lines()
         .filter_map(|line| line.strip_prefix("ccm_provider_requests_total{"));
-    let told = labels.map(|line| {
+    let reported = labels.map(|line| {
         // Every second text between quotes is a label's value; the count follows the last one.
         let mut parts: Vec<_> = line.split('"').skip(3).step_by(2).collect();
         parts.push(line.rsplit(' ').next().unwrap());
         parts.join(" ")
     });
-    let mut told: Vec<_> = told.collect();
-    told.sort();
-    told
+    let mut reported: Vec<_> = reported.collect();
+    reported.sort();
+    reported
 }

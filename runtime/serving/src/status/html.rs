@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn nothing_that_is_told_becomes_markup() {
-        for (told, expected) in [
+        for (text, expected) in [
             (
                 "<script>alert('1')</script>",
                 "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;",
@@ -95,7 +95,7 @@ mod tests {
             ("two\nlines", "two lines"),
             ("سلام ok", "سلام ok"),
         ] {
-            assert_eq!(shown(told), expected);
+            assert_eq!(shown(text), expected);
         }
     }
 

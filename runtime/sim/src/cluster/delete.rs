@@ -95,13 +95,13 @@ pub(super) fn delete(
     let kind = ask.kind;
     let key = ask.key();
     let old = store
-        .get(kind.room, &key)
+        .get(kind.collection, &key)
         .cloned()
         .ok_or_else(|| Refusal::not_found(kind, &ask.name))?;
     check_preconditions(ask, options, &old)?;
     let mut object = (*old).clone();
     metadata::set(&mut object, "finalizers", finalizers_after(&old, options));
-    let namespace_stays = kind.room == "namespaces";
+    let namespace_stays = kind.collection == "namespaces";
     if namespace_stays || !metadata::finalizers(&object).is_empty() {
         if text(&object, "deletionTimestamp").is_empty() {
             metadata::set(&mut object, "deletionTimestamp", now);
@@ -125,12 +125,12 @@ pub(super) fn delete(
         let stored = if options.dry_run || object == *old {
             object
         } else {
-            (*store.put(kind.room, key, object)).clone()
+            (*store.put(kind.collection, key, object)).clone()
         };
         return Ok((code, ask.shape.object(kind, &stored)));
     }
     if !options.dry_run {
-        store.remove(kind.room, &key);
+        store.remove(kind.collection, &key);
     }
     if kind.returns_deleted {
         return Ok((StatusCode::OK, ask.shape.object(kind, &old)));
@@ -154,7 +154,7 @@ pub(super) fn delete_collection(
 ) -> Result<(StatusCode, Value), Refusal> {
     let selector = ask.selector()?;
     let found: Vec<Value> = store
-        .scan(ask.kind.room, &ask.prefix())
+        .scan(ask.kind.collection, &ask.prefix())
         .filter(|(_, object)| selector.matches(object))
         .map(|(_, object)| (**object).clone())
         .collect();

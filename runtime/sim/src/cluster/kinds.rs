@@ -20,7 +20,7 @@ pub(super) struct Kind {
     /// Whether there is a `/status` subresource.
     pub(super) status: bool,
     /// Name of the collection that stores its objects. The two Event kinds share one, as upstream's do.
-    pub(super) room: &'static str,
+    pub(super) collection: &'static str,
     /// The key prefix in etcd, which some conflict messages quote.
     pub(super) registry: &'static str,
     /// Whether a PUT of a missing object creates it.
@@ -182,7 +182,7 @@ const PLAIN: Kind = Kind {
     kind: "",
     namespaced: true,
     status: false,
-    room: "",
+    collection: "",
     registry: "",
     create_on_update: false,
     unconditional_update: true,
@@ -207,7 +207,7 @@ const KINDS: &[Kind] = &[
         kind: "Node",
         namespaced: false,
         status: true,
-        room: "nodes",
+        collection: "nodes",
         registry: "/registry/minions",
         merge_lists: &[
             ("spec.podCIDRs", None),
@@ -227,7 +227,7 @@ const KINDS: &[Kind] = &[
         plural: "services",
         kind: "Service",
         status: true,
-        room: "services",
+        collection: "services",
         registry: "/registry/services/specs",
         create_on_update: true,
         name_rule: NameRule::Label,
@@ -248,7 +248,7 @@ const KINDS: &[Kind] = &[
         kind: "Namespace",
         namespaced: false,
         status: true,
-        room: "namespaces",
+        collection: "namespaces",
         registry: "/registry/namespaces",
         returns_deleted: true,
         name_rule: NameRule::Label,
@@ -263,7 +263,7 @@ const KINDS: &[Kind] = &[
     Kind {
         plural: "configmaps",
         kind: "ConfigMap",
-        room: "configmaps",
+        collection: "configmaps",
         registry: "/registry/configmaps",
         typed: typed::<core::v1::ConfigMap>,
         validate: small::validate_config_map,
@@ -272,7 +272,7 @@ const KINDS: &[Kind] = &[
     Kind {
         plural: "secrets",
         kind: "Secret",
-        room: "secrets",
+        collection: "secrets",
         registry: "/registry/secrets",
         selectable: &["type"],
         typed: small::typed_secret,
@@ -283,7 +283,7 @@ const KINDS: &[Kind] = &[
     Kind {
         plural: "serviceaccounts",
         kind: "ServiceAccount",
-        room: "serviceaccounts",
+        collection: "serviceaccounts",
         registry: "/registry/serviceaccounts",
         returns_deleted: true,
         merge_lists: &[("secrets", Some("name"))],
@@ -293,7 +293,7 @@ const KINDS: &[Kind] = &[
     Kind {
         plural: "events",
         kind: "Event",
-        room: "events",
+        collection: "events",
         registry: "/registry/events",
         create_on_update: true,
         name_rule: NameRule::PathSegment,
@@ -307,7 +307,7 @@ const KINDS: &[Kind] = &[
         group: "coordination.k8s.io",
         plural: "leases",
         kind: "Lease",
-        room: "leases",
+        collection: "leases",
         registry: "/registry/leases",
         create_on_update: true,
         unconditional_update: false,
@@ -320,7 +320,7 @@ const KINDS: &[Kind] = &[
         group: "events.k8s.io",
         plural: "events",
         kind: "Event",
-        room: "events",
+        collection: "events",
         registry: "/registry/events",
         create_on_update: true,
         selectable: EVENT_FIELDS,
@@ -346,7 +346,7 @@ const KINDS: &[Kind] = &[
         kind: "Provider",
         namespaced: false,
         status: true,
-        room: "providers",
+        collection: "providers",
         registry: "/registry/wasm-ccm.dev/providers",
         unconditional_update: false,
         typed: provider::typed,

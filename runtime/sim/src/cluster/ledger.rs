@@ -55,5 +55,5 @@ fn is_kept(world: &World, ask: &Ask) -> bool {
 }
 
 fn named(store: &Store, ask: &Ask) -> Option<Arc<Value>> {
-    store.get(ask.kind.room, &ask.key()).cloned()
+    store.get(ask.kind.collection, &ask.key()).cloned()
 }

@@ -61,9 +61,9 @@ pub(super) fn prepare(object: &mut Value, old: Option<&Value>, status: bool) {
         return;
     };
     if status {
-        let told = object.get("status").cloned();
+        let new_status = object.get("status").cloned();
         *object = old.clone();
-        set_status(object, told);
+        set_status(object, new_status);
     } else {
         set_status(object, old.get("status").cloned());
     }

@@ -14,7 +14,7 @@ use super::store::Store;
 pub(super) fn get(store: &Store, ask: &Ask) -> Result<Value, Refusal> {
     not_in_the_future(store, ask)?;
     let object = store
-        .get(ask.kind.room, &ask.key())
+        .get(ask.kind.collection, &ask.key())
         .ok_or_else(|| Refusal::not_found(ask.kind, &ask.name))?;
     Ok(ask.shape.object(ask.kind, object))
 }
@@ -29,7 +29,7 @@ pub(super) fn list(store: &Store, ask: &Ask) -> Result<Value, Refusal> {
     }
     let revision = page.revision.unwrap_or(store.revision());
     let objects: BTreeMap<String, Arc<Value>> = store
-        .scan_at(revision, ask.kind.room, &ask.prefix())
+        .scan_at(revision, ask.kind.collection, &ask.prefix())
         .ok_or_else(|| page.too_old())?;
     let rest: Vec<(&String, &Arc<Value>)> = objects
         .iter()

@@ -25,7 +25,7 @@ pub(super) enum Action {
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) revision: u64,
-    pub(super) room: &'static str,
+    pub(super) collection: &'static str,
     pub(super) key: String,
     pub(super) action: Action,
     /// The object after the write; for a deletion, its last state with the revision of the deletion.
@@ -38,7 +38,7 @@ pub(super) struct Change {
 #[derive(Debug, Default)]
 pub(super) struct Store {
     revision: u64,
-    rooms: BTreeMap<&'static str, BTreeMap<String, Arc<Value>>>,
+    collections: BTreeMap<&'static str, BTreeMap<String, Arc<Value>>>,
     history: VecDeque<Change>,
     /// Changes up to this revision are dropped.
     compacted: u64,
@@ -77,18 +77,18 @@ impl Store {
     }
 
     /// The current state of one object.
-    pub(super) fn get(&self, room: &str, key: &str) -> Option<&Arc<Value>> {
-        self.rooms.get(room)?.get(key)
+    pub(super) fn get(&self, collection: &str, key: &str) -> Option<&Arc<Value>> {
+        self.collections.get(collection)?.get(key)
     }
 
     /// The objects of a collection whose keys start with a prefix, in key order.
     pub(super) fn scan<'a>(
         &'a self,
-        room: &str,
+        collection: &str,
         prefix: &'a str,
     ) -> impl Iterator<Item = (&'a String, &'a Arc<Value>)> + use<'a> {
-        self.rooms
-            .get(room)
+        self.collections
+            .get(collection)
             .into_iter()
             .flat_map(move |objects| {
                 objects.range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
@@ -100,14 +100,14 @@ impl Store {
     pub(super) fn scan_at(
         &self,
         revision: u64,
-        room: &str,
+        collection: &str,
         prefix: &str,
     ) -> Option<BTreeMap<String, Arc<Value>>> {
         if revision < self.compacted {
             return None;
         }
         let mut objects: BTreeMap<String, Arc<Value>> = self
-            .scan(room, prefix)
+            .scan(collection, prefix)
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
         let newer = self
@@ -115,7 +115,7 @@ impl Store {
             .iter()
             .rev()
             .take_while(|change| change.revision > revision)
-            .filter(|change| change.room == room && change.key.starts_with(prefix));
+            .filter(|change| change.collection == collection && change.key.starts_with(prefix));
         for change in newer {
             match &change.previous {
                 Some(previous) => objects.insert(change.key.clone(), previous.clone()),
@@ -126,23 +126,32 @@ impl Store {
     }
 
     /// The changes of a collection after a revision; the caller must have checked [`Store::compacted`].
-    pub(super) fn changes_after(&self, revision: u64, room: &str) -> impl Iterator<Item = &Change> {
+    pub(super) fn changes_after(
+        &self,
+        revision: u64,
+        collection: &str,
+    ) -> impl Iterator<Item = &Change> {
         let start = self
             .history
             .partition_point(|change| change.revision <= revision);
         self.history
             .range(start..)
-            .filter(move |change| change.room == room)
+            .filter(move |change| change.collection == collection)
     }
 
     /// Stores an object under the next revision and returns it.
-    pub(super) fn put(&mut self, room: &'static str, key: String, mut object: Value) -> Arc<Value> {
+    pub(super) fn put(
+        &mut self,
+        collection: &'static str,
+        key: String,
+        mut object: Value,
+    ) -> Arc<Value> {
         self.revision += 1;
         metadata::set(&mut object, "resourceVersion", self.revision.to_string());
         let object = Arc::new(object);
         let previous = self
-            .rooms
-            .entry(room)
+            .collections
+            .entry(collection)
             .or_default()
             .insert(key.clone(), object.clone());
         let action = if previous.is_some() {
@@ -150,18 +159,18 @@ impl Store {
         } else {
             Action::Added
         };
-        self.remember(room, key, action, object.clone(), previous);
+        self.remember(collection, key, action, object.clone(), previous);
         object
     }
 
     /// Removes an object; returns its last stored state.
-    pub(super) fn remove(&mut self, room: &'static str, key: &str) -> Option<Arc<Value>> {
-        let previous = self.rooms.get_mut(room)?.remove(key)?;
+    pub(super) fn remove(&mut self, collection: &'static str, key: &str) -> Option<Arc<Value>> {
+        let previous = self.collections.get_mut(collection)?.remove(key)?;
         self.revision += 1;
         let mut last = (*previous).clone();
         metadata::set(&mut last, "resourceVersion", self.revision.to_string());
         self.remember(
-            room,
+            collection,
             key.to_owned(),
             Action::Deleted,
             Arc::new(last),
@@ -191,7 +200,7 @@ impl Store {
 
     fn remember(
         &mut self,
-        room: &'static str,
+        collection: &'static str,
         key: String,
         action: Action,
         object: Arc<Value>,
@@ -199,7 +208,7 @@ impl Store {
     ) {
         self.history.push_back(Change {
             revision: self.revision,
-            room,
+            collection,
             key,
             action,
             object,

@@ -112,7 +112,7 @@ impl Watch {
             return;
         }
         let changes: Vec<Change> = store
-            .changes_after(self.sent, self.kind.room)
+            .changes_after(self.sent, self.kind.collection)
             .filter(|change| change.key.starts_with(&self.prefix))
             .cloned()
             .collect();
@@ -151,7 +151,7 @@ impl Watch {
 
     fn send_all(&mut self, store: &Store) {
         let prefix = self.prefix.clone();
-        for (_, object) in store.scan(self.kind.room, &prefix) {
+        for (_, object) in store.scan(self.kind.collection, &prefix) {
             if self.selector.matches(object) {
                 self.object("ADDED", object);
             }

@@ -67,7 +67,7 @@ pub(super) fn update(
     let mut object = decode(ask, body)?;
     place(ask, &mut object)?;
     same_name(ask, &object)?;
-    let Some(old) = store.get(ask.kind.room, &ask.key()).cloned() else {
+    let Some(old) = store.get(ask.kind.collection, &ask.key()).cloned() else {
         if ask.kind.create_on_update && !ask.status {
             return create_object(store, ask, object, moment);
         }
@@ -95,7 +95,7 @@ pub(super) fn patch(
 ) -> Result<(StatusCode, Value), Refusal> {
     patch::check_type(ask.kind, &ask.content_type)?;
     let old = store
-        .get(ask.kind.room, &ask.key())
+        .get(ask.kind.collection, &ask.key())
         .cloned()
         .ok_or_else(|| Refusal::not_found(ask.kind, &ask.name))?;
     let patched = patch::apply(ask, ask.kind.present(&old), body)?;
@@ -132,14 +132,14 @@ fn create_object(
     (kind.prepare)(&mut object, None, false);
     let key = kind.key(&ask.namespace, &name);
     finish(store, ask, &key, &mut object, None)?;
-    if let Some(there) = store.get(kind.room, &key) {
+    if let Some(there) = store.get(kind.collection, &key) {
         let deleting = !text(there, "deletionTimestamp").is_empty();
         return Err(Refusal::already_exists(kind, &name, deleting));
     }
     if ask.dry_run {
         return Ok((StatusCode::CREATED, ask.shape.object(kind, &object)));
     }
-    let stored = store.put(kind.room, key, object);
+    let stored = store.put(kind.collection, key, object);
     Ok((StatusCode::CREATED, ask.shape.object(kind, &stored)))
 }
 
@@ -187,14 +187,14 @@ fn replace(
         !text(old, "deletionTimestamp").is_empty() && metadata::finalizers(&object).is_empty();
     if finalized {
         if !ask.dry_run {
-            store.remove(kind.room, &key);
+            store.remove(kind.collection, &key);
         }
         return Ok((StatusCode::OK, ask.shape.object(kind, &object)));
     }
     if ask.dry_run || object == **old {
         return Ok((StatusCode::OK, ask.shape.object(kind, &object)));
     }
-    let stored = store.put(kind.room, key, object);
+    let stored = store.put(kind.collection, key, object);
     Ok((StatusCode::OK, ask.shape.object(kind, &stored)))
 }
 
@@ -207,7 +207,7 @@ fn finish(
     old: Option<&Value>,
 ) -> Result<(), Refusal> {
     let kind = ask.kind;
-    let is_service = kind.room == "services" && !ask.status;
+    let is_service = kind.collection == "services" && !ask.status;
     if is_service && let Some(old) = old {
         service_ports::inherit(object, old);
     }

@@ -26,7 +26,7 @@ pub(super) struct Call {
     pub(super) body: bytes::Bytes,
     pub(super) now: Instant,
     /// Whether a fault makes the work that this call starts fail in the end.
-    pub(super) is_doomed: bool,
+    pub(super) action_fails: bool,
 }
 
 impl Call {

@@ -144,7 +144,7 @@ impl Exchange for Shared {
                 origin: self.origin(head),
                 body,
                 now,
-                is_doomed: matches!(trouble, Some(Trouble::ActionFails { .. })),
+                action_fails: matches!(trouble, Some(Trouble::ActionFails { .. })),
             };
             api::answer(&mut state.account, &call)
         };
@@ -154,7 +154,7 @@ impl Exchange for Shared {
             None => reply.into(),
         };
         match spent {
-            Some(spent) => spent.told(answer, (self.options.clock)()),
+            Some(spent) => spent.with_headers(answer, (self.options.clock)()),
             None => answer,
         }
     }

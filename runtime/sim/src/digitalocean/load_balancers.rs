@@ -109,7 +109,7 @@ fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message));
     }
     let requested = Requested::read(account, call.json()?)?;
-    let end = if call.is_doomed { ERRORED } else { ACTIVE };
+    let end = if call.action_fails { ERRORED } else { ACTIVE };
     let place = make(account, requested, call.now, end);
     if account.is_prompt {
         account.settle(call.now);

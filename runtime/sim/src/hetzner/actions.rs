@@ -207,7 +207,7 @@ impl Actions {
     }
 
     /// Addresses reserved by running attachments.
-    pub(super) fn promised_addresses(&self, network: u64) -> impl Iterator<Item = Ipv4Addr> {
+    pub(super) fn reserved_addresses(&self, network: u64) -> impl Iterator<Item = Ipv4Addr> {
         self.running()
             .filter_map(move |action| match &action.state {
                 State::Running(Ahead {

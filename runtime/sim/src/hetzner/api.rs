@@ -27,7 +27,7 @@ pub(super) struct Call {
     pub(super) body: bytes::Bytes,
     pub(super) now: Instant,
     /// Set if a fault makes the action of this call fail.
-    pub(super) doom: Option<Failure>,
+    pub(super) failure: Option<Failure>,
 }
 
 /// A refusal in the vendor's error envelope.
@@ -206,8 +206,8 @@ pub(super) fn start_with(
 ) -> Value {
     let at = ends_at(call.now, world.action_duration);
     let end = End {
-        failure: call.doom.clone(),
-        effect: effect(call.doom.as_ref()),
+        failure: call.failure.clone(),
+        effect: effect(call.failure.as_ref()),
     };
     let started = world.timestamp();
     let id = world.actions.start(command, resources, started, at, end);

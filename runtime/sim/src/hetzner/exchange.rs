@@ -184,7 +184,7 @@ impl Exchange for Shared {
                 query: Query::parse(head.uri.query().unwrap_or_default()),
                 body,
                 now,
-                doom: faults::doom(trouble),
+                failure: faults::failure_of(trouble),
             };
             api::answer(&mut state.world, &call)
         };
@@ -194,7 +194,7 @@ impl Exchange for Shared {
             None => reply.into(),
         };
         match spent {
-            Some(spent) => spent.told(answer, (self.options.clock)()),
+            Some(spent) => spent.with_headers(answer, (self.options.clock)()),
             None => answer,
         }
     }

@@ -9,7 +9,7 @@ pub use loopback::Trouble;
 pub type Fault = loopback::Fault<Trouble>;
 
 /// The failure that a trouble imposes on the action of a request.
-pub(super) fn doom(trouble: Option<&Trouble>) -> Option<Failure> {
+pub(super) fn failure_of(trouble: Option<&Trouble>) -> Option<Failure> {
     match trouble {
         Some(Trouble::ActionFails { code, message }) => Some(Failure {
             code: code.clone(),

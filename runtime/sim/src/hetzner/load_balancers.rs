@@ -244,7 +244,7 @@ fn delete(world: &mut World, call: &Call, id: &str) -> Result<Reply, Refusal> {
     let command = "delete_load_balancer";
     let action = api::start(world, call, command, resources, Effect::Nothing);
     // As with servers, it disappears at once; the action ends later.
-    if call.doom.is_none() {
+    if call.failure.is_none() {
         world.remove_load_balancer(id);
     }
     if world.load_balancer_rules.old_deletion {

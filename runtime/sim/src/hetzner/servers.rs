@@ -52,7 +52,7 @@ pub(super) fn delete(world: &mut World, call: &Call, id: &str) -> Result<Reply, 
     let resources = vec![Resource::Server(id)];
     let action = api::start(world, call, "delete_server", resources, Effect::Nothing);
     // At the vendor a deleted server disappears at once; the action ends later.
-    if call.doom.is_none() {
+    if call.failure.is_none() {
         world.remove_server(id);
     }
     Ok(Reply::ok(json!({"action": action})))

@@ -224,8 +224,8 @@ impl World {
         self.addresses.contains_key(&(network, ip))
             || self
                 .actions
-                .promised_addresses(network)
-                .any(|promised| promised == ip)
+                .reserved_addresses(network)
+                .any(|reserved| reserved == ip)
     }
 
     fn apply(&mut self, effect: Effect) {

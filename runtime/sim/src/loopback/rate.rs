@@ -41,7 +41,7 @@ pub(crate) struct Spent {
 impl Spent {
     /// Adds the headers that several vendors share: the limit, the remaining requests, and when the bucket is full, in
     /// seconds of Unix time.
-    pub(crate) fn told(&self, answer: Answer, now: SystemTime) -> Answer {
+    pub(crate) fn with_headers(&self, answer: Answer, now: SystemTime) -> Answer {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let full_at = now.saturating_add(self.full_in).as_secs();
         answer

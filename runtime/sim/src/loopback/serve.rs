@@ -47,12 +47,12 @@ pub(super) struct Listener {
 }
 
 /// Serves until `stop` is notified or the future is dropped; its connections end with it.
-pub(super) async fn listen(cloud: Arc<impl Respond>, door: Listener, stop: Arc<Notify>) {
+pub(super) async fn listen(cloud: Arc<impl Respond>, listening: Listener, stop: Arc<Notify>) {
     let Listener {
         listener,
         tls,
         connections: accepted_so_far,
-    } = door;
+    } = listening;
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -102,21 +102,21 @@ async fn connection(
 ) {
     let reset = Arc::clone(&line.reset);
     // The second descriptor outlives the protocol layers, so that a reset can reach the bare socket.
-    let Ok((stream, bare)) = twin(stream) else {
+    let Ok((stream, bare)) = duplicate(stream) else {
         return;
     };
-    let speech = async {
+    let serving = async {
         match tls {
-            None => speak(cloud, line, stream).await,
+            None => serve_connection(cloud, line, stream).await,
             Some(tls) => {
                 if let Ok(Ok(stream)) = timeout(REQUEST_TIMEOUT, tls.accept(stream)).await {
-                    speak(cloud, line, stream).await;
+                    serve_connection(cloud, line, stream).await;
                 }
             }
         }
     };
     tokio::select! {
-        () = speech => {}
+        () = serving => {}
         () = reset.notified() => {
             if let Ok(bare) = TcpStream::from_std(bare) {
                 // If this fails, the client sees an orderly close instead of a reset.
@@ -126,14 +126,14 @@ async fn connection(
     }
 }
 
-fn twin(stream: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
+fn duplicate(stream: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
     let bare = stream.try_clone()?;
     Ok((TcpStream::from_std(stream)?, bare))
 }
 
-async fn speak<C, S>(cloud: Arc<C>, line: Line, stream: S)
+async fn serve_connection<C, S>(cloud: Arc<C>, line: Line, stream: S)
 where
     C: Respond,
     S: AsyncRead + AsyncWrite + Unpin + 'static,

@@ -24,9 +24,9 @@ async fn robot_with(options: Options) -> Robot {
 }
 
 /// A clock that stands still until a test sets it.
-struct Hands(Arc<Mutex<SystemTime>>);
+struct ManualClock(Arc<Mutex<SystemTime>>);
 
-impl Hands {
+impl ManualClock {
     fn new() -> Self {
         let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
         Self(Arc::new(Mutex::new(start)))

@@ -43,7 +43,7 @@ pub fn ensure(balancing: Balancing, request: &EnsureRequest) -> Result<EnsureRep
         balancing => ready(ways_in(balancing)),
     };
     let annotations = match balancing {
-        Balancing::Echo => told(request),
+        Balancing::Echo => request_parts(request),
         balancing => annotations(balancing),
     };
     Ok(EnsureReply {
@@ -336,7 +336,7 @@ fn event(reason: &str, message: &str) -> Event {
 }
 
 /// The parts of `ensure`'s request but the status, one annotation for each group.
-fn told(request: &EnsureRequest) -> Vec<AnnotationChange> {
+fn request_parts(request: &EnsureRequest) -> Vec<AnnotationChange> {
     let service = &request.service;
     let ends = (request.targets.first(), request.targets.last());
     let ends = match ends {

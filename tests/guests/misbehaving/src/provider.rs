@@ -160,7 +160,7 @@ impl Routes for Misbehaving {
 
 impl Instances for Misbehaving {
     fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
-        let told = match self.behaviour {
+        let reported = match self.behaviour {
             Behaviour::Spin => resources::spin(),
             Behaviour::Sleep => resources::sleep(),
             Behaviour::PollLoop => resources::poll_loop(),
@@ -201,13 +201,13 @@ impl Instances for Misbehaving {
                 reach::hoard_answers(&self.authority, Some("max-age=600"))
             }
             Behaviour::FetchAllHuge => reach::fetch_all_huge(),
-            Behaviour::TellsToken => resources::tell_token(),
+            Behaviour::TellsToken => resources::log_token(),
             Behaviour::ReadHost => reach::read_host(),
             behaviour => return answers::find(behaviour, &nodes),
         };
         let lookups = nodes
             .iter()
-            .map(|_| Lookup::Unknown(told.clone()))
+            .map(|_| Lookup::Unknown(reported.clone()))
             .collect();
         Ok(FindReply::new(lookups))
     }

@@ -8,17 +8,17 @@ const GRANTED: &str = "/machines/probe";
 
 /// The one request that the grant covers.
 pub fn granted_request() -> String {
-    tell("GET /machines/probe", Request::get("api", GRANTED).send())
+    verdict("GET /machines/probe", Request::get("api", GRANTED).send())
 }
 
 /// A path that no rule covers.
 pub fn other_path() -> String {
-    tell("GET /secrets", Request::get("api", "/secrets").send())
+    verdict("GET /secrets", Request::get("api", "/secrets").send())
 }
 
 /// A method that no rule covers.
 pub fn other_method() -> String {
-    tell(
+    verdict(
         "DELETE /machines/probe",
         Request::delete("api", GRANTED).send(),
     )
@@ -26,7 +26,7 @@ pub fn other_method() -> String {
 
 /// A target that the manifest does not have.
 pub fn other_target() -> String {
-    tell(
+    verdict(
         "GET /machines/probe of another target",
         Request::get("metadata", GRANTED).send(),
     )
@@ -90,7 +90,7 @@ pub fn host_headers() -> String {
 pub fn huge_body() -> String {
     let body = "b".repeat(2 * 1024 * 1024);
     match Request::new(Method::Get, "api", GRANTED).json(&body) {
-        Ok(request) => tell("a body of 2 MiB", request.send()),
+        Ok(request) => verdict("a body of 2 MiB", request.send()),
         Err(error) => format!("allowed: the guest itself failed: {}", error.message()),
     }
 }
@@ -226,14 +226,14 @@ fn all_of(requests: impl Iterator<Item = (String, Request)>) -> String {
     for (what, request) in requests {
         match request.send() {
             Err(Error::Denied(_) | Error::Internal(_)) => refused += 1,
-            other => return tell(&what, other),
+            other => return verdict(&what, other),
         }
     }
     format!("refused: all {refused}")
 }
 
 /// A refusal is `denied`, or `invalid`, which the SDK calls internal. Any other failure counts as allowed.
-fn tell(what: &str, answer: Result<Response, Error>) -> String {
+fn verdict(what: &str, answer: Result<Response, Error>) -> String {
     match answer {
         Ok(response) => format!("allowed: {what} was answered {}", response.status()),
         Err(Error::Denied(why) | Error::Internal(why)) => format!("refused: {why}"),

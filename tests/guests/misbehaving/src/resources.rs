@@ -137,7 +137,7 @@ pub fn huge_random() -> String {
 pub const TOKEN: &str = "a-token-that-no-guest-sees";
 
 /// Writes the token to the log; the caller puts the rest into its answer.
-pub fn tell_token() -> String {
+pub fn log_token() -> String {
     log::warn(TOKEN, &[("token", TOKEN)]);
     format!("told: the token is {TOKEN}")
 }

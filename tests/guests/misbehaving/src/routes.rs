@@ -199,7 +199,7 @@ fn dead() -> Route {
 
 /// A route for each of the node's CIDRs, with the node's other fields in `extra`.
 fn routes_of(node: &Node) -> Vec<Route> {
-    let told = format!(
+    let reported = format!(
         "{} {:?} {:?} {} labels {} annotations",
         node.uid,
         node.provider_id,
@@ -211,7 +211,7 @@ fn routes_of(node: &Node) -> Vec<Route> {
         id: format!("{}-{destination}", node.uid).replace('/', "-"),
         destination_cidr: destination.clone(),
         target: Target::Node(node.name.clone()),
-        extra: vec![("told".to_owned(), told.clone())],
+        extra: vec![("told".to_owned(), reported.clone())],
     };
     node.pod_cidrs.iter().map(of).collect()
 }

@@ -44,7 +44,7 @@ static SECTION: [u8; MANIFEST.len()] = {
 
 thread_local! {
     /// `extra` of the configuration, as `key=value`.
-    static TOLD: RefCell<String> = const { RefCell::new(String::new()) };
+    static EXTRA: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 struct Component;
@@ -53,7 +53,7 @@ bindings::export!(Component with_types_in bindings);
 
 impl Lifecycle for Component {
     fn init(config: Config) -> Result<Vec<Capability>, Error> {
-        TOLD.set(shown(&config.extra));
+        EXTRA.set(shown(&config.extra));
         Ok(vec![
             Capability::Instances,
             Capability::LoadBalancer,
@@ -107,7 +107,7 @@ fn look_up(node: &Node) -> Lookup {
             addresses: many_addresses(node),
             labels: vec![
                 ("node".to_owned(), shown(&node.extra)),
-                ("config".to_owned(), TOLD.with_borrow(String::clone)),
+                ("config".to_owned(), EXTRA.with_borrow(String::clone)),
             ],
             shutdown: None,
             extra: Vec::new(),

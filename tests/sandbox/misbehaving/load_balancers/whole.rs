@@ -16,7 +16,7 @@ use guest_misbehaving::behaviour::{Balancing, Behaviour};
 
 use super::service;
 use crate::misbehaving::files::with;
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 use ccm_tests::harness::Test;
@@ -134,7 +134,7 @@ fn a_request_arrives_in_the_guest_as_it_was_asked() {
             .await
             .unwrap();
         assert_eq!(reply.ensured, Ensured::Ready(full().status));
-        let told: Vec<_> = reply
+        let listed: Vec<_> = reply
             .annotations
             .iter()
             .map(|change| {
@@ -167,7 +167,7 @@ fn a_request_arrives_in_the_guest_as_it_was_asked() {
             ("targets", "2: one to two"),
             ("request", "Some(Adoption::Unowned) Some([0, 255])"),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(listed, expected);
 
         // An absent value stays absent, and never becomes an empty text.
         (request.adopt, request.hint) = (None, None);
@@ -220,10 +220,10 @@ fn thousands_of_targets_arrive_and_more_are_refused() {
             let expected = Duration::from_millis(count as u64).max(Duration::from_millis(100));
             assert_eq!(pending.retry_after, expected);
             assert_eq!(pending.hint, request.hint);
-            let told = ensured.unwrap().annotations[6].value.clone().unwrap();
+            let listed = ensured.unwrap().annotations[6].value.clone().unwrap();
             match count {
-                0 => assert_eq!(told, "0: none"),
-                _ => assert_eq!(told, format!("{count}: node-0 to node-{}", count - 1)),
+                0 => assert_eq!(listed, "0: none"),
+                _ => assert_eq!(listed, format!("{count}: node-0 to node-{}", count - 1)),
             }
         }
     });
@@ -231,7 +231,7 @@ fn thousands_of_targets_arrive_and_more_are_refused() {
 
 fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
     block_on(async {
-        let cloud = Target::start(Mood::Silent).await;
+        let cloud = Target::start(TargetMode::Silent).await;
         let provider = world::load_balancing(Balancing::Honest, &cloud.endpoint())
             .await
             .unwrap();
@@ -310,9 +310,9 @@ fn an_export_of_another_type_is_not_loaded() {
             let config = world::config(Behaviour::Honest);
             let loaded = world::HOST.load(module, world::grants(NOWHERE), config);
             let error = loaded.await.err().unwrap();
-            let said = world::chain(&error);
-            assert!(matches!(error, LoadError::Signature { .. }), "{said}");
-            assert!(said.contains(text), "{text}: {said}");
+            let reported = world::chain(&error);
+            assert!(matches!(error, LoadError::Signature { .. }), "{reported}");
+            assert!(reported.contains(text), "{text}: {reported}");
         }
     });
 }

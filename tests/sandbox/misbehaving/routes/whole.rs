@@ -13,7 +13,7 @@ use guest_misbehaving::behaviour::{Behaviour, Routing};
 use super::{node, route};
 use crate::misbehaving::files::with;
 use crate::misbehaving::load_balancers::service;
-use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 use ccm_tests::harness::Test;
@@ -87,7 +87,7 @@ fn requests_arrive_in_the_guest_as_they_were_asked() {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        for (target, told) in [
+        for (target, reported) in [
             (
                 RouteTarget::Node("one".to_owned()),
                 r#"Target::Node("one")"#,
@@ -113,7 +113,7 @@ fn requests_arrive_in_the_guest_as_they_were_asked() {
             };
             let reply = provider.delete_route(&delete, permit()).await.unwrap();
             let expected = format!(
-                r#"id: "1", destination-cidr: "10.0.1.0/24", target: {told}, extra: [("gateway", "192.0.2.7")]"#
+                r#"id: "1", destination-cidr: "10.0.1.0/24", target: {reported}, extra: [("gateway", "192.0.2.7")]"#
             );
             let text = said(reply.progress);
             assert!(text.contains(&expected), "{expected}: {text}");
@@ -166,7 +166,7 @@ fn fifteen_thousand_nodes_have_two_routes_each_and_more_are_refused() {
 /// Both kinds of calls together, in any number.
 fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
     block_on(async {
-        let cloud = Target::start(Mood::Silent).await;
+        let cloud = Target::start(TargetMode::Silent).await;
         let honest = [("balancing", "honest"), ("routing", "honest")];
         let provider = world::load_making(&honest, &cloud.endpoint())
             .await

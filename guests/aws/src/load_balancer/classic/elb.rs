@@ -310,7 +310,7 @@ pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Resul
     type Part = BTreeMap<String, String>;
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
-    struct Told {
+    struct Described {
         load_balancer_attributes: Parts,
     }
     #[derive(Default, Deserialize)]
@@ -323,8 +323,8 @@ pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Resul
     }
     let mut are = BTreeMap::from([("ConnectionSettings.IdleTimeout".to_owned(), "60".to_owned())]);
     if !is_new {
-        let told: Told = classic.query("DescribeLoadBalancerAttributes").send()?;
-        let parts = told.load_balancer_attributes;
+        let described: Described = classic.query("DescribeLoadBalancerAttributes").send()?;
+        let parts = described.load_balancer_attributes;
         for (name, part) in [
             ("AccessLog", parts.access_log),
             ("ConnectionDraining", parts.connection_draining),

@@ -46,7 +46,7 @@ fn the_readme_says_the_same_of_each() {
     };
     let [supported, creation, ignored] =
         ["| supported |", "| at creation |", "| ignored |"].map(row);
-    let mut told = 0;
+    let mut reported = 0;
     for (key, treatment) in TABLE {
         let short = format!("`{}`", key.strip_prefix(BASE).unwrap_or(key));
         let row = match treatment {
@@ -64,12 +64,12 @@ fn the_readme_says_the_same_of_each() {
             }
         };
         assert!(row.contains(&short), "{short} is not in the row\n{row}");
-        told += 1;
+        reported += 1;
     }
     let rows = [&supported, &creation, &ignored].map(|row| row.matches('`').count() / 2);
     assert_eq!(
         rows.iter().sum::<usize>(),
-        told,
+        reported,
         "the README names one that is not in the table"
     );
 }

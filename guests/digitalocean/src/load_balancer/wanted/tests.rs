@@ -7,9 +7,9 @@ use super::*;
 use crate::load_balancer::fixtures::{settings, web, worker};
 
 /// Annotations of a Service, as key and value.
-type Said<'a> = &'a [(&'a str, &'a str)];
+type Pairs<'a> = &'a [(&'a str, &'a str)];
 
-fn wanted(annotations: Said<'_>) -> Result<Wanted, Error> {
+fn wanted(annotations: Pairs<'_>) -> Result<Wanted, Error> {
     Wanted::read(
         &settings(&[]),
         &web(annotations),
@@ -50,7 +50,7 @@ fn a_plain_service_is_as_with_the_go_manager() {
 
 #[test]
 fn each_annotation_sets_its_field() {
-    let table: &[(Said<'_>, &str, Value)] = &[
+    let table: &[(Pairs<'_>, &str, Value)] = &[
         (&[("name", "shop")], "/name", json!("shop")),
         (&[("type", "REGIONAL")], "/type", json!("REGIONAL")),
         (
@@ -301,7 +301,7 @@ fn all_mistakes_of_a_service_are_told_at_once() {
 
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_asked() {
-    let table: &[(Said<'_>, &str)] = &[
+    let table: &[(Pairs<'_>, &str)] = &[
         (&[("size-slug", "lb-small"), ("size-unit", "2")], "excludes"),
         (
             &[("network", "INTERNAL"), ("network-stack", "DUALSTACK")],

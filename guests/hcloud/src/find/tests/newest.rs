@@ -32,16 +32,16 @@ fn new_servers_of_a_large_project_are_found_on_the_page_of_the_newest() {
         let before = host.requests().len();
         let reply = find_with(&[], &named(names.clone())).unwrap();
         let sent = host.requests().split_off(before);
-        let told = brief(&reply);
-        let was_found = told.iter().filter(|one| one.starts_with("found"));
+        let reported = brief(&reply);
+        let was_found = reported.iter().filter(|one| one.starts_with("found"));
         assert_eq!(
             (sent.len(), was_found.count()),
             (requests, found),
             "{names:?}: {sent:?}"
         );
         assert!(
-            !told.iter().any(|one| one == "unknown"),
-            "{names:?}: {told:?}"
+            !reported.iter().any(|one| one == "unknown"),
+            "{names:?}: {reported:?}"
         );
     }
 }
@@ -57,10 +57,13 @@ fn a_project_that_grows_during_the_second_list_leaves_no_new_node_unknown() {
     let asked: Vec<Node> = (977..=1025)
         .map(|id| node(&format!("server-{id}"), None))
         .collect();
-    let told = brief(&find_with(&[], &asked).unwrap());
-    assert_eq!(told[23], "found hcloud://1000");
-    assert_eq!(told[24], "found hcloud://1001", "{:?}", host.requests());
-    assert!(told[25..].iter().all(|one| one == "not mine"), "{told:?}");
+    let reported = brief(&find_with(&[], &asked).unwrap());
+    assert_eq!(reported[23], "found hcloud://1000");
+    assert_eq!(reported[24], "found hcloud://1001", "{:?}", host.requests());
+    assert!(
+        reported[25..].iter().all(|one| one == "not mine"),
+        "{reported:?}"
+    );
 }
 
 #[test]

@@ -208,8 +208,11 @@ fn many_servers_that_one_list_lacks_are_not_asked_for_one_by_one() {
         let mut nodes = by_id(1..=3);
         nodes.extend((101..=100 + gone).map(|id| node("x", Some(&format!("hcloud://{id}")))));
         let reply = find_with(&[], &nodes).unwrap();
-        let told = brief(&reply);
-        assert!(told[3..].iter().all(|one| one == "gone"), "{told:?}");
+        let reported = brief(&reply);
+        assert!(
+            reported[3..].iter().all(|one| one == "gone"),
+            "{reported:?}"
+        );
         assert_eq!(host.requests().len(), 1 + look_ups, "{gone}");
     }
 }

@@ -60,7 +60,7 @@ impl Project {
     }
 
     /// Sets Robot's answer to every request.
-    pub(super) fn robot_says(mut self, answer: Answer) -> Project {
+    pub(super) fn robot_answers(mut self, answer: Answer) -> Project {
         self.refusal = Some(answer);
         self
     }

@@ -179,13 +179,13 @@ fn many_nodes_that_are_not_ready_stay_within_what_robot_allows() {
         .collect();
     let host = Project::of(0).dedicated(&servers).power("shut off").serve();
     let reply = find(&nodes);
-    let told = reply.lookups.iter().filter(|lookup| {
+    let reported = reply.lookups.iter().filter(|lookup| {
         let Lookup::Found(instance) = lookup else {
             panic!("{lookup:?}");
         };
         instance.shutdown == Some(true)
     });
-    assert_eq!(told.count(), 40);
+    assert_eq!(reported.count(), 40);
     assert_eq!(robot_requests(&host), (1, 0, 40));
 }
 
@@ -296,7 +296,7 @@ fn a_failure_of_robot_is_never_absence() {
             node("robot-server1", Some("hrobot://321")),
             node("barfoo", Some("hcloud://bm-322")),
         ];
-        let _host = Project::of(1).robot_says(json(status, body)).serve();
+        let _host = Project::of(1).robot_answers(json(status, body)).serve();
         let reply = find(&nodes);
         assert_eq!(brief(&reply), ["unknown", "unknown"], "{status} {body}");
         assert_eq!(reply.events, [], "{status} {body}");

@@ -24,7 +24,7 @@ fn certificate(id: u64, name: &str, owner: &str, issuance: &str) -> (u64, Value)
     (id, one)
 }
 
-fn managed_wish() -> Certificates {
+fn managed_request() -> Certificates {
     Certificates::Managed(ManagedCertificate {
         name: "shop".to_owned(),
         domains: vec!["example.com".to_owned(), "*.example.com".to_owned()],
@@ -51,12 +51,12 @@ fn lines(host: &TestHost) -> Vec<String> {
 
 #[test]
 fn ids_cost_nothing_and_names_one_look_each() {
-    let wish = Certificates::Uploaded(vec![
+    let requested = Certificates::Uploaded(vec![
         wanted::Certificate::Id(5),
         wanted::Certificate::Name("shop".to_owned()),
     ]);
     let (host, _project) = serve([certificate(7, "shop", "other", "completed")], 0);
-    let found = find(&wish, UID, &mut Vec::new()).unwrap();
+    let found = find(&requested, UID, &mut Vec::new()).unwrap();
     assert_eq!(found, Found::Ids(Some(vec![5, 7])));
     assert_eq!(host.requests(), ["GET /certificates?name=shop"]);
     let none = find(&Certificates::None, UID, &mut Vec::new()).unwrap();
@@ -66,9 +66,9 @@ fn ids_cost_nothing_and_names_one_look_each() {
 
 #[test]
 fn one_that_is_not_there_is_named() {
-    let wish = Certificates::Uploaded(vec![wanted::Certificate::Name("shop".to_owned())]);
+    let requested = Certificates::Uploaded(vec![wanted::Certificate::Name("shop".to_owned())]);
     let (_host, _project) = serve([], 0);
-    let error = find(&wish, UID, &mut Vec::new()).unwrap_err();
+    let error = find(&requested, UID, &mut Vec::new()).unwrap_err();
     assert!(matches!(error, Error::Invalid(_)), "{error:?}");
     assert!(error.message().contains("shop"));
 }
@@ -76,7 +76,7 @@ fn one_that_is_not_there_is_named() {
 #[test]
 fn a_managed_one_is_ordered_once_and_then_found_by_its_label() {
     let (host, _project) = serve([], 1);
-    let first = find(&managed_wish(), UID, &mut Vec::new()).unwrap();
+    let first = find(&managed_request(), UID, &mut Vec::new()).unwrap();
     assert_eq!(first, Found::Making(Some(102)));
     let body: Value = serde_json::from_slice(&host.seen()[1].body).unwrap();
     assert_eq!(
@@ -84,7 +84,7 @@ fn a_managed_one_is_ordered_once_and_then_found_by_its_label() {
         json!({"name": "shop", "type": "managed", "domain_names": ["example.com", "*.example.com"],
             "labels": {"hcloud-ccm/service-uid": UID}})
     );
-    let again = find(&managed_wish(), UID, &mut Vec::new()).unwrap();
+    let again = find(&managed_request(), UID, &mut Vec::new()).unwrap();
     assert_eq!(again, Found::Ids(Some(vec![101])));
     assert_eq!(lines(&host), [LOOK, ORDER, LOOK]);
 }
@@ -98,9 +98,12 @@ fn how_far_it_is_decides_whether_it_is_used() {
     ];
     for (issuance, expected, events) in table {
         let (_host, _project) = serve([certificate(7, "any", UID, issuance)], 0);
-        let mut said = Vec::new();
-        assert_eq!(find(&managed_wish(), UID, &mut said).unwrap(), expected);
-        assert_eq!(said.len(), events, "{issuance}");
+        let mut reported = Vec::new();
+        assert_eq!(
+            find(&managed_request(), UID, &mut reported).unwrap(),
+            expected
+        );
+        assert_eq!(reported.len(), events, "{issuance}");
     }
 }
 
@@ -108,7 +111,7 @@ fn how_far_it_is_decides_whether_it_is_used() {
 fn a_name_that_is_taken_is_fine_only_if_it_is_ours() {
     let (host, project) = serve([certificate(7, "shop", "other", "completed")], 0);
     let before = project.borrow().certificates.clone();
-    let error = find(&managed_wish(), UID, &mut Vec::new()).unwrap_err();
+    let error = find(&managed_request(), UID, &mut Vec::new()).unwrap_err();
     assert!(matches!(error, Error::Invalid(_)), "{error:?}");
     assert_eq!(project.borrow().certificates, before);
     assert_eq!(lines(&host), [LOOK, ORDER, LOOK]);
@@ -117,8 +120,8 @@ fn a_name_that_is_taken_is_fine_only_if_it_is_ours() {
     let mut project = Project::new();
     project.trouble = BTreeMap::from([(1, Trouble::AnswerLost)]);
     let (_host, _project) = project.serve();
-    assert!(find(&managed_wish(), UID, &mut Vec::new()).is_err());
-    let again = find(&managed_wish(), UID, &mut Vec::new()).unwrap();
+    assert!(find(&managed_request(), UID, &mut Vec::new()).is_err());
+    let again = find(&managed_request(), UID, &mut Vec::new()).unwrap();
     assert_eq!(again, Found::Ids(Some(vec![101])));
 }
 
@@ -131,7 +134,7 @@ fn two_with_one_label_are_named() {
         ],
         0,
     );
-    let error = find(&managed_wish(), UID, &mut Vec::new()).unwrap_err();
+    let error = find(&managed_request(), UID, &mut Vec::new()).unwrap_err();
     assert!(error.message().contains("7 and 8"), "{error:?}");
     assert_eq!(lines(&host), [LOOK]);
 }

@@ -373,9 +373,9 @@ fn targets_are_made_equal_to_the_nodes() {
         ),
         (json!([is_ip("no address")]), &[], &[], &[]),
     ];
-    for (found, wanted, expected, no_room) in table {
+    for (found, wanted, expected, without_capacity) in table {
         let changes = of_targets(&targets_of(wanted), false, &there(found.clone()));
-        assert_eq!(changes.no_room, no_room, "{found}");
+        assert_eq!(changes.without_capacity, without_capacity, "{found}");
         let writes = writes(changes.changes);
         let names: Vec<&str> = writes.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, expected, "{found}");

@@ -298,7 +298,7 @@ fn what_is_not_tcp_is_left_out_and_said() {
     ];
     let (services, events) = wanted(&[], &[], ports);
     assert_eq!(services.unwrap().into_keys().collect::<Vec<u16>>(), [53]);
-    let said: Vec<(&str, bool)> = events
+    let reported: Vec<(&str, bool)> = events
         .iter()
         .map(|event| {
             (
@@ -307,7 +307,7 @@ fn what_is_not_tcp_is_left_out_and_said() {
             )
         })
         .collect();
-    assert_eq!(said, [("UnsupportedProtocolConfigured", true); 2]);
+    assert_eq!(reported, [("UnsupportedProtocolConfigured", true); 2]);
     assert!(
         events[0]
             .message

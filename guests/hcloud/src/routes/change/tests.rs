@@ -28,7 +28,7 @@ fn second() -> Node {
     node("node-2", 2, &["10.0.0.3"], &["10.244.2.0/24"])
 }
 
-fn wish(node: &Node) -> CreateRequest {
+fn creation(node: &Node) -> CreateRequest {
     CreateRequest {
         node: node.clone(),
         destination_cidr: node.pod_cidrs[0].clone(),
@@ -84,7 +84,7 @@ fn hint(progress: &Progress) -> Option<Vec<u8>> {
 /// Calls `create` until it is done, as the controllers do; `forgetful`: without cached state, as after a swap or a
 /// change of leader.
 fn create_whole(node: &Node, forgetful: bool) -> Result<usize, Error> {
-    let mut request = wish(node);
+    let mut request = creation(node);
     for calls in 1..=MOST_CALLS {
         let reply = create(&settings(), &request)?;
         match hint(&reply.progress) {
@@ -185,7 +185,7 @@ fn a_removal_that_the_cloud_refuses_is_looked_at() {
 fn two_creations_at_the_same_time_do_not_disturb_each_other() {
     let project = Project::slow(2, &[]);
     let (host, project) = served(project);
-    let mut open: Vec<CreateRequest> = vec![wish(&first()), wish(&second())];
+    let mut open: Vec<CreateRequest> = vec![creation(&first()), creation(&second())];
     for _ in 0..MOST_CALLS {
         // The calls alternate, as if they ran side by side.
         open.retain_mut(|request| {
@@ -215,16 +215,16 @@ fn two_creations_at_the_same_time_do_not_disturb_each_other() {
 fn creations_that_do_not_know_of_each_other_wait_until_the_cloud_is_free() {
     let project = Project::slow(2, &[]);
     let (host, project) = served(project);
-    let one = create(&settings(), &wish(&first())).unwrap();
+    let one = create(&settings(), &creation(&first())).unwrap();
     // Another replica, or a person: this replica's state has no marker of the running change.
     host.forget_state();
-    let mut other = wish(&second());
+    let mut other = creation(&second());
     let reply = create(&settings(), &other).unwrap();
     let Progress::Pending(pending) = &reply.progress else {
         panic!("{reply:?}");
     };
     assert!(pending.retry_after_ms >= 1000);
-    let mut request = wish(&first());
+    let mut request = creation(&first());
     request.hint = hint(&one.progress);
     while request.hint.is_some() {
         let reply = create(&settings(), &request).unwrap();
@@ -242,8 +242,8 @@ fn creations_that_do_not_know_of_each_other_wait_until_the_cloud_is_free() {
 fn a_note_that_nobody_takes_back_is_not_waited_for_long() {
     let project = Project::slow(1, &[]);
     let (host, project) = served(project);
-    let _ = create(&settings(), &wish(&first())).unwrap();
-    let waiting = create(&settings(), &wish(&second())).unwrap();
+    let _ = create(&settings(), &creation(&first())).unwrap();
+    let waiting = create(&settings(), &creation(&second())).unwrap();
     assert!(hint(&waiting.progress).is_some());
     assert_eq!(requests(&host), [ADD]);
     // The call that set the marker did not return; at the cloud the change has ended.
@@ -259,7 +259,7 @@ fn every_creation_comes_to_the_same_end_without_hints() {
         let project = Project::slow(polls, &[]);
         let (host, project) = served(project);
         for _ in 0..MOST_CALLS {
-            let reply = create(&settings(), &wish(&first()));
+            let reply = create(&settings(), &creation(&first()));
             host.advance(Duration::from_secs(10));
             project.borrow_mut().end_all();
             if matches!(reply, Ok(reply) if matches!(reply.progress, Progress::Done)) {
@@ -345,7 +345,7 @@ fn refusals_are_told_by_what_they_ask_of_whom() {
         let mut project = Project::new(&[]);
         project.trouble.insert(0, Trouble::Refused(*status, code));
         let (host, _) = served(project);
-        let said = match create(&settings(), &wish(&first())) {
+        let reported = match create(&settings(), &creation(&first())) {
             Ok(reply) => match reply.progress {
                 Progress::Pending(_) => "pending",
                 Progress::Done => "done",
@@ -356,7 +356,7 @@ fn refusals_are_told_by_what_they_ask_of_whom() {
             Err(Error::Unavailable(_)) => "unavailable",
             Err(error) => panic!("{error:?}"),
         };
-        assert_eq!(said, *expected, "{code}");
+        assert_eq!(reported, *expected, "{code}");
         assert_eq!(requests(&host).len(), *requested, "{code}");
         // After a refusal no call has to wait.
         assert_eq!(create_whole(&first(), false), Ok(1), "{code}");
@@ -368,8 +368,8 @@ fn a_change_that_fails_is_told_once_and_then_begun_again() {
     let mut project = Project::slow(1, &[]);
     project.failed.push(1);
     let (host, project) = served(project);
-    let begun = create(&settings(), &wish(&first())).unwrap();
-    let mut request = wish(&first());
+    let begun = create(&settings(), &creation(&first())).unwrap();
+    let mut request = creation(&first());
     request.hint = hint(&begun.progress);
     let failed = create(&settings(), &request);
     assert!(matches!(failed, Err(Error::Unavailable(_))), "{failed:?}");
@@ -386,11 +386,11 @@ fn a_change_that_fails_is_told_once_and_then_begun_again() {
 fn a_hint_about_something_else_is_none() {
     let project = Project::slow(1, &[]);
     let (_host, project) = served(project);
-    let begun = create(&settings(), &wish(&first())).unwrap();
+    let begun = create(&settings(), &creation(&first())).unwrap();
     project.borrow_mut().end_all();
     let moved = node("node-1", 1, &["10.0.0.8"], &["10.244.3.0/24"]);
     for text in [hint(&begun.progress).unwrap(), b"{}".to_vec(), vec![0xff]] {
-        let mut request = wish(&moved);
+        let mut request = creation(&moved);
         request.hint = Some(text);
         let reply = create(&settings(), &request).unwrap();
         assert!(matches!(reply.progress, Progress::Pending(_)));
@@ -418,24 +418,24 @@ fn ipv6_and_what_the_vendor_routes_nothing_to_are_left_to_others() {
     let (host, _) = served(Project::new(&[]));
     let mut bare = first();
     bare.provider_id = Some("hrobot://321".to_owned());
-    let mut dual = wish(&first());
+    let mut dual = creation(&first());
     dual.destination_cidr = "fd00:10:244:1::/64".to_owned();
-    let mut broken = wish(&first());
+    let mut broken = creation(&first());
     broken.destination_cidr = "10.244.1".to_owned();
-    let mut detached = wish(&first());
+    let mut detached = creation(&first());
     detached.node.addresses.clear();
     for (request, expected) in [
-        (wish(&bare), "elsewhere"),
+        (creation(&bare), "elsewhere"),
         (dual, "elsewhere"),
         (broken, "invalid"),
         (detached, "invalid"),
     ] {
-        let said = match create(&settings(), &request) {
+        let reported = match create(&settings(), &request) {
             Err(Error::Elsewhere) => "elsewhere",
             Err(Error::Invalid(_)) => "invalid",
             answer => panic!("{answer:?}"),
         };
-        assert_eq!(said, expected, "{request:?}");
+        assert_eq!(reported, expected, "{request:?}");
     }
     assert_eq!(requests(&host), ["GET /networks/4711"], "for the last one");
 }

@@ -313,12 +313,12 @@ fn refusals_that_a_person_has_to_end_are_told_as_such() {
         let mut project = Project::new(&[]);
         project.trouble.insert(0, Trouble::Refused(status, code));
         let (_host, _) = project.serve();
-        let said = match list(&settings(), &[]) {
+        let reported = match list(&settings(), &[]) {
             Err(Error::Denied(_)) => "denied",
             Err(Error::Throttled(_)) => "throttled",
             answer => panic!("{code}: {answer:?}"),
         };
-        assert_eq!(said, expected);
+        assert_eq!(reported, expected);
     }
 }
 

@@ -44,11 +44,11 @@ fn its_keys_are_those_of_the_module() {
 
 #[test]
 fn what_the_module_does_not_have_is_refused_with_what_there_is() {
-    let told = read(
+    let reported = read(
         "[Global]\nRoleARN = arn:aws:iam::1:role/r\nDisableStrictZoneCheck = true\nVPC = vpc-1\n[ServiceOverride \"1\"]\nService = ec2\n[Other]\n",
     );
-    let told = told.err().unwrap();
-    let lines: Vec<&str> = told.lines().collect();
+    let reported = reported.err().unwrap();
+    let lines: Vec<&str> = reported.lines().collect();
     for (line, parts) in lines.iter().zip([
         ["line 2: RoleARN: ", "AWS_ROLE_ARN"],
         ["line 3: DisableStrictZoneCheck: ", "KubernetesClusterID"],
@@ -59,15 +59,15 @@ fn what_the_module_does_not_have_is_refused_with_what_there_is() {
             assert!(line.contains(part), "{part}: {line}");
         }
     }
-    assert_eq!(lines.len(), 4, "{told}");
+    assert_eq!(lines.len(), 4, "{reported}");
 }
 
 #[test]
 fn only_aws_has_such_a_file() {
     for name in [None, Some("hcloud")] {
-        let told = cloud_config(name, "[Global]\nVPC = vpc-1\n");
-        let told = told.err().unwrap().to_string();
-        assert!(told.contains("--cloud-provider=aws"), "{told}");
+        let reported = cloud_config(name, "[Global]\nVPC = vpc-1\n");
+        let reported = reported.err().unwrap().to_string();
+        assert!(reported.contains("--cloud-provider=aws"), "{reported}");
     }
     for text in ["", "# YAML\napiVersion: wasm-ccm.dev/v1alpha1\n"] {
         assert!(cloud_config(Some("aws"), text).unwrap().is_none(), "{text}");

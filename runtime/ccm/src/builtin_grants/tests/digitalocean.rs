@@ -59,7 +59,7 @@ fn what_the_go_manager_reads_and_nothing_here_does_is_told() {
         ("PUBLIC_ACCESS_FIREWALL_NAME", "firewall"),
         ("PUBLIC_ACCESS_FIREWALL_TAGS", "worker"),
     ]);
-    let told = read.warnings.join("\n");
+    let reported = read.warnings.join("\n");
     for name in [
         "DO_API_RATE_LIMIT_QPS",
         "METRICS_ADDR",
@@ -67,7 +67,7 @@ fn what_the_go_manager_reads_and_nothing_here_does_is_told() {
         "PUBLIC_ACCESS_FIREWALL_NAME",
         "PUBLIC_ACCESS_FIREWALL_TAGS",
     ] {
-        assert!(told.contains(name), "{name}: {told}");
+        assert!(reported.contains(name), "{name}: {reported}");
     }
     assert!(read.mistakes.is_empty(), "{:?}", read.mistakes);
     assert_eq!(adoption("digitalocean"), Adoption::Unowned);

@@ -103,15 +103,15 @@ fn names_that_nothing_reads_are_warned_about() {
         ),
     ];
     for (set, expected) in table {
-        let said = unknown("hcloud", &manifest(), &names(set));
-        match (&said, expected) {
-            (Some(said), Some(end)) => assert!(said.ends_with(end), "{said}"),
-            (said, expected) => assert_eq!(said.as_deref(), expected, "{set:?}"),
+        let reported = unknown("hcloud", &manifest(), &names(set));
+        match (&reported, expected) {
+            (Some(reported), Some(end)) => assert!(reported.ends_with(end), "{reported}"),
+            (reported, expected) => assert_eq!(reported.as_deref(), expected, "{set:?}"),
         }
     }
     let many: Vec<String> = (0..30).map(|n| format!("HCLOUD_{n:02}")).collect();
-    let said = unknown("hcloud", &manifest(), &many.into_iter().collect()).unwrap();
-    assert!(said.ends_with("HCLOUD_09 and 20 more"), "{said}");
+    let reported = unknown("hcloud", &manifest(), &many.into_iter().collect()).unwrap();
+    assert!(reported.ends_with("HCLOUD_09 and 20 more"), "{reported}");
     assert_eq!(unknown("other", &manifest(), &names(&["HCLOUD_X"])), None);
 }
 

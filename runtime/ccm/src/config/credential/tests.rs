@@ -151,7 +151,7 @@ fn tokens_of_oauth2_and_keystone_are_read() {
 
 #[test]
 fn issuers_are_checked_as_endpoints_are() {
-    for (credential, said) in [
+    for (credential, reported) in [
         (
             aws("{ instanceMetadata: { issuer: { endpoint: 'http://10.0.0.1' } } }"),
             "instanceMetadata: issuer: http goes to loopback only",
@@ -198,8 +198,8 @@ fn issuers_are_checked_as_endpoints_are() {
     ] {
         let mistakes = mistakes(&credential);
         assert!(
-            mistakes.iter().any(|mistake| mistake.contains(said)),
-            "{said}: {mistakes:?}"
+            mistakes.iter().any(|mistake| mistake.contains(reported)),
+            "{reported}: {mistakes:?}"
         );
         assert!(!mistakes.join("").contains("s3cret"), "{mistakes:?}");
     }

@@ -92,12 +92,12 @@ fn json_needs_its_gate_as_upstream() {
         ("AllBeta=false,LoggingBetaOptions=true", true),
     ] {
         let gates = format!("--feature-gates={gates}");
-        let said = run(&[&gates, "--logging-format=json"]).err();
-        assert_eq!(said.is_none(), is_allowed, "{gates}: {said:?}");
-        if let Some(said) = said {
+        let reported = run(&[&gates, "--logging-format=json"]).err();
+        assert_eq!(reported.is_none(), is_allowed, "{gates}: {reported:?}");
+        if let Some(reported) = reported {
             let expected =
                 "format: Forbidden: Log format json is disabled, see LoggingBetaOptions feature";
-            assert!(said.contains(expected), "{said}");
+            assert!(reported.contains(expected), "{reported}");
         }
         assert!(run(&[&gates]).is_ok());
     }

@@ -47,7 +47,7 @@ async fn steady_init(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 async fn self_check(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let loaded = tested.load().await?;
     let mark = loaded.mark();
-    if let Err(error) = loaded.heard(loaded.provider.self_check(loaded.reading()).await) {
+    if let Err(error) = loaded.recorded(loaded.provider.self_check(loaded.reading()).await) {
         return Ok(Verdict::Fail(error.to_string()));
     }
     Ok(match loaded.changes_since(mark) {

@@ -100,7 +100,7 @@ async fn by_name(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 
 async fn order(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let mut nodes = tested.known();
-    nodes.push(stranger());
+    nodes.push(foreign_node());
     let loaded = tested.load().await?;
     let there = loaded.find(&nodes).await?.lookups;
     nodes.reverse();
@@ -136,7 +136,7 @@ async fn repeated(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 
 async fn batch(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let mut nodes = tested.known();
-    nodes.push(stranger());
+    nodes.push(foreign_node());
     nodes.extend(tested.subjects.gone.as_deref().map(missing));
     let loaded = tested.load().await?;
     let together = loaded.find(&nodes).await?.lookups;
@@ -162,12 +162,12 @@ async fn read_only(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 }
 
 async fn not_mine(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    let reply = tested.load().await?.find(&[stranger()]).await?;
+    let reply = tested.load().await?.find(&[foreign_node()]).await?;
     Ok(match reply.lookups.first() {
         Some(Lookup::NotMine) => Verdict::Pass("1 node".to_owned()),
         other => Verdict::Fail(format!(
             "{}: {}",
-            stranger().provider_id.unwrap_or_default(),
+            foreign_node().provider_id.unwrap_or_default(),
             other.map(Lookup::to_string).unwrap_or_default()
         )),
     })
@@ -310,7 +310,7 @@ async fn requests_of_find(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyh
 }
 
 /// A node of a cloud that does not exist.
-fn stranger() -> CloudNode {
+fn foreign_node() -> CloudNode {
     with_id("ccm-conformance-stranger", "ccm-conformance://stranger")
 }
 

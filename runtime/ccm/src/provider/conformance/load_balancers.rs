@@ -130,14 +130,14 @@ async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
         .provider
         .ensure_load_balancer(&request, permit.clone())
         .await;
-    let answer = loaded.heard(answer);
+    let answer = loaded.recorded(answer);
     if !permit.has_withheld() {
         return Ok(Verdict::Fail(match answer {
             Ok(_) => "ensure tried no change, and gave an answer".to_owned(),
             Err(error) => format!("ensure tried no change: {error}"),
         }));
     }
-    let got = loaded.heard(
+    let got = loaded.recorded(
         loaded
             .provider
             .get_load_balancer(&service, loaded.reading())
@@ -185,7 +185,7 @@ async fn present(
 ) -> anyhow::Result<Result<LoadBalancerStatus, String>> {
     let loaded = tested.load().await?;
     let mark = loaded.mark();
-    let got = loaded.heard(
+    let got = loaded.recorded(
         loaded
             .provider
             .get_load_balancer(service, loaded.reading())
@@ -206,7 +206,7 @@ async fn not_absent(
     service: &CloudService,
 ) -> anyhow::Result<Option<String>> {
     let loaded = tested.load().await?;
-    let got = loaded.heard(
+    let got = loaded.recorded(
         loaded
             .provider
             .get_load_balancer(service, loaded.reading())
@@ -239,7 +239,7 @@ async fn not_settled(
         .provider
         .ensure_load_balancer(&request, loaded.changing())
         .await;
-    let answer = loaded.heard(answer)?;
+    let answer = loaded.recorded(answer)?;
     let changes = loaded.changes_since(mark);
     Ok(match answer.ensured {
         _ if changes > 0 => Some(format!("one more ensure makes {changes} change(s)")),
@@ -352,7 +352,7 @@ async fn deleted(tested: &ModuleUnderTest, shared: &SharedLoadBalancer) -> anyho
     let answer = again
         .provider
         .delete_load_balancer(&request, again.changing());
-    let answer = again.heard(answer.await)?;
+    let answer = again.recorded(answer.await)?;
     Ok(match (answer.progress, again.changes_since(0)) {
         (Progress::Done, 0) => Verdict::Pass(format!("{changes} change(s)")),
         (Progress::Done, more) => Verdict::Fail(format!("a second delete makes {more} change(s)")),
@@ -477,7 +477,7 @@ async fn throttled(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result<Ver
         .provider
         .ensure_load_balancer(&request, loaded.changing())
         .await;
-    let broken = match loaded.heard(answer) {
+    let broken = match loaded.recorded(answer) {
         Err(ProviderError::Throttled { .. }) => None,
         Err(error) => Some(format!("after 429 the error is: {error}")),
         Ok(_) => Some("after 429 there is an answer".to_owned()),

@@ -209,11 +209,11 @@ impl LoadedModule<'_> {
         time: Duration,
     ) -> Result<FindReply, ProviderError> {
         let permit = self.permit(Mode::Plan, time);
-        self.heard(self.provider.find_fresh(nodes, permit).await)
+        self.recorded(self.provider.find_fresh(nodes, permit).await)
     }
 
     /// Records a trap or a timeout, and passes the answer on.
-    pub(super) fn heard<T>(&self, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
+    pub(super) fn recorded<T>(&self, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
         let is_broken = match &answer {
             Err(ProviderError::Trapped(_)) => true,
             Err(ProviderError::TimedOut(_)) => !self.hangs.load(Ordering::Relaxed),

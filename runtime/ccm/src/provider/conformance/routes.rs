@@ -139,7 +139,7 @@ impl RouteTest<'_> {
 
     async fn list(&self) -> anyhow::Result<ListRoutesReply> {
         let loaded = self.tested.load().await?;
-        Ok(loaded.heard(
+        Ok(loaded.recorded(
             loaded
                 .provider
                 .list_routes(self.nodes, loaded.reading())
@@ -208,7 +208,7 @@ impl RouteTest<'_> {
     async fn repeated(&self) -> anyhow::Result<Verdict> {
         let first = sorted(self.list().await?);
         let loaded = self.tested.load().await?;
-        let again = loaded.heard(
+        let again = loaded.recorded(
             loaded
                 .provider
                 .list_routes(self.nodes, loaded.reading())
@@ -229,7 +229,7 @@ impl RouteTest<'_> {
 
     async fn incomplete(&self) -> anyhow::Result<Verdict> {
         let loaded = self.tested.load().await?;
-        let whole = loaded.heard(
+        let whole = loaded.recorded(
             loaded
                 .provider
                 .list_routes(self.nodes, loaded.reading())
@@ -251,7 +251,7 @@ impl RouteTest<'_> {
                     .provider
                     .list_routes(self.nodes, loaded.reading())
                     .await;
-                if let Ok(reply) = loaded.heard(answer)
+                if let Ok(reply) = loaded.recorded(answer)
                     && sorted(reply.clone()).routes != sorted(whole.clone()).routes
                 {
                     return Ok(Verdict::Fail(format!(

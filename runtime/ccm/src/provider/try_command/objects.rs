@@ -171,8 +171,8 @@ pub(super) fn with_service_patch(
     let body = patch.to_json();
     let status = service.status.get_or_insert_default();
     if patch.status.is_some() {
-        let said = body["status"]["loadBalancer"].clone();
-        status.load_balancer = Some(serde_json::from_value(said)?);
+        let status_json = body["status"]["loadBalancer"].clone();
+        status.load_balancer = Some(serde_json::from_value(status_json)?);
     }
     let new: Vec<Value> = match &body["status"]["conditions"] {
         Value::Array(conditions) => conditions.clone(),

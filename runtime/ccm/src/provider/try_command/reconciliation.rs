@@ -239,8 +239,8 @@ impl TriedModule {
             ServiceAction::FindOwner(_) => {
                 return Performed::Ended(ServiceOutcome::Owner(OwnerState::Gone));
             }
-            ServiceAction::Vouch(_) => {
-                return Performed::Ended(ServiceOutcome::Vouched(Ok(Witnesses::default())));
+            ServiceAction::ProveAccount(_) => {
+                return Performed::Ended(ServiceOutcome::Witnesses(Ok(Witnesses::default())));
             }
             ServiceAction::ReadNamespace => {
                 return Performed::Ended(ServiceOutcome::NamespaceGoes(false));

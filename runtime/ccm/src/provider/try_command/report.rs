@@ -143,15 +143,15 @@ fn show_call(text: &mut String, call: &ObservedCall) {
     }
     for refused in &call.refused {
         let path = refused.path.as_deref().unwrap_or_default();
-        let said = refused.said.as_ref();
-        let said = said.map(|said| format!(" (the module: {said})"));
+        let log_line = refused.said.as_ref();
+        let log_line = log_line.map(|line| format!(" (the module: {line})"));
         let _ = writeln!(
             text,
             "  refused {} {} {path}: {}{}",
             refused.method,
             refused.target,
             refused.why,
-            said.unwrap_or_default()
+            log_line.unwrap_or_default()
         );
     }
     for line in &call.log {
@@ -172,13 +172,13 @@ fn show_object(text: &mut String, one: &Reconciled) {
         let _ = writeln!(text, "  {mark:<7} {}: {}", event.reason, event.message);
     }
     // Most reasons are also an Event.
-    let is_told = |why: &str| {
+    let is_reported = |why: &str| {
         let begin: String = why.chars().take(SAME).collect();
         one.events
             .iter()
             .any(|event| event.message.contains(&begin))
     };
-    if let Some(why) = one.waits.as_ref().filter(|why| !is_told(why)) {
+    if let Some(why) = one.waits.as_ref().filter(|why| !is_reported(why)) {
         let _ = writeln!(text, "  waits   {why}");
     }
 }

@@ -55,9 +55,9 @@ fn proc_045_with_the_built_in_migration_the_lifecycle_controller_runs_under_its_
     );
     assert_eq!(migration.controllers, [NODE_LIFECYCLE_CONTROLLER]);
     // PROC-044: the message names the lease that was lost.
-    let last_words = |group: &Group| group.lease.as_ref().unwrap().last_words;
-    assert_eq!(last_words(&groups.main), "leaderelection lost");
-    assert_eq!(last_words(&migration), "migration leaderelection lost");
+    let lost_message = |group: &Group| group.lease.as_ref().unwrap().lost_message;
+    assert_eq!(lost_message(&groups.main), "leaderelection lost");
+    assert_eq!(lost_message(&migration), "migration leaderelection lost");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
 
 use super::*;
 
-struct Bed {
+struct Setup {
     cluster: Cluster,
     events: Events,
     deferred: DeferredEvents,
@@ -18,12 +18,12 @@ struct Bed {
     known_nodes: NodeWrites,
 }
 
-impl Bed {
-    fn new() -> Arc<Bed> {
+impl Setup {
+    fn new() -> Arc<Setup> {
         let cluster = Cluster::new();
         cluster.keep_writes();
         let tenure = Arc::new(Tenure::unlimited());
-        let bed = Arc::new(Bed {
+        let setup = Arc::new(Setup {
             events: Events::new(cluster.client_as("ccm").into(), tenure),
             cluster,
             deferred: DeferredEvents::default(),
@@ -31,10 +31,10 @@ impl Bed {
             known_nodes: NodeWrites::default(),
         });
         tokio::spawn({
-            let bed = bed.clone();
-            async move { bed.deferred.write(&bed.events, &bed.new_nodes).await }
+            let setup = setup.clone();
+            async move { setup.deferred.write(&setup.events, &setup.new_nodes).await }
         });
-        bed
+        setup
     }
 
     fn add(&self, name: &str) -> bool {
@@ -73,83 +73,84 @@ async fn settle() {
 
 #[tokio::test(start_paused = true)]
 async fn events_wait_until_the_last_new_node_is_written() {
-    let bed = Bed::new();
-    let (first, second) = (bed.new_nodes.begin(), bed.new_nodes.begin());
+    let setup = Setup::new();
+    let (first, second) = (setup.new_nodes.begin(), setup.new_nodes.begin());
     for name in ["c", "a", "b"] {
-        assert!(bed.add(name));
+        assert!(setup.add(name));
     }
     settle().await;
     drop(first);
     settle().await;
-    assert_eq!(bed.written(), Vec::<String>::new());
+    assert_eq!(setup.written(), Vec::<String>::new());
     drop(second);
     settle().await;
-    let mut written = bed.written();
+    let mut written = setup.written();
     written.sort();
     assert_eq!(written, ["a", "b", "c"]);
     // The same again.
-    let third = bed.new_nodes.begin();
-    bed.add("d");
+    let third = setup.new_nodes.begin();
+    setup.add("d");
     settle().await;
-    assert_eq!(bed.written().len(), 3);
+    assert_eq!(setup.written().len(), 3);
     drop(third);
     settle().await;
-    assert_eq!(bed.written().len(), 4);
+    assert_eq!(setup.written().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_orderly_end_writes_every_event_although_nodes_wait() {
-    let bed = Bed::new();
-    let _waiting = bed.new_nodes.begin();
+    let setup = Setup::new();
+    let _waiting = setup.new_nodes.begin();
     for number in 0..100 {
-        assert!(bed.add(&format!("n-{number}")));
+        assert!(setup.add(&format!("n-{number}")));
     }
     settle().await;
-    bed.finish().await;
-    assert_eq!(bed.written().len(), 100);
+    setup.finish().await;
+    assert_eq!(setup.written().len(), 100);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_orderly_end_writes_the_events_of_nodes_that_are_being_written() {
-    let bed = Bed::new();
-    let (new, known) = (bed.new_nodes.begin(), bed.known_nodes.begin());
+    let setup = Setup::new();
+    let (new, known) = (setup.new_nodes.begin(), setup.known_nodes.begin());
     let before = tokio::time::Instant::now();
     let written = async {
         settle().await;
-        assert!(bed.new_nodes.are_closed() && bed.known_nodes.are_closed());
-        bed.add("a");
+        assert!(setup.new_nodes.are_closed() && setup.known_nodes.are_closed());
+        setup.add("a");
         drop(new);
         settle().await;
         // As its reconciliation does: there is no moment without either of them.
-        let writing = bed.deferred.begin();
+        let writing = setup.deferred.begin();
         drop(known);
         settle().await;
-        bed.add("b");
+        setup.add("b");
         drop(writing);
     };
-    tokio::join!(bed.finish(), written);
-    assert_eq!(bed.written(), ["a", "b"]);
+    tokio::join!(setup.finish(), written);
+    assert_eq!(setup.written(), ["a", "b"]);
     assert!(before.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_end_takes_no_longer_than_its_limit() {
-    let bed = Bed::new();
+    let setup = Setup::new();
     let late = FaultEffect::Delayed(Duration::from_secs(60));
-    bed.cluster
+    setup
+        .cluster
         .inject(Fault::next(Verb::Create, "events", late));
-    bed.add("a");
+    setup.add("a");
     let before = tokio::time::Instant::now();
-    bed.finish().await;
+    setup.finish().await;
     assert_eq!(before.elapsed(), Duration::from_secs(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn more_events_than_there_can_be_nodes_are_not_kept() {
-    let bed = Bed::new();
-    let _waiting = bed.new_nodes.begin();
+    let setup = Setup::new();
+    let _waiting = setup.new_nodes.begin();
     for number in 0..MOST {
-        assert!(bed.add(&number.to_string()));
+        assert!(setup.add(&number.to_string()));
     }
-    assert!(!bed.add("one more"));
+    assert!(!setup.add("one more"));
 }

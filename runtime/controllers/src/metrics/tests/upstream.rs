@@ -132,7 +132,7 @@ fn everything() -> Registry {
     let mut set = CidrSet::new("10.0.0.0/22".parse().unwrap(), 24).unwrap();
     let before = set.tally();
     let allocated = set.allocate(&Holder::Services).unwrap();
-    metrics.ipam.stands(&set, before);
+    metrics.ipam.set_blocks(&set, before);
     metrics.ipam.tried(&set, allocated.tries);
     drop(metrics.controllers.start("cloud-node"));
     let clock = Clock::start(Pace::REAL);

@@ -19,7 +19,7 @@ async fn an_api_server_without_streaming_lists_is_listed_in_pages() {
             };
             cluster.inject(Fault::next(Verb::Watch, "nodes", effect));
         }
-        run_for(&cluster, Arc::new(everybody()), settings(), 10).await;
+        run_for(&cluster, Arc::new(finds_all()), settings(), 10).await;
         let requests = cluster.requests();
         let has_listed = requests
             .iter()
@@ -36,7 +36,7 @@ async fn what_is_on_the_wire_at_the_end_is_waited_for_and_nothing_new_begins() {
     let slow = FaultEffect::Delayed(Duration::from_secs(5));
     cluster.inject(Fault::next(Verb::Patch, "nodes", slow).on("status"));
     let before = tokio::time::Instant::now();
-    run_for(&cluster, Arc::new(everybody()), settings(), 2).await;
+    run_for(&cluster, Arc::new(finds_all()), settings(), 2).await;
     assert!(
         before.elapsed() >= Duration::from_secs(5),
         "it was waited for"
@@ -52,7 +52,7 @@ async fn an_api_server_that_hangs_costs_ten_seconds_and_not_the_node() {
     create(&cluster, "worker-1").await;
     let hanging = FaultEffect::Delayed(Duration::from_secs(3600));
     cluster.inject(Fault::next(Verb::Patch, "nodes", hanging).on("status"));
-    let cloud = Arc::new(everybody());
+    let cloud = Arc::new(finds_all());
     run_for(&cluster, cloud.clone(), settings(), 30).await;
     assert_eq!(left(&cluster).await, 0);
     assert_eq!(cloud.lookup_sizes(), [1], "the cloud is not asked again");
@@ -95,7 +95,7 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     }));
     let shutdown = tokio::time::sleep(Duration::from_secs(60));
     let client = cluster.client_as("ccm");
-    let running = tokio::spawn(crate::fixtures::run_one(
+    let running = tokio::spawn(fixtures::run_one(
         client,
         cloud.clone(),
         settings(),
@@ -108,8 +108,8 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     assert!(log.contains("ended with a panic"), "{log}");
     assert!(!log.contains(LAST_EVENT_TIMEOUT), "{log}");
-    let told = format!("{:?}", cluster.writes());
-    assert!(!told.contains(LAST_EVENT_TIMEOUT), "{told}");
+    let reported = format!("{:?}", cluster.writes());
+    assert!(!reported.contains(LAST_EVENT_TIMEOUT), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +131,7 @@ async fn e7_a_cloud_that_comes_back_after_ten_minutes_is_not_overrun() {
     }));
     let shutdown = tokio::time::sleep(Duration::from_secs(1_200));
     let client = cluster.client_as("ccm");
-    crate::fixtures::run_one(
+    fixtures::run_one(
         client,
         cloud.clone(),
         settings(),

@@ -11,29 +11,22 @@ type Answer = dyn Fn(&CloudNode) -> Instance + Send + Sync;
 
 /// An initialised node, Ready, with the number as the last part of its InternalIP.
 async fn create_ready(cluster: &Cluster, number: usize) {
-    let node = serde_json::from_value(json!({
-        "metadata": {
-            "name": format!("worker-{number}"),
-            "labels": { "wasm-ccm.dev/provider": "sim", "topology.kubernetes.io/zone": "a",
-                "failure-domain.beta.kubernetes.io/zone": "a" }
-        },
-        "spec": { "providerID": format!("sim://worker-{number}") },
-        "status": {
-            "addresses": [{ "type": "InternalIP", "address": format!("10.0.0.{number}") }],
-            "conditions": [{ "type": "Ready", "status": "True" }]
-        }
-    }));
-    nodes(cluster)
-        .create(&PostParams::default(), &node.unwrap())
-        .await
-        .unwrap();
+    let name = format!("worker-{number}");
+    let node = node(&name)
+        .label("wasm-ccm.dev/provider", "sim")
+        .label("topology.kubernetes.io/zone", "a")
+        .label("failure-domain.beta.kubernetes.io/zone", "a")
+        .provider_id(&format!("sim://{name}"))
+        .address("InternalIP", &format!("10.0.0.{number}"))
+        .ready();
+    fixtures::create(&nodes(cluster), node).await;
 }
 
 async fn run(cluster: &Cluster, answer: Box<Answer>, settings: Settings, seconds: u64) {
     let shutdown = tokio::time::sleep(Duration::from_secs(seconds));
     let cloud = ScriptedProvider::new("sim").finding(move |node| found(answer(node)));
     let (client, cloud) = (cluster.client_as("ccm"), Arc::new(cloud));
-    crate::fixtures::run_one(client, cloud, settings, Metrics::default(), shutdown)
+    fixtures::run_one(client, cloud, settings, Metrics::default(), shutdown)
         .await
         .unwrap();
 }

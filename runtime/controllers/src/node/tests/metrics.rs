@@ -24,7 +24,7 @@ async fn a_run_counts_its_queues_and_says_which_controllers_run() {
         meanwhile = encoded(&registry);
     };
     let client = cluster.client_as("ccm");
-    crate::fixtures::run_one(client, Arc::new(everybody()), settings(), metrics, shutdown)
+    fixtures::run_one(client, Arc::new(finds_all()), settings(), metrics, shutdown)
         .await
         .unwrap();
     let running = |name| {

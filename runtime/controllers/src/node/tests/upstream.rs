@@ -17,7 +17,7 @@ async fn upstream_update_node_status_every_node_is_asked_about_once_with_any_num
         for number in 0..NODES {
             create_known(&cluster, &format!("node0{number}")).await;
         }
-        let cloud = Arc::new(everybody());
+        let cloud = Arc::new(finds_all());
         let mut settings = settings();
         settings.node.concurrent_syncs = NonZeroUsize::new(workers).unwrap();
         settings.node.concurrent_status_updates = NonZeroUsize::new(workers);
@@ -29,13 +29,6 @@ async fn upstream_update_node_status_every_node_is_asked_about_once_with_any_num
 
 /// An initialised node whose addresses are not stored yet.
 async fn create_known(cluster: &Cluster, name: &str) {
-    let node: Node = serde_json::from_value(json!({
-        "metadata": { "name": name },
-        "spec": { "providerID": format!("sim://{name}") },
-    }))
-    .unwrap();
-    nodes(cluster)
-        .create(&PostParams::default(), &node)
-        .await
-        .unwrap();
+    let node = node(name).provider_id(&format!("sim://{name}"));
+    fixtures::create(&nodes(cluster), node).await;
 }

@@ -29,12 +29,12 @@ fn client(cluster: &cluster::Cluster, first_list: FirstList) -> (Client, Arc<Mut
         cluster.client_as("ccm"),
         Arc::<Mutex<Vec<String>>>::default(),
     );
-    let heard = asked.clone();
+    let received = asked.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
         let (inner, uri) = (inner.clone(), request.uri().to_string());
         let streams = uri.starts_with("/api/v1/nodes?") && uri.contains("sendInitialEvents=true");
         if uri.starts_with("/api/v1/nodes?") {
-            heard.lock().unwrap().push(uri);
+            received.lock().unwrap().push(uri);
         }
         async move {
             match first_list {
@@ -80,21 +80,17 @@ async fn run_on(
     for number in 1..=20 {
         create(&cluster, "east", number).await;
     }
-    post(
-        &cluster,
-        json!({ "metadata": { "name": "z" }, "spec": { "providerID": "east://1" } }),
-    )
-    .await;
-    let east = cloud("east", Mood::Good);
+    post(&cluster, node("z").provider_id("east://1")).await;
+    let east = cloud("east", CloudMode::Good);
     let (client, asked) = client(&cluster, first_list);
-    let (_told, heard) = watch::channel(list(&[&east]));
+    let (_told, received) = watch::channel(list(&[&east]));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async {
         let _ = stopped.await;
     };
     let mut settings = settings();
     settings.controllers.node_lifecycle = false;
-    let running = run_all(client, heard, settings, Metrics::default(), stopped);
+    let running = run_all(client, received, settings, Metrics::default(), stopped);
     let script = async {
         script(&cluster, &east).await;
         let _ = stop.send(());

@@ -6,21 +6,21 @@ use super::*;
 
 /// The targets of every `update` since the last time, by Service.
 fn updates(world: &World) -> BTreeMap<String, Vec<Vec<String>>> {
-    let mut told: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+    let mut sent: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     for call in world.cloud.take() {
         assert_eq!(call.function, "update", "{call:?}");
-        told.entry(call.object).or_default().push(call.nodes);
+        sent.entry(call.object).or_default().push(call.nodes);
     }
-    told
+    sent
 }
 
-fn all_told(world: &World, services: &[&str], targets: &[&str]) {
-    let told = updates(world);
+fn assert_updates(world: &World, services: &[&str], targets: &[&str]) {
+    let sent = updates(world);
     let expected: BTreeMap<String, Vec<Vec<String>>> = services
         .iter()
         .map(|name| (format!("default/{name}"), vec![owned(targets)]))
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(sent, expected);
 }
 
 fn owned(names: &[&str]) -> Vec<String> {
@@ -31,7 +31,7 @@ fn ready(status: &str) -> Value {
     json!([{ "type": "Ready", "status": status }])
 }
 
-async fn say_ready(world: &World, name: &str, status: &str) {
+async fn set_ready(world: &World, name: &str, status: &str) {
     let patch = Patch::Merge(json!({ "status": { "conditions": ready(status) } }));
     let params = PatchParams::default();
     let nodes = world.nodes();
@@ -86,40 +86,40 @@ async fn test_node_changes_for_stable_node_set_enabled() {
             world.cloud.take();
             // No change.
             a_while().await;
-            all_told(&world, &[], &[]);
+            assert_updates(&world, &[], &[]);
             // A node is added.
             world.join("f").await;
             a_while().await;
-            all_told(&world, &SERVICES, &["a", "b", "c", "d", "e", "f"]);
+            assert_updates(&world, &SERVICES, &["a", "b", "c", "d", "e", "f"]);
             // Readiness is for health checks.
-            say_ready(&world, "f", "False").await;
+            set_ready(&world, "f", "False").await;
             a_while().await;
-            all_told(&world, &[], &[]);
-            say_ready(&world, "f", "True").await;
+            assert_updates(&world, &[], &[]);
+            set_ready(&world, "f", "True").await;
             a_while().await;
-            all_told(&world, &[], &[]);
+            assert_updates(&world, &[], &[]);
             // Taints of other components do not matter.
             world.edit_node("b", taint("example.com/foo")).await;
             a_while().await;
-            all_told(&world, &[], &[]);
+            assert_updates(&world, &[], &[]);
             // The autoscaler is about to remove a node: it goes with the next change (SVC-064).
             world
                 .edit_node("f", taint("ToBeDeletedByClusterAutoscaler"))
                 .await;
             a_while().await;
-            all_told(&world, &[], &[]);
+            assert_updates(&world, &[], &[]);
             // A node is excluded, with an empty value.
             let label = json!({ "metadata": { "labels": {
                 "node.kubernetes.io/exclude-from-external-load-balancers": ""
             } } });
             world.edit_node("e", label).await;
             a_while().await;
-            all_told(&world, &SERVICES, &["a", "b", "c", "d"]);
+            assert_updates(&world, &SERVICES, &["a", "b", "c", "d"]);
             // A node is deleted.
             let (nodes, params) = (world.nodes(), DeleteParams::default());
             nodes.delete("d", &params).await.unwrap();
             a_while().await;
-            all_told(&world, &SERVICES, &["a", "b", "c"]);
+            assert_updates(&world, &SERVICES, &["a", "b", "c"]);
             // A node is being deleted, and then is gone.
             let finalizers = |all: Value| json!({ "metadata": { "finalizers": all } });
             world
@@ -127,10 +127,10 @@ async fn test_node_changes_for_stable_node_set_enabled() {
                 .await;
             nodes.delete("c", &params).await.unwrap();
             a_while().await;
-            all_told(&world, &[], &[]);
+            assert_updates(&world, &[], &[]);
             world.edit_node("c", finalizers(Value::Null)).await;
             a_while().await;
-            all_told(&world, &SERVICES, &["a", "b"]);
+            assert_updates(&world, &SERVICES, &["a", "b"]);
         })
         .await;
 }
@@ -150,12 +150,12 @@ async fn svc_070_a_failed_update_is_repaired_and_costs_the_others_nothing() {
                 .iter()
                 .filter(|call| call.function == "update")
                 .count();
-            let told: HashSet<&str> = calls
+            let sent: HashSet<&str> = calls
                 .iter()
                 .filter(|call| call.nodes.contains(&"f".to_owned()))
                 .map(|call| call.object.as_str())
                 .collect();
-            assert_eq!(told.len(), 3);
+            assert_eq!(sent.len(), 3);
             assert!((3..=4).contains(&updates), "{calls:?}");
             assert_eq!(
                 calls.len(),
@@ -183,7 +183,7 @@ async fn test_node_changes_in_external_load_balancer() {
                 world.join_all(&names).await;
                 a_while().await;
                 let all = [&["a"], names.as_slice()].concat();
-                all_told(&world, &["four", "one", "three", "two"], &all);
+                assert_updates(&world, &["four", "one", "three", "two"], &all);
             })
             .await;
     }
@@ -199,26 +199,20 @@ async fn test_nodes_not_equal() {
         .run_while(settings(), async {
             world.cloud.take();
             // A machine appears. A node without one is no target (EDGE-072).
-            let node = json!({ "metadata": { "name": "f" } });
-            let node = serde_json::from_value(node).unwrap();
-            world
-                .nodes()
-                .create(&PostParams::default(), &node)
-                .await
-                .unwrap();
+            fixtures::create(&world.nodes(), node("f")).await;
             a_while().await;
-            all_told(&world, &[], &[]);
+            assert_updates(&world, &[], &[]);
             world
                 .edit_node("f", json!({ "spec": { "providerID": "sim://f" } }))
                 .await;
             a_while().await;
-            all_told(&world, &["one"], &["a", "b", "c", "d", "e", "f"]);
+            assert_updates(&world, &["one"], &["a", "b", "c", "d", "e", "f"]);
             // The same change again.
             world
                 .edit_node("f", json!({ "metadata": { "labels": { "x": "y" } } }))
                 .await;
             a_while().await;
-            all_told(&world, &[], &[]);
+            assert_updates(&world, &[], &[]);
             // One node replaces another.
             world
                 .nodes()
@@ -227,7 +221,7 @@ async fn test_nodes_not_equal() {
                 .unwrap();
             world.join("g").await;
             a_while().await;
-            all_told(&world, &["one"], &["a", "b", "c", "d", "e", "g"]);
+            assert_updates(&world, &["one"], &["a", "b", "c", "d", "e", "g"]);
         })
         .await;
 }
@@ -277,10 +271,10 @@ async fn test_update_nodes_in_external_load_balancer() {
                 world.cloud.take();
                 world.join("b").await;
                 a_while().await;
-                let told = updates(&world);
-                assert_eq!(told.len(), calls, "{case}");
-                let is_whole = |told: &Vec<Vec<String>>| *told == [owned(&["a", "b"])];
-                assert!(told.values().all(is_whole), "{case}: {told:?}");
+                let sent = updates(&world);
+                assert_eq!(sent.len(), calls, "{case}");
+                let is_whole = |sent: &Vec<Vec<String>>| *sent == [owned(&["a", "b"])];
+                assert!(sent.values().all(is_whole), "{case}: {sent:?}");
             })
             .await;
     }
@@ -308,13 +302,13 @@ async fn test_slow_node_sync() {
             world.cloud.release();
             a_while().await;
             let calls = world.cloud.take();
-            let told: Vec<_> = calls
+            let sent: Vec<_> = calls
                 .iter()
                 .map(|call| (call.function, &call.nodes))
                 .collect();
             let two = owned(&["node1", "node2"]);
             // The slow Service gets the third node in a call of its own; the quick one in no other.
-            assert_eq!(told, [("update", &two), ("update", &three)]);
+            assert_eq!(sent, [("update", &two), ("update", &three)]);
             assert!(calls.iter().all(|call| call.object == "default/slow"));
         })
         .await;
@@ -331,19 +325,19 @@ async fn edge_060_a_storm_of_nodes_costs_one_call_for_each_service() {
                 tokio::time::sleep(Duration::from_millis(30)).await;
             }
             a_while().await;
-            let told = updates(&world);
-            assert_eq!(told.len(), 3);
-            assert!(told.values().all(|told| told.len() == 1), "{told:?}");
+            let sent = updates(&world);
+            assert_eq!(sent.len(), 3);
+            assert!(sent.values().all(|sent| sent.len() == 1), "{sent:?}");
             // Changes that never end are passed on all the same, every five seconds.
             for number in 100..160 {
                 world.join(&format!("n{number:03}")).await;
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
             a_while().await;
-            let told = updates(&world);
+            let sent = updates(&world);
             assert!(
-                told.values().all(|told| (6..=8).contains(&told.len())),
-                "{told:?}"
+                sent.values().all(|sent| (6..=8).contains(&sent.len())),
+                "{sent:?}"
             );
         })
         .await;
@@ -366,13 +360,13 @@ async fn a_change_that_is_taken_back_while_the_cloud_is_told_is_told_too() {
             a_while().await;
             world.cloud.release();
             a_while().await;
-            let told: Vec<usize> = world
+            let sent: Vec<usize> = world
                 .cloud
                 .take()
                 .iter()
                 .map(|call| call.nodes.len())
                 .collect();
-            assert_eq!(told, [6, 5]);
+            assert_eq!(sent, [6, 5]);
         })
         .await;
 }
@@ -396,9 +390,9 @@ async fn new_services_whose_calls_time_out_keep_no_node_that_is_gone_behind_the_
             tokio::time::sleep(2 * CALL).await;
             let mut calls = world.cloud.take();
             calls.retain(|call| call.function == "update");
-            let told: BTreeSet<String> = calls.iter().map(|call| call.object.clone()).collect();
+            let sent: BTreeSet<String> = calls.iter().map(|call| call.object.clone()).collect();
             let wanted = SERVICES.map(|name| format!("default/{name}"));
-            assert_eq!(told, BTreeSet::from(wanted), "{calls:?}");
+            assert_eq!(sent, BTreeSet::from(wanted), "{calls:?}");
         })
         .await;
 }

@@ -8,9 +8,9 @@ use kube::{Api, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{answer, client, everything, listener, said};
+use super::{answer, client, error_text, everything, listener};
 use crate::RestClients;
-use crate::api_error::told;
+use crate::api_error::describe;
 use crate::tenure_client;
 
 async fn proxied(scheme: &str, proxy: &str) -> (TcpListener, Config) {
@@ -53,8 +53,8 @@ async fn a_tunnel_is_asked_for_by_name_and_with_the_credentials_of_the_url() {
             "{asked}"
         );
         let mut lines = asked.lines();
-        let said = lines.find_map(|line| line.strip_prefix("Proxy-Authorization: "));
-        assert_eq!(said, credentials, "{url}");
+        let reported = lines.find_map(|line| line.strip_prefix("Proxy-Authorization: "));
+        assert_eq!(reported, credentials, "{url}");
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         let request = answer(&mut stream).await;
         assert!(
@@ -88,7 +88,7 @@ async fn a_proxy_of_https_is_spoken_to_in_tls() {
     let (mut stream, _) = listener.accept().await.unwrap();
     assert_eq!(stream.read_u8().await.unwrap(), 0x16);
     drop(stream);
-    let text = said(asking.await.unwrap().unwrap_err());
+    let text = error_text(asking.await.unwrap().unwrap_err());
     assert!(!text.contains("secret"), "{text}");
 }
 
@@ -133,7 +133,7 @@ async fn what_a_proxy_refuses_is_an_error() {
         head(&mut stream).await;
         let refusal = format!("HTTP/1.1 {status}\r\n\r\n");
         stream.write_all(refusal.as_bytes()).await.unwrap();
-        let text = said(asking.await.unwrap().unwrap_err());
+        let text = error_text(asking.await.unwrap().unwrap_err());
         assert!(text.contains(expected), "{text}");
         assert!(!text.contains("secret"), "{text}");
     }
@@ -147,7 +147,7 @@ async fn a_proxy_that_is_away_is_named_in_one_sentence_without_its_login() {
     let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
     let error = nodes.get("worker-1").await.unwrap_err();
     let expected = format!("the proxy http://{address} cannot be reached: connection refused");
-    assert_eq!(told(&error), expected);
+    assert_eq!(describe(&error), expected);
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn outside_of_the_tenure_a_proxy_gets_not_one_byte() {
         lost.close();
         let nodes: Api<Node> = Api::all(client(&config, &lost));
         let accepted = tokio::spawn(async move { listener.accept().await.unwrap().0 });
-        let text = said(nodes.get("worker-1").await.unwrap_err());
+        let text = error_text(nodes.get("worker-1").await.unwrap_err());
         // hyper-util's error of SOCKS does not show its cause.
         let is_told = text.contains("not hold the lease") || proxy.starts_with("socks");
         assert!(is_told, "{proxy}: {text}");
@@ -181,7 +181,7 @@ async fn a_kept_tunnel_is_broken_off_when_the_lease_is_lost() {
     });
     nodes.get("worker-1").await.unwrap();
     tenure.close();
-    let text = said(nodes.get("worker-1").await.unwrap_err());
+    let text = error_text(nodes.get("worker-1").await.unwrap_err());
     assert!(text.contains("not hold the lease"), "{text}");
     drop(nodes);
     assert_eq!(proxy.await.unwrap(), b"");

@@ -13,7 +13,7 @@ use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
-use super::{answer, listener, said};
+use super::{answer, error_text, listener};
 use crate::RestClients;
 use crate::tenure_client::{TokenSource, client_of};
 
@@ -118,7 +118,7 @@ async fn proc_030_a_token_is_used_for_four_fifths_of_its_life() {
     });
     let (_listener, config) = listener("http").await;
     let nodes: Api<Node> = Api::all(identity(base, &config));
-    let text = said(nodes.get("worker-1").await.unwrap_err());
+    let text = error_text(nodes.get("worker-1").await.unwrap_err());
     assert!(
         text.contains("node-controller: the token has expired"),
         "{text}"

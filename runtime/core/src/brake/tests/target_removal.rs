@@ -18,16 +18,16 @@ fn ask(current: &str, wanted: &str, before: Option<&PendingRemoval>, now: u64) -
     judge(&current, &wanted, true, before, CONFIRM_AFTER, at(now))
 }
 
-fn wish(verdict: RemovalVerdict) -> (PendingRemoval, Moment) {
+fn confirmation(verdict: RemovalVerdict) -> (PendingRemoval, Moment) {
     match verdict {
-        RemovalVerdict::Confirm { wish, again } => (wish, again),
+        RemovalVerdict::Confirm { pending, again } => (pending, again),
         other => unreachable!("{other:?}"),
     }
 }
 
 fn confirmed(verdict: RemovalVerdict) -> PendingRemoval {
     match verdict {
-        RemovalVerdict::Confirmed(wish) => wish,
+        RemovalVerdict::Confirmed(pending) => pending,
         other => unreachable!("{other:?}"),
     }
 }
@@ -54,9 +54,9 @@ fn up_to_half_of_the_targets_may_go_at_once() {
 #[test]
 fn more_than_half_or_all_need_the_same_wish_half_a_minute_later() {
     for (current, wanted) in [("a b c", "a"), ("a", ""), ("a b", ""), ("a b", "c d e f")] {
-        let (first, again) = wish(ask(current, wanted, None, 100));
+        let (first, again) = confirmation(ask(current, wanted, None, 100));
         assert_eq!(again, at(130), "{current} -> {wanted}");
-        let (second, again) = wish(ask(current, wanted, Some(&first), 129));
+        let (second, again) = confirmation(ask(current, wanted, Some(&first), 129));
         assert_eq!(
             again,
             at(130),
@@ -71,7 +71,7 @@ fn more_than_half_or_all_need_the_same_wish_half_a_minute_later() {
 #[test]
 fn without_a_synced_node_cache_nothing_large_goes_however_often_it_is_wanted() {
     let (current, wanted) = (set("a b c"), set(""));
-    let (before, _) = wish(ask("a b c", "", None, 0));
+    let (before, _) = confirmation(ask("a b c", "", None, 0));
     let verdict = judge(
         &current,
         &wanted,
@@ -87,13 +87,13 @@ fn without_a_synced_node_cache_nothing_large_goes_however_often_it_is_wanted() {
 
 #[test]
 fn a_wish_that_grows_begins_anew_and_one_that_shrinks_does_not() {
-    let (before, _) = wish(ask("a b c d e", "a b", None, 0));
-    let (_, again) = wish(ask("a b c d e", "a", Some(&before), 40));
+    let (before, _) = confirmation(ask("a b c d e", "a b", None, 0));
+    let (_, again) = confirmation(ask("a b c d e", "a", Some(&before), 40));
     assert_eq!(again, at(70));
-    let (before, _) = wish(ask("a b c d e", "a", None, 0));
+    let (before, _) = confirmation(ask("a b c d e", "a", None, 0));
     let second = confirmed(ask("a b c d e", "a b", Some(&before), 40));
     // A target that was wanted in between is not covered by the earlier confirmation.
-    let (_, again) = wish(ask("a b c d e", "a", Some(&second), 41));
+    let (_, again) = confirmation(ask("a b c d e", "a", Some(&second), 41));
     assert_eq!(again, at(71));
 }
 
@@ -103,7 +103,7 @@ fn a_wait_of_zero_still_needs_a_second_wish_at_a_later_moment() {
     let verdict = |before: Option<&PendingRemoval>, now| {
         judge(&current, &wanted, true, before, Duration::ZERO, at(now))
     };
-    let (first, _) = wish(verdict(None, 5));
+    let (first, _) = confirmation(verdict(None, 5));
     assert!(matches!(
         verdict(Some(&first), 5),
         RemovalVerdict::Confirm { .. }
@@ -126,19 +126,19 @@ proptest! {
             }
             let removed: Vec<_> = current.difference(&wanted).collect();
             match judge(&current, &wanted, synced, before.as_ref(), CONFIRM_AFTER, at(now)) {
-                RemovalVerdict::Confirmed(wish) => {
+                RemovalVerdict::Confirmed(pending) => {
                     prop_assert!(synced);
                     for name in removed {
                         prop_assert!(now - kept_at[name] >= 30, "{name} was wanted {} s ago", now - kept_at[name]);
                     }
-                    before = Some(wish);
+                    before = Some(pending);
                 }
                 RemovalVerdict::Go => {
                     prop_assert!(removed.len() * 2 <= current.len());
                     before = None;
                 }
                 RemovalVerdict::Unsynced => before = None,
-                RemovalVerdict::Confirm { wish, .. } => before = Some(wish),
+                RemovalVerdict::Confirm { pending, .. } => before = Some(pending),
             }
         }
     }

@@ -27,7 +27,7 @@ pub struct WriterAnswer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Writer {
     /// No writer: the node has no pod CIDRs.
-    Nobody,
+    None,
     /// This manager, or an earlier leader of it.
     Ours,
     /// A person, or the node itself.
@@ -38,7 +38,7 @@ pub enum Writer {
 
 impl WriterAnswer {
     /// Reads the metadata of a node. Without a recorded field manager, `has_pod_cidrs` decides between an unnamed
-    /// client and [`Writer::Nobody`].
+    /// client and [`Writer::None`].
     pub fn read(metadata: &ObjectMeta, has_pod_cidrs: bool) -> WriterAnswer {
         let entries = metadata.managed_fields.iter().flatten();
         let managers = entries.filter(|entry| has_written_pod_cidrs(entry));
@@ -48,7 +48,7 @@ impl WriterAnswer {
         let found = writers.max_by_key(Writer::weight);
         let otherwise = || match has_pod_cidrs {
             true => Writer::Allocator(UNNAMED.to_owned()),
-            false => Writer::Nobody,
+            false => Writer::None,
         };
         WriterAnswer {
             writer: found.unwrap_or_else(otherwise),
@@ -74,7 +74,7 @@ impl Writer {
 
     fn weight(&self) -> u8 {
         match self {
-            Writer::Nobody => 0,
+            Writer::None => 0,
             Writer::NoAllocator => 1,
             Writer::Ours => 2,
             Writer::Allocator(_) => 3,
@@ -117,9 +117,9 @@ mod tests {
         let allocator = |name: &str| Writer::Allocator(name.to_owned());
         let kcm = "kube-controller-manager";
         let rows = [
-            (vec![], false, Writer::Nobody),
+            (vec![], false, Writer::None),
             (vec![], true, allocator(UNNAMED)),
-            (vec![("kubelet", other.clone())], false, Writer::Nobody),
+            (vec![("kubelet", other.clone())], false, Writer::None),
             (
                 vec![(kcm, other.clone()), ("ccm", pods.clone())],
                 true,
@@ -159,7 +159,7 @@ mod tests {
             json!("f:spec"),
         ] {
             let read = WriterAnswer::read(&metadata(&[("a", odd)]), false);
-            assert_eq!(read.writer, Writer::Nobody);
+            assert_eq!(read.writer, Writer::None);
         }
     }
 }

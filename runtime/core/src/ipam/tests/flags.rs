@@ -31,7 +31,7 @@ fn read_with(line: &str, allocate: bool, routes: bool) -> Result<PodNetworks, Ve
 }
 
 /// The ranges and masks that result, or the mistakes.
-fn told(line: &str) -> String {
+fn outcome(line: &str) -> String {
     match read(line) {
         Ok(networks) => {
             let families = networks.ipam.unwrap().families;
@@ -105,7 +105,7 @@ fn ipam_005_to_007_upstreams_cases_of_the_start() {
             MASK_WITH_FAMILY,
         ),
     ] {
-        assert_eq!(told(line), expected, "{id}");
+        assert_eq!(outcome(line), expected, "{id}");
     }
     let mistakes = read("10.0.0.0/16 - 24 - 80 RangeAllocator").unwrap_err();
     assert!(
@@ -179,16 +179,19 @@ fn ipam_008_upstreams_cases_of_masks_and_ranges() {
             TOO_SMALL,
         ),
     ] {
-        let told = told(line);
-        assert!(told.contains(expected), "{id}: {told}");
+        let outcome = outcome(line);
+        assert!(outcome.contains(expected), "{id}: {outcome}");
     }
 }
 
 #[test]
 fn ipam_002_masks_that_are_not_given_are_24_and_64_and_the_workers_thirty() {
     let line = " - - - - RangeAllocator";
-    assert_eq!(told(&format!("10.244.0.0/16{line}")), "10.244.0.0/16 /24");
-    assert_eq!(told(&format!("fd00::/56{line}")), "fd00::/56 /64");
+    assert_eq!(
+        outcome(&format!("10.244.0.0/16{line}")),
+        "10.244.0.0/16 /24"
+    );
+    assert_eq!(outcome(&format!("fd00::/56{line}")), "fd00::/56 /64");
     let both = read(&format!("fd00::1/56,10.244.7.1/16{line}")).unwrap();
     let cidrs: Vec<String> = both.cluster_cidrs.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -233,7 +236,7 @@ fn ipam_003_006_and_007_each_mistake_is_told_in_upstreams_words() {
             "the node CIDR mask -5 is invalid",
         ),
     ] {
-        assert_eq!(told(line), expected);
+        assert_eq!(outcome(line), expected);
     }
 }
 
@@ -241,17 +244,17 @@ fn ipam_003_006_and_007_each_mistake_is_told_in_upstreams_words() {
 fn ipam_009_an_allocator_that_is_none_of_upstreams_is_a_mistake() {
     for kind in ["x", "rangeallocator", "-"] {
         let expected = format!("invalid CIDR allocator type: {}", kind.trim_matches('-'));
-        assert_eq!(told(&format!("10.0.0.0/16 - - - - {kind}")), expected);
+        assert_eq!(outcome(&format!("10.0.0.0/16 - - - - {kind}")), expected);
     }
 }
 
 #[test]
 fn ipam_060_googles_allocators_are_refused_with_the_one_to_use() {
     for kind in ["CloudAllocator", "IPAMFromCluster", "IPAMFromCloud"] {
-        let told = told(&format!("10.0.0.0/16 - - - - {kind}"));
+        let outcome = outcome(&format!("10.0.0.0/16 - - - - {kind}"));
         assert!(
-            told.contains(kind) && told.contains("use RangeAllocator"),
-            "{told}"
+            outcome.contains(kind) && outcome.contains("use RangeAllocator"),
+            "{outcome}"
         );
     }
 }
@@ -314,7 +317,7 @@ fn route_002_and_003_the_ranges_of_routes_are_checked_and_none_is_no_mistake() {
 #[test]
 fn ipam_008_allocation_without_a_range_is_a_mistake_in_upstreams_words() {
     assert_eq!(
-        told("- - - - - RangeAllocator"),
+        outcome("- - - - - RangeAllocator"),
         "Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set"
     );
 }

@@ -83,11 +83,15 @@ fn ipam_022_what_existing_nodes_have_is_theirs_and_a_bad_one_stops_nobody() {
         let mut api = Api::default();
         api.add(node("node0", "1", cidrs));
         api.add(node("other", "2", ""));
-        let told = start(&mut memory, &api);
-        assert_eq!(told.len(), usize::from(!wrong.is_empty()), "{id}: {told:?}");
+        let reported = start(&mut memory, &api);
+        assert_eq!(
+            reported.len(),
+            usize::from(!wrong.is_empty()),
+            "{id}: {reported:?}"
+        );
         assert!(
-            told.iter().all(|told| told.ends_with(wrong)),
-            "{id}: {told:?}"
+            reported.iter().all(|reported| reported.ends_with(wrong)),
+            "{id}: {reported:?}"
         );
         // For the other node a block of each range is reserved.
         let promised = families.split(',').count();
@@ -285,13 +289,13 @@ fn two_nodes_with_the_same_block_are_told_and_it_is_free_when_both_are_gone() {
     api.add(node("b", "b", "10.0.0.128/25"));
     api.add(node("c", "c", "10.0.3.0/24"));
     api.add(node("d", "d", "what?"));
-    let told = start(&mut memory, &api);
+    let reported = start(&mut memory, &api);
     let expected = [
         "10.0.0.128/25 overlaps what belongs to node/a",
         "10.0.3.0/24 overlaps what belongs to the Services",
         "\"what?\" is no CIDR",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let used = |memory: &Memory| memory.allocator().families()[0].used();
     memory.forget("a");
     assert_eq!(used(&memory), 2);

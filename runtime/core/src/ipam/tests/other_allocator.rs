@@ -72,7 +72,7 @@ impl World {
             other: OtherAllocator::new(OtherAllocatorRules::default(), at(0)),
             now: 0,
             lease,
-            writer: Writer::Nobody,
+            writer: Writer::None,
             created: 0,
             asked: Vec::new(),
         }
@@ -85,9 +85,9 @@ impl World {
         world
             .other
             .begin(youngest.as_ref().map(|_| "old".to_owned()));
-        world.writer = youngest.unwrap_or(Writer::Nobody);
+        world.writer = youngest.unwrap_or(Writer::None);
         world.answer();
-        world.writer = Writer::Nobody;
+        world.writer = Writer::None;
         world.other.hold("new");
         world
     }
@@ -133,7 +133,7 @@ impl World {
         self.other.appeared(node, at(self.now));
         self.other.leaves(node);
         self.answer();
-        self.writer = Writer::Nobody;
+        self.writer = Writer::None;
     }
 
     fn stands_back(&self) -> bool {
@@ -188,7 +188,7 @@ fn who_served_a_node_that_is_older_than_the_holder_says_nothing_about_the_holder
         world.other.waits("new", "u", at(0));
         world.other.begin(Some("old".to_owned()));
         world.answer();
-        world.writer = Writer::Nobody;
+        world.writer = Writer::None;
         world.other.hold("new");
         assert_eq!(world.begins(600), expected, "{created}");
     }
@@ -206,12 +206,15 @@ fn pod_cidrs_that_kube_controller_manager_wrote_are_told_once_and_bind_until_its
     let changes = world.other.take_changes();
     let [
         AllocatorChange::Watches(Some(_)),
-        AllocatorChange::StandsBack(told),
+        AllocatorChange::StandsBack(reported),
     ] = changes.as_slice()
     else {
         panic!("{changes:?}");
     };
-    assert_eq!((told.node.as_str(), told.manager.as_str()), ("new", KCM));
+    assert_eq!(
+        (reported.node.as_str(), reported.manager.as_str()),
+        ("new", KCM)
+    );
     // No node waits, so no question is asked; and a node that waits for long is no evidence.
     let reads = world.reads();
     world.until(1_000);
@@ -306,7 +309,7 @@ fn persons_nodes_and_earlier_leaders_are_no_other_allocator() {
         world.other.appeared("other", at(5));
         assert!(!world.other.may_allocate(at(5)));
         world.answer();
-        world.writer = Writer::Nobody;
+        world.writer = Writer::None;
         assert_eq!(world.begins(100), Some(10));
     }
 }

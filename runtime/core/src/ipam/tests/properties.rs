@@ -32,7 +32,7 @@ enum Step {
     /// One of the existing nodes is deleted.
     Delete(u8),
     /// The watch delivers this many changes.
-    Tell(u8),
+    Deliver(u8),
     /// A reconciliation begins for one of the nodes that the leader knows.
     Begin(u8),
     /// The next effect of one of the reconciliations is performed.
@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => Just(Fate::Made),
         1 => Just(Fate::Refused),
         1 => Just(Fate::Lost),
-        1 => Just(Fate::Unheard),
+        1 => Just(Fate::AnswerLost),
     ];
     let odd = prop_oneof![
         Just("192.168.0.0/24"),
@@ -64,7 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..NAMES).prop_map(Step::Create),
         1 => (0..NAMES, odd).prop_map(|(name, cidrs)| Step::CreateWith(name, cidrs)),
         3 => any::<u8>().prop_map(Step::Delete),
-        6 => (1..6_u8).prop_map(Step::Tell),
+        6 => (1..6_u8).prop_map(Step::Deliver),
         10 => any::<u8>().prop_map(Step::Begin),
         12 => (any::<u8>(), fate).prop_map(|(which, fate)| Step::Act(which, fate)),
         3 => any::<u8>().prop_map(Step::Delay),
@@ -127,7 +127,7 @@ impl World {
                     self.changes.push_back((name, None));
                 }
             }
-            Step::Tell(count) => (0..*count).for_each(|_| self.tell()),
+            Step::Deliver(count) => (0..*count).for_each(|_| self.deliver()),
             Step::Begin(which) => {
                 let idle = self
                     .cache
@@ -178,7 +178,7 @@ impl World {
             .push_back((name.to_owned(), self.api.get(name)));
     }
 
-    fn tell(&mut self) {
+    fn deliver(&mut self) {
         match self.changes.pop_front() {
             Some((name, Some(node))) => {
                 self.memory.see(&node);
@@ -238,7 +238,7 @@ impl World {
             && let [effect @ IpamEffect::Patch(_, patch)] = effects.as_slice()
         {
             self.on_the_way.push((name.to_owned(), patch.clone()));
-            facts.absorb(effect, Performed::Ended(IpamOutcome::Node(unheard())));
+            facts.absorb(effect, Performed::Ended(IpamOutcome::Node(lost_answer())));
         }
     }
 
@@ -277,7 +277,7 @@ impl World {
             }
         }
         while !self.changes.is_empty() {
-            self.tell();
+            self.deliver();
         }
         self.is_settled = true;
     }
@@ -291,7 +291,7 @@ impl World {
         // A reconciliation ends after a few effects, and its result may require another one.
         for _ in 0..40 {
             while !self.changes.is_empty() {
-                self.tell();
+                self.deliver();
             }
             for number in 0..NAMES {
                 self.begin(&name(number));
@@ -304,7 +304,7 @@ impl World {
             }
         }
         while !self.changes.is_empty() {
-            self.tell();
+            self.deliver();
         }
     }
 

@@ -92,7 +92,7 @@ fn ipam_027_a_write_without_an_answer_keeps_the_block_until_the_node_was_read() 
             Fate::Lost,
             vec!["read node/a", "patch node/a podCIDRs=10.0.0.0/24"],
         ),
-        (Fate::Unheard, vec!["read node/a"]),
+        (Fate::AnswerLost, vec!["read node/a"]),
     ] {
         let (mut memory, mut api) = one_node();
         let (done, when) = reconcile(&mut memory, &mut api, "a", fate);

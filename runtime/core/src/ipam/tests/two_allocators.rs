@@ -206,7 +206,7 @@ impl World {
                         let name = format!("n{:03}", self.nodes);
                         self.api.add(world::node(&name, &name, ""));
                         self.writers
-                            .insert(name.clone(), (Writer::Nobody, wall(self.now)));
+                            .insert(name.clone(), (Writer::None, wall(self.now)));
                         self.changed(&name);
                     }
                 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use serde_json::json;
 
 use crate::effect::{ClusterError, Decision, EventOutcome, ObjectResult, Performed, When};
+use crate::fixtures;
 use crate::ipam::{CidrSet, Facts, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
 use crate::patch::PodCidrsPatch;
 use crate::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
@@ -38,12 +38,9 @@ pub(super) fn memory(families: &str, services: &str) -> Memory {
 
 /// A node with these pod CIDRs, separated by commas.
 pub(super) fn node(name: &str, uid: &str, cidrs: &str) -> Node {
-    let mut node = json!({ "metadata": { "name": name, "uid": uid }, "spec": {} });
+    let node = fixtures::node(name).uid(uid);
     let cidrs: Vec<&str> = cidrs.split(',').filter(|cidr| !cidr.is_empty()).collect();
-    if let Some(first) = cidrs.first() {
-        node["spec"] = json!({ "podCIDR": first, "podCIDRs": cidrs });
-    }
-    serde_json::from_value(node).unwrap()
+    node.pod_cidrs(&cidrs).build()
 }
 
 /// The result of a write.
@@ -56,7 +53,7 @@ pub(super) enum Fate {
     /// It is not made, and no answer arrives.
     Lost,
     /// It is made, and no answer arrives.
-    Unheard,
+    AnswerLost,
 }
 
 /// A small API server.
@@ -103,10 +100,10 @@ impl Api {
             IpamEffect::Patch(node, patch) => match fate {
                 Fate::Made => self.patch(&node.name, patch),
                 Fate::Refused => Err(ClusterError::Denied("not today".to_owned())),
-                Fate::Lost => unheard(),
-                Fate::Unheard => {
+                Fate::Lost => lost_answer(),
+                Fate::AnswerLost => {
                     drop(self.patch(&node.name, patch));
-                    unheard()
+                    lost_answer()
                 }
             },
             IpamEffect::RecordEvent(..) => {
@@ -134,7 +131,7 @@ impl Api {
     }
 }
 
-pub(super) fn unheard() -> ObjectResult<Node> {
+pub(super) fn lost_answer() -> ObjectResult<Node> {
     Err(ClusterError::Unavailable("no answer".to_owned()))
 }
 

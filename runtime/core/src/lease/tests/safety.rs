@@ -15,7 +15,7 @@ const TICK: u64 = 50;
 
 /// The clock, the network and the suspension of one participant.
 #[derive(Debug, Clone)]
-struct Nature {
+struct ReplicaSetup {
     /// How much faster its clock runs than time, in hundredths.
     rate: u64,
     /// The time at which its clock began.
@@ -33,7 +33,7 @@ enum Fate {
     AnswerLost,
 }
 
-fn nature() -> impl Strategy<Value = Nature> {
+fn replica_setup() -> impl Strategy<Value = ReplicaSetup> {
     let fate = prop_oneof![
         8 => Just(Fate::Arrives),
         1 => Just(Fate::RequestLost),
@@ -46,7 +46,7 @@ fn nature() -> impl Strategy<Value = Nature> {
         vec((delay(), delay(), fate), 1..40),
         (0u64..120_000, prop_oneof![Just(0u64), 0u64..40_000]),
     )
-        .prop_map(|(rate, offset, ways, pause)| Nature {
+        .prop_map(|(rate, offset, ways, pause)| ReplicaSetup {
             rate,
             offset,
             ways,
@@ -104,7 +104,7 @@ struct Pending {
 }
 
 struct Participant {
-    nature: Nature,
+    replica_setup: ReplicaSetup,
     lives: u64,
     elector: Elector,
     tenure: Arc<Tenure>,
@@ -113,9 +113,9 @@ struct Participant {
 }
 
 impl Participant {
-    fn new(name: usize, nature: Nature) -> Participant {
+    fn new(name: usize, replica_setup: ReplicaSetup) -> Participant {
         Participant {
-            nature,
+            replica_setup,
             lives: 0,
             elector: elector(&format!("{name}-0")),
             tenure: Arc::new(Tenure::pending()),
@@ -126,12 +126,12 @@ impl Participant {
 
     fn clock(&self, time: u64) -> Moment {
         Moment(Duration::from_millis(
-            self.nature.offset + time * self.nature.rate / 100,
+            self.replica_setup.offset + time * self.replica_setup.rate / 100,
         ))
     }
 
     fn stands_still(&self, time: u64) -> bool {
-        let (from, how_long) = self.nature.pause;
+        let (from, how_long) = self.replica_setup.pause;
         (from..from + how_long).contains(&time)
     }
 
@@ -158,14 +158,14 @@ impl Participant {
             };
             let pending = self.pending.take().unwrap();
             self.elector
-                .heard(&pending.ask, pending.sent, now, answer, 0.3);
+                .absorb(&pending.ask, pending.sent, now, answer, 0.3);
             if let Some(sent) = self.elector.renewed() {
                 self.tenure
                     .renewed(sent, TIMING.renew_deadline, TIMING.lease_duration);
             }
         }
         match self.elector.turn(now, wall(time)) {
-            LeaseAction::Rest(_) => {}
+            LeaseAction::Wait(_) => {}
             LeaseAction::Lost(_) => {
                 // The process ends, and another one begins in its place.
                 self.lives += 1;
@@ -174,7 +174,7 @@ impl Participant {
                 self.tenure = Arc::new(Tenure::pending());
             }
             LeaseAction::Ask(ask) => {
-                let ways = &self.nature.ways;
+                let ways = &self.replica_setup.ways;
                 let (there, back, fate) = ways[self.asked % ways.len()];
                 self.asked += 1;
                 self.pending = Some(Pending {
@@ -199,14 +199,14 @@ proptest! {
 
     #[test]
     fn never_may_two_begin_at_one_moment(
-        natures in vec(nature(), 2..5),
+        natures in vec(replica_setup(), 2..5),
         notes in 200u64..5_000,
     ) {
         let mut server = Server::default();
         let mut participants: Vec<_> = natures
             .into_iter()
             .enumerate()
-            .map(|(name, nature)| Participant::new(name, nature))
+            .map(|(name, replica_setup)| Participant::new(name, replica_setup))
             .collect();
         let mut has_led = false;
         for time in (0..120_000).step_by(usize::try_from(TICK).unwrap()) {
@@ -230,8 +230,8 @@ proptest! {
             has_led |= !may_begin.is_empty();
         }
         // Where nothing is lost or late and no process is suspended, the one that creates the Lease leads.
-        let well = |one: &Participant| one.nature.pause.1 == 0
-            && one.nature.ways.iter().all(|(there, back, fate)| {
+        let well = |one: &Participant| one.replica_setup.pause.1 == 0
+            && one.replica_setup.ways.iter().all(|(there, back, fate)| {
                 there + back < 1_000 && *fate == Fate::Arrives
             });
         prop_assert!(has_led || !participants.iter().all(well));

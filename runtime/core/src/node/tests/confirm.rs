@@ -41,9 +41,9 @@ fn clashing(world: &mut World, clashes: Clashes) {
     world.answer = Ok(Looked { clashes, ..answer });
 }
 
-fn twin(is_stored: bool) -> Clashes {
+fn duplicate(is_stored: bool) -> Clashes {
     Clashes {
-        twin: Some(DuplicateProviderId {
+        duplicate: Some(DuplicateProviderId {
             name: "node9".to_owned(),
             is_stored,
         }),
@@ -278,7 +278,7 @@ fn the_two_brakes_have_budgets_of_their_own() {
 fn one_provider_id_for_two_nodes_holds_both_new_nodes() {
     for is_stored in [true, false] {
         let mut world = world();
-        clashing(&mut world, twin(is_stored));
+        clashing(&mut world, duplicate(is_stored));
         let run = changes_nothing(&mut world);
         assert_eq!(run.events[0].0, "DuplicateProviderID");
         assert!(
@@ -294,11 +294,11 @@ fn one_provider_id_for_two_nodes_holds_both_new_nodes() {
 fn a_node_that_has_the_provider_id_written_down_is_not_held_by_one_that_has_not() {
     let mut world = initialised();
     answers(&mut world, &[(InternalIp, "10.0.0.9")]);
-    clashing(&mut world, twin(false));
+    clashing(&mut world, duplicate(false));
     world.reconcile();
     assert_eq!(internal_ips(&world), ["10.0.0.9"]);
     answers(&mut world, &[(InternalIp, "10.0.0.7")]);
-    clashing(&mut world, twin(true));
+    clashing(&mut world, duplicate(true));
     let run = changes_nothing(&mut world);
     assert_eq!(run.events[0].0, "DuplicateProviderID");
 }
@@ -306,7 +306,7 @@ fn a_node_that_has_the_provider_id_written_down_is_not_held_by_one_that_has_not(
 #[test]
 fn another_nodes_address_is_refused_unless_the_node_has_it_already() {
     let holder = |address: &str| Clashes {
-        twin: None,
+        duplicate: None,
         addresses: vec![AddressClash {
             address: address.parse().unwrap(),
             name: "node9".to_owned(),

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixtures;
 use crate::well_known::DELETE_UNTIL;
 
 const NOW: u64 = 10_000;
@@ -20,13 +21,10 @@ fn now() -> Now {
 }
 
 fn node(change: impl FnOnce(&mut Value)) -> Node {
-    let mut node = json!({
-        "metadata": { "name": "a", "uid": "u", "annotations": {},
-            "creationTimestamp": "2026-11-21T11:55:00Z" },
-        "spec": { "providerID": "sim://1", "taints": [] },
-    });
-    change(&mut node);
-    serde_json::from_value(node).unwrap()
+    let node = fixtures::node("a").uid("u").provider_id("sim://1");
+    let created = json!("2026-11-21T11:55:00Z");
+    let node = node.with(|node| node["metadata"]["creationTimestamp"] = created);
+    node.with(change).build()
 }
 
 /// Evidence for which every condition holds, by the smallest margin.
@@ -101,8 +99,8 @@ fn f16_a_node_that_registered_a_moment_ago_stays_whatever_the_wall_says() {
 #[test]
 fn a_node_without_provider_id_stays_until_a_person_says_so() {
     let rules = LifecycleRules::default();
-    let mut unvouched = evidence();
-    unvouched.known_good.clear();
+    let mut unwitnessed = evidence();
+    unwitnessed.known_good.clear();
     for (until, verdict_of_it) in [
         ("", Err("no-provider-id")),
         ("tomorrow", Err("no-provider-id")),
@@ -114,7 +112,11 @@ fn a_node_without_provider_id_stays_until_a_person_says_so() {
             node["spec"]["providerID"] = json!("");
             node["metadata"]["annotations"][DELETE_UNTIL] = json!(until);
         });
-        assert_eq!(verdict(&node, &unvouched, &rules), verdict_of_it, "{until}");
+        assert_eq!(
+            verdict(&node, &unwitnessed, &rules),
+            verdict_of_it,
+            "{until}"
+        );
     }
 }
 
@@ -138,14 +140,14 @@ fn delete_last_node_counts_only_when_no_other_node_could_vouch() {
         delete_last_node: true,
         ..LifecycleRules::default()
     };
-    let mut unvouched = evidence();
-    unvouched.known_good.clear();
+    let mut unwitnessed = evidence();
+    unwitnessed.known_good.clear();
     assert_eq!(
-        verdict(&node(|_| {}), &unvouched, &rules),
+        verdict(&node(|_| {}), &unwitnessed, &rules),
         Err("no-known-good-node")
     );
-    unvouched.is_last = true;
-    assert_eq!(verdict(&node(|_| {}), &unvouched, &rules), Ok(()));
+    unwitnessed.is_last = true;
+    assert_eq!(verdict(&node(|_| {}), &unwitnessed, &rules), Ok(()));
 }
 
 #[test]
@@ -172,22 +174,22 @@ fn a_scale_down_that_was_announced_is_no_mass() {
 
 #[test]
 fn f15_a_provider_that_changed_its_mind_has_to_say_it_longer() {
-    let mut doubted = evidence();
-    (doubted.enough, doubted.answers) = (4, 4);
-    doubted.first = at(NOW - 29);
-    assert_eq!(judged(&doubted), Err("unconfirmed"));
-    doubted.first = at(NOW - 30);
-    assert_eq!(judged(&doubted), Ok(()));
+    let mut contradicted = evidence();
+    (contradicted.enough, contradicted.answers) = (4, 4);
+    contradicted.first = at(NOW - 29);
+    assert_eq!(judged(&contradicted), Err("unconfirmed"));
+    contradicted.first = at(NOW - 30);
+    assert_eq!(judged(&contradicted), Ok(()));
 }
 
 #[test]
 fn what_is_told_says_the_condition_and_when_it_is_tried_again() {
-    let told = |held: Held| held.told(now());
+    let described = |held: Held| held.describe(now());
     assert_eq!(
-        told(Held::MassOutage(at(NOW + 900))),
+        described(Held::MassOutage(at(NOW + 900))),
         "more than a third of the provider's nodes are said to be gone at once; if that is meant, set the annotation wasm-ccm.dev/delete-until; asked again every minute, and not deleted before 2026-11-21T12:15:00Z"
     );
-    let unvouched = told(Held::NoKnownGood);
-    assert!(unvouched.contains(DELETE_UNTIL), "{unvouched}");
-    assert!(unvouched.ends_with("tried again within a minute"));
+    let unwitnessed = described(Held::NoKnownGood);
+    assert!(unwitnessed.contains(DELETE_UNTIL), "{unwitnessed}");
+    assert!(unwitnessed.ends_with("tried again within a minute"));
 }

@@ -20,7 +20,7 @@ fn last_after(all: usize, gone: usize, prepare: impl Fn(&mut World, &str)) -> Op
     world.run(60);
     for name in &names[..gone] {
         prepare(&mut world, name);
-        world.dies(name);
+        world.machine_vanishes(name);
     }
     let began = world.now;
     while world.nodes.len() > all - gone {
@@ -95,7 +95,7 @@ fn a_mass_stays_confirmed_while_deletions_and_lost_answers_go_on() {
     };
     world.run(60);
     for name in &names[..27] {
-        world.dies(name);
+        world.machine_vanishes(name);
     }
     world.run(3 * 3600);
     assert_eq!(world.nodes.len(), 3);
@@ -108,10 +108,10 @@ fn a_machine_that_is_found_again_begins_everything_anew() {
     let mut world = World::new(&names);
     world.run(60);
     for name in &names[..8] {
-        world.dies(name);
+        world.machine_vanishes(name);
     }
     world.run(890);
-    world.says_found(names[0], None);
+    world.set_found(names[0], None);
     world.run(600);
     assert_eq!(world.nodes.len(), 12, "{:#?}", world.done());
 }
@@ -120,15 +120,15 @@ fn a_machine_that_is_found_again_begins_everything_anew() {
 fn while_what_a_deletion_spends_cannot_be_written_down_no_node_goes() {
     let mut world = World::new(&["a", "b", "c"]);
     world.run(60);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.is_ledger_away = true;
     world.run(600);
     assert!(world.exists("a"));
-    let told = world.done();
-    let told = told
+    let reported = world.done();
+    let reported = reported
         .iter()
         .filter(|line| line.contains("DeletingNodeFailed"));
-    assert_eq!(told.count(), 1);
+    assert_eq!(reported.count(), 1);
     world.is_ledger_away = false;
     world.run(600);
     assert!(!world.exists("a"));

@@ -10,7 +10,7 @@ fn a_node_that_cannot_be_told_delays_no_deletion_and_is_told_of() {
     let unknown = Lookup::Unknown("the provider ID has no number".to_owned());
     world.cloud.insert("broken".to_owned(), unknown);
     world.ready("broken", "Unknown");
-    world.run(60).dies("a");
+    world.run(60).machine_vanishes("a");
     world.run(120);
     assert!(!world.exists("a"), "{:#?}", world.log);
     assert!(world.exists("broken"));
@@ -26,7 +26,7 @@ fn a_witness_that_cannot_be_told_takes_nobodys_answer_away() {
     let mut world = World::new(&["a", "broken", "d"]);
     let unknown = Lookup::Unknown("the credentials of Robot are refused".to_owned());
     world.cloud.insert("broken".to_owned(), unknown);
-    world.run(60).dies("a");
+    world.run(60).machine_vanishes("a");
     world.run(60);
     assert!(!world.exists("a"), "{:#?}", world.log);
 }
@@ -40,7 +40,7 @@ fn answers_that_are_never_complete_are_told_of() {
             reply
         })
     };
-    world.dies("a");
+    world.machine_vanishes("a");
     world.run(300);
     assert!(world.exists("a"));
     let done = world.done();
@@ -56,16 +56,16 @@ fn a_node_that_makes_the_provider_crash_is_asked_about_alone_and_the_others_go()
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut world = World::new(&names);
     world.lie = |answer: Answer, _, _| match answer {
-        Ok(reply) if reply.lookups.contains(&poison()) => {
+        Ok(reply) if reply.lookups.contains(&unanswerable()) => {
             Err(ProviderError::Trapped("unreachable".to_owned()))
         }
         answer => answer,
     };
     world.run(60);
     for name in &names[..12] {
-        world.dies(name);
+        world.machine_vanishes(name);
     }
-    world.cloud.insert("n05".to_owned(), poison());
+    world.cloud.insert("n05".to_owned(), unanswerable());
     world.run(1_800);
     let left: Vec<&String> = world.nodes.keys().take(2).collect();
     assert_eq!(left, ["n05", "n12"], "{:#?}", world.log);
@@ -76,7 +76,7 @@ fn a_node_that_makes_the_provider_crash_is_asked_about_alone_and_the_others_go()
     assert!(held.is_some(), "{done:#?}");
 }
 
-fn poison() -> Lookup {
+fn unanswerable() -> Lookup {
     Lookup::Unknown("poison".to_owned())
 }
 
@@ -85,13 +85,13 @@ fn a_ready_node_that_the_cloud_calls_gone_delays_others_once() {
     let mut world = World::new(&["a", "b", "c", "d", "restored"]);
     world.cloud.insert("restored".to_owned(), Lookup::Gone);
     // The first witnesses are then known to be good; another node takes the place of the one that is gone.
-    world.run(60).dies("a");
-    world.run(60).dies("b");
+    world.run(60).machine_vanishes("a");
+    world.run(60).machine_vanishes("b");
     world.run(600);
     assert!(world.exists("b"), "the cloud is wrong about one of them");
     world.run(400);
     assert!(!world.exists("b"), "{:#?}", world.log);
-    world.run(3_600).dies("c");
+    world.run(3_600).machine_vanishes("c");
     world.run(120);
     assert!(!world.exists("c"), "{:#?}", world.log);
 }
@@ -101,7 +101,7 @@ fn a_clock_that_was_slow_at_the_start_keeps_nobody_young_for_ever() {
     let mut world = World::new(&["a", "b", "c"]);
     // By the wall clock the node will be created in a day.
     world.add("a", 3_600 + 86_400);
-    world.run(60).dies("a");
+    world.run(60).machine_vanishes("a");
     world.run(400);
     assert!(!world.exists("a"), "{:#?}", world.log);
 }
@@ -114,11 +114,11 @@ fn nodes_that_nobody_may_delete_leave_the_budget_to_others() {
     world.run(60);
     for name in &names[..3] {
         world.locked.insert((*name).to_owned());
-        world.dies(name);
+        world.machine_vanishes(name);
     }
     world.run(300);
     for name in &names[3..5] {
-        world.dies(name);
+        world.machine_vanishes(name);
     }
     world.run(120);
     assert_eq!(world.nodes.len(), 18, "{:#?}", world.log);

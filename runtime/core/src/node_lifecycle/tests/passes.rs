@@ -8,7 +8,7 @@ use crate::cloud::instance::Lookup;
 #[test]
 fn a_node_whose_machine_is_gone_goes_within_ninety_seconds() {
     let mut world = World::new(&["a", "b", "c", "d"]);
-    world.run(60).dies("a");
+    world.run(60).machine_vanishes("a");
     world.run(60);
     let log = world.log.clone();
     assert!(!world.exists("a"), "{log:#?}");
@@ -29,7 +29,7 @@ fn a_node_whose_machine_is_gone_goes_within_ninety_seconds() {
 #[test]
 fn a_restart_in_the_middle_begins_the_row_of_answers_anew() {
     let mut world = World::new(&["a", "b"]);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.run(25).restart();
     world.run(30);
     assert!(world.exists("a"));
@@ -103,7 +103,7 @@ fn f14_everybody_gone_deletes_nobody() {
     let names = ["a", "b", "c", "d", "e"];
     let mut world = World::new(&names);
     for name in names {
-        world.dies(name);
+        world.machine_vanishes(name);
     }
     world.run(7200);
     assert_eq!(world.nodes.len(), 5);
@@ -190,7 +190,7 @@ fn answers_that_are_not_complete_prove_nothing() {
     ];
     for (index, lie) in lies.into_iter().enumerate() {
         let mut world = World::new(&["a", "b", "c"]);
-        world.dies("a");
+        world.machine_vanishes("a");
         world.lie = lie;
         world.run(1800);
         assert!(world.exists("a"), "lie {index}");
@@ -202,7 +202,7 @@ fn half_the_cluster_is_held_for_a_quarter_of_an_hour_and_then_goes_ever_faster()
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     let mut world = World::new(&names);
     for name in &names[..5] {
-        world.dies(name);
+        world.machine_vanishes(name);
     }
     world.run(895);
     assert_eq!(world.nodes.len(), 10);
@@ -221,7 +221,7 @@ fn an_autoscaler_that_says_so_takes_ten_nodes_to_five_at_once() {
     for name in &names[..5] {
         let node = world.nodes.get_mut(*name).unwrap();
         node["spec"]["taints"] = serde_json::json!([{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }]);
-        world.dies(name);
+        world.machine_vanishes(name);
     }
     world.run(90);
     assert_eq!(world.nodes.len(), 5, "{:#?}", world.done());
@@ -230,14 +230,14 @@ fn an_autoscaler_that_says_so_takes_ten_nodes_to_five_at_once() {
 #[test]
 fn one_node_alone_is_held_and_of_two_the_other_one_vouches() {
     let mut world = World::new(&["a"]);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.run(3600);
     assert!(world.exists("a"));
     world.rules.delete_last_node = true;
     world.run(120);
     assert!(!world.exists("a"));
     let mut world = World::new(&["a", "b"]);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.run(60);
     assert!(!world.exists("a"));
 }
@@ -247,7 +247,7 @@ fn a_ready_node_that_is_called_gone_holds_all_others() {
     let mut world = World::new(&["a", "b", "c", "d", "e", "f", "g"]);
     world.ready("a", "Unknown");
     world.run(60);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.cloud.insert("b".to_owned(), Lookup::Gone);
     world.run(600);
     assert!(world.exists("a"));
@@ -267,7 +267,7 @@ fn a_ready_node_that_is_called_gone_holds_all_others() {
 #[test]
 fn edge_006_a_deletion_that_is_forbidden_backs_off_and_is_said_once() {
     let mut world = World::new(&["a", "b", "c", "d"]);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.refusals = vec![ClusterError::Denied("forbidden".to_owned()); 5];
     world.run(1800);
     let done = world.done();
@@ -283,7 +283,7 @@ fn edge_006_a_deletion_that_is_forbidden_backs_off_and_is_said_once() {
 #[test]
 fn edge_005_a_conflict_is_read_again_and_decided_again() {
     let mut world = World::new(&["a", "b"]);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.refusals = vec![ClusterError::Conflict("newer".to_owned()); 2];
     world.run(40);
     assert_eq!(
@@ -302,7 +302,7 @@ fn life_019_a_node_of_somebody_else_is_neither_asked_about_nor_deleted() {
     let mut world = World::new(&["a", "b"]);
     let node = world.nodes.get_mut("a").unwrap();
     node["metadata"]["labels"]["wasm-ccm.dev/provider"] = serde_json::json!("other");
-    world.dies("a");
+    world.machine_vanishes("a");
     world.run(600);
     assert_eq!(world.log, [""; 0]);
 }
@@ -310,7 +310,7 @@ fn life_019_a_node_of_somebody_else_is_neither_asked_about_nor_deleted() {
 #[test]
 fn a_node_that_was_ready_in_between_begins_anew() {
     let mut world = World::new(&["a", "b"]);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.run(25);
     // It is Ready between two passes, so that only the transition time shows it.
     world.ready("a", "Unknown");
@@ -329,8 +329,8 @@ fn a_doubt_of_long_ago_is_no_oddity_when_it_comes_again() {
         world.cloud.insert("b".to_owned(), Lookup::Gone);
     };
     let truth = |world: &mut World| {
-        world.says_found("a", None);
-        world.says_found("b", None);
+        world.set_found("a", None);
+        world.set_found("b", None);
     };
     // From this look-up on, the cloud is known to list b.
     world.ready("a", "Unknown");
@@ -348,11 +348,11 @@ fn a_doubt_of_long_ago_is_no_oddity_when_it_comes_again() {
 #[test]
 fn an_answer_about_the_node_that_had_the_name_before_counts_for_nobody() {
     let mut world = World::new(&["a", "b"]);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.run(25);
     world.nodes.remove("a");
     world.add("a", 0);
-    world.dies("a");
+    world.machine_vanishes("a");
     world.run(30);
     assert!(world.exists("a"), "{:#?}", world.done());
     // The node appeared while we watched, so that its creation date does not matter for its age.
@@ -366,7 +366,7 @@ fn somebody_else_is_asked_when_the_first_three_cannot_vouch() {
     for stranger in ["a", "b", "c"] {
         world.cloud.insert(stranger.to_owned(), Lookup::NotMine);
     }
-    world.dies("d");
+    world.machine_vanishes("d");
     world.run(300);
     assert!(!world.exists("d"), "{:#?}", world.log);
 }
@@ -377,7 +377,7 @@ fn a_node_that_answers_without_a_provider_id_vouches_for_nobody() {
     world
         .cloud
         .insert("b".to_owned(), Lookup::Found(Box::default()));
-    world.dies("a");
+    world.machine_vanishes("a");
     world.run(600);
     assert!(world.exists("a"), "{:#?}", world.done());
 }
@@ -389,7 +389,7 @@ fn what_many_deletions_have_paid_in_vain_is_not_spent_at_once() {
     ];
     let mut world = World::new(&names);
     for name in &names[..5] {
-        world.dies(name);
+        world.machine_vanishes(name);
     }
     world.refusals = vec![ClusterError::Denied("forbidden".to_owned()); 4000];
     world.run(3600);

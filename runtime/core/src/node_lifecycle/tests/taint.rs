@@ -14,7 +14,7 @@ fn taints(world: &World, name: &str) -> usize {
 #[test]
 fn life_013_a_machine_that_is_switched_off_gets_the_taint_and_loses_it_when_the_node_is_ready() {
     let mut world = World::new(&["a", "b"]);
-    world.says_found("a", Some(true));
+    world.set_found("a", Some(true));
     world.run(30);
     assert_eq!(world.log, [""; 0], "life_005: it is Ready");
     world.ready("a", "Unknown");
@@ -30,18 +30,18 @@ fn life_013_a_machine_that_is_switched_off_gets_the_taint_and_loses_it_when_the_
 #[test]
 fn edge_011_it_loses_it_as_soon_as_the_cloud_says_that_it_runs() {
     let mut world = World::new(&["a", "b"]);
-    world.says_found("a", Some(true));
+    world.set_found("a", Some(true));
     world.ready("a", "Unknown");
     world.run(10);
     assert_eq!(taints(&world, "a"), 1);
-    world.says_found("a", None);
+    world.set_found("a", None);
     world.run(120);
     assert_eq!(
         taints(&world, "a"),
         1,
         "a cloud that cannot tell changes nothing"
     );
-    world.says_found("a", Some(false));
+    world.set_found("a", Some(false));
     world.run(65);
     assert_eq!(taints(&world, "a"), 0);
 }
@@ -54,7 +54,7 @@ fn life_014_other_taints_keep_their_place_and_one_with_a_value_is_replaced_where
         { "key": SHUTDOWN_TAINT, "value": "v", "effect": "NoSchedule" },
         { "key": SHUTDOWN_TAINT, "effect": "NoExecute" },
     ]);
-    world.says_found("a", Some(true));
+    world.set_found("a", Some(true));
     world.ready("a", "Unknown");
     world.run(10);
     assert_eq!(
@@ -72,7 +72,7 @@ fn f17_everybody_switched_off_taints_three_in_ten_minutes() {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let mut world = World::new(&names);
     for name in names {
-        world.says_found(name, Some(true));
+        world.set_found(name, Some(true));
         world.ready(name, "Unknown");
     }
     world.run(595);
@@ -82,11 +82,11 @@ fn f17_everybody_switched_off_taints_three_in_ten_minutes() {
         .count();
     assert_eq!(tainted, 3);
     let done = world.done();
-    let said = done
+    let reported = done
         .iter()
         .filter(|line| line.contains("BrakeEngaged"))
         .count();
-    assert_eq!(said, 5, "once for each node: {done:#?}");
+    assert_eq!(reported, 5, "once for each node: {done:#?}");
     world.run(120);
     let tainted = names
         .iter()
@@ -100,7 +100,7 @@ fn a_node_whose_taint_is_refused_for_ever_leaves_the_budget_to_the_others() {
     let mut world = World::new(&["a", "b", "c", "d"]);
     world.locked.insert("a".to_owned());
     for name in ["a", "b", "c"] {
-        world.says_found(name, Some(true));
+        world.set_found(name, Some(true));
     }
     world.ready("a", "Unknown");
     world.run(200);
@@ -118,7 +118,7 @@ fn a_node_whose_taint_is_refused_for_ever_leaves_the_budget_to_the_others() {
 #[test]
 fn a_taint_that_was_paid_for_and_made_is_paid_for_again_the_next_time() {
     let mut world = World::new(&["a", "b"]);
-    world.says_found("a", Some(true));
+    world.set_found("a", Some(true));
     for _ in 0..4 {
         world.ready("a", "Unknown");
         world.run(10);
@@ -133,7 +133,7 @@ fn a_taint_that_was_paid_for_and_made_is_paid_for_again_the_next_time() {
 #[test]
 fn a_taint_that_cannot_be_taken_away_is_tried_again_less_and_less_often() {
     let mut world = World::new(&["a", "b"]);
-    world.says_found("a", Some(true));
+    world.set_found("a", Some(true));
     world.ready("a", "Unknown");
     world.run(10);
     world.done();
@@ -143,8 +143,8 @@ fn a_taint_that_cannot_be_taken_away_is_tried_again_less_and_less_often() {
     let done = world.done();
     let tries = done.iter().filter(|line| line.contains("-taint")).count();
     assert!((8..=16).contains(&tries), "{tries}: {done:#?}");
-    let said = done.iter().filter(|line| line.contains("event")).count();
-    assert_eq!(said, 1, "{done:#?}");
+    let reported = done.iter().filter(|line| line.contains("event")).count();
+    assert_eq!(reported, 1, "{done:#?}");
     // A node that becomes NotReady then is looked up at once, whatever delay applied before.
     world.ready("a", "Unknown");
     let asked = world.asked;

@@ -87,10 +87,10 @@ impl World {
         });
         self.versions += 1;
         self.nodes.insert(name.to_owned(), node);
-        self.says_found(name, None);
+        self.set_found(name, None);
     }
 
-    pub(super) fn says_found(&mut self, name: &str, shutdown: Option<bool>) {
+    pub(super) fn set_found(&mut self, name: &str, shutdown: Option<bool>) {
         let instance = Instance {
             provider_id: format!("sim://{name}"),
             shutdown,
@@ -108,7 +108,7 @@ impl World {
     }
 
     /// The machine vanishes, and the kubelet with it.
-    pub(super) fn dies(&mut self, name: &str) {
+    pub(super) fn machine_vanishes(&mut self, name: &str) {
         self.ready(name, "Unknown");
         self.cloud.insert(name.to_owned(), Lookup::Gone);
     }

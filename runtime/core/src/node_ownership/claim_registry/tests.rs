@@ -9,7 +9,7 @@ fn names(text: &str) -> Vec<String> {
 }
 
 /// Casts the vote of `provider`, with all problems reported.
-fn say(claims: &mut ClaimRegistry, provider: &str, vote: Vote, others: &str) -> Claimed {
+fn cast(claims: &mut ClaimRegistry, provider: &str, vote: Vote, others: &str) -> Claimed {
     claims.cast("u", provider, vote, &names(others), false, at(0))
 }
 
@@ -20,16 +20,16 @@ fn silent() -> Vote {
 #[test]
 fn who_finds_the_machine_goes_on_when_every_other_one_has_said_that_it_is_not_theirs() {
     let mut claims = ClaimRegistry::default();
-    let first = say(&mut claims, "a", Vote::Found, "b c");
+    let first = cast(&mut claims, "a", Vote::Found, "b c");
     assert!(matches!(first.verdict, Verdict::WaitsFor(open) if open.len() == 2));
-    let second = say(&mut claims, "b", Vote::NotMine, "a c");
+    let second = cast(&mut claims, "b", Vote::NotMine, "a c");
     assert_eq!((second.verdict, second.wakes), (Verdict::Open, names("a")));
-    let third = say(&mut claims, "a", Vote::Found, "b c");
+    let third = cast(&mut claims, "a", Vote::Found, "b c");
     let waits = matches!(third.verdict, Verdict::WaitsFor(open) if open.len() == 1 && open[0].provider == "c");
     assert!(waits);
-    let last = say(&mut claims, "c", Vote::NotMine, "a b");
+    let last = cast(&mut claims, "c", Vote::NotMine, "a b");
     assert_eq!(last.wakes, names("a"));
-    let ours = say(&mut claims, "a", Vote::Found, "b c");
+    let ours = cast(&mut claims, "a", Vote::Found, "b c");
     assert_eq!((ours.verdict, ours.report), (Verdict::Ours, false));
     assert!(ours.wakes.is_empty());
 }
@@ -45,24 +45,24 @@ fn two_never_both_go_ahead_in_any_order() {
         others.copied().collect::<Vec<_>>().join(" ")
     };
     for code in 0..27 {
-        let says = [code % 3, code / 3 % 3, code / 9].map(|index| votes[index].clone());
-        let finders = says.iter().filter(|one| **one == Vote::Found).count();
-        let silents = says.iter().filter(|one| **one == silent()).count();
+        let votes = [code % 3, code / 3 % 3, code / 9].map(|index| votes[index].clone());
+        let finders = votes.iter().filter(|one| **one == Vote::Found).count();
+        let silents = votes.iter().filter(|one| **one == silent()).count();
         for order in 0..3_usize.pow(6) {
             let mut claims = ClaimRegistry::default();
             let mut ahead = std::collections::BTreeSet::new();
             let turns = (0..6).map(|turn| order / 3_usize.pow(turn) % 3);
             for who in turns {
                 let me = providers[who];
-                let claimed = say(&mut claims, me, says[who].clone(), &others(me));
+                let claimed = cast(&mut claims, me, votes[who].clone(), &others(me));
                 if claimed.verdict == Verdict::Ours {
                     ahead.insert(me);
                 }
             }
-            assert!(ahead.len() <= 1, "{says:?} {order}: {ahead:?}");
+            assert!(ahead.len() <= 1, "{votes:?} {order}: {ahead:?}");
             assert!(
                 finders == 1 && silents == 0 || ahead.is_empty(),
-                "{says:?} {order}"
+                "{votes:?} {order}"
             );
         }
     }
@@ -71,7 +71,7 @@ fn two_never_both_go_ahead_in_any_order() {
 #[test]
 fn two_that_find_it_are_both_named_and_it_is_told_once_an_hour() {
     let mut claims = ClaimRegistry::default();
-    say(&mut claims, "b", Vote::Found, "a");
+    cast(&mut claims, "b", Vote::Found, "a");
     let both = Verdict::FoundBy(names("a b"));
     let mut reported = |provider: &str, other: &str, seconds: u64| {
         let claimed = claims.cast("u", provider, Vote::Found, &names(other), true, at(seconds));
@@ -88,27 +88,27 @@ fn two_that_find_it_are_both_named_and_it_is_told_once_an_hour() {
 #[test]
 fn that_nobody_finds_it_is_told_once_and_only_when_all_have_said_so_and_patience_is_over() {
     let mut claims = ClaimRegistry::default();
-    let mut say = |provider: &str, other: &str, vote: Vote, is_quiet: bool| {
+    let mut cast = |provider: &str, other: &str, vote: Vote, is_quiet: bool| {
         claims.cast("u", provider, vote, &names(other), is_quiet, at(40))
     };
-    assert_eq!(say("a", "b", Vote::NotMine, false).verdict, Verdict::Open);
-    assert_eq!(say("b", "a", silent(), false).verdict, Verdict::Open);
-    let nobody = Verdict::FoundByNobody(names("a b"));
-    let early = say("b", "a", Vote::NotMine, true);
+    assert_eq!(cast("a", "b", Vote::NotMine, false).verdict, Verdict::Open);
+    assert_eq!(cast("b", "a", silent(), false).verdict, Verdict::Open);
+    let nobody = Verdict::NotFound(names("a b"));
+    let early = cast("b", "a", Vote::NotMine, true);
     assert_eq!((early.verdict, early.report), (nobody.clone(), false));
-    let due = say("a", "b", Vote::NotMine, false);
+    let due = cast("a", "b", Vote::NotMine, false);
     assert_eq!((due.verdict, due.report), (nobody.clone(), true));
-    let again = say("b", "a", Vote::NotMine, false);
+    let again = cast("b", "a", Vote::NotMine, false);
     assert_eq!((again.verdict, again.report), (nobody, false));
 }
 
 #[test]
 fn who_has_answered_and_cannot_now_has_still_answered() {
     let mut claims = ClaimRegistry::default();
-    say(&mut claims, "b", Vote::NotMine, "a");
-    say(&mut claims, "b", silent(), "a");
+    cast(&mut claims, "b", Vote::NotMine, "a");
+    cast(&mut claims, "b", silent(), "a");
     assert_eq!(
-        say(&mut claims, "a", Vote::Found, "b").verdict,
+        cast(&mut claims, "a", Vote::Found, "b").verdict,
         Verdict::Ours
     );
 }
@@ -116,15 +116,15 @@ fn who_has_answered_and_cannot_now_has_still_answered() {
 #[test]
 fn what_a_provider_said_goes_with_it_and_with_the_node() {
     let mut claims = ClaimRegistry::default();
-    say(&mut claims, "b", Vote::NotMine, "a");
+    cast(&mut claims, "b", Vote::NotMine, "a");
     claims.withdraw("b");
     let waits = |claimed: Claimed| matches!(claimed.verdict, Verdict::WaitsFor(_));
-    assert!(waits(say(&mut claims, "a", Vote::Found, "b")));
-    say(&mut claims, "b", Vote::NotMine, "a");
+    assert!(waits(cast(&mut claims, "a", Vote::Found, "b")));
+    cast(&mut claims, "b", Vote::NotMine, "a");
     claims.forget("u");
-    assert!(waits(say(&mut claims, "a", Vote::Found, "b")));
+    assert!(waits(cast(&mut claims, "a", Vote::Found, "b")));
     claims.keep(|uid| uid != "u");
-    assert!(waits(say(&mut claims, "b", Vote::Found, "a")));
+    assert!(waits(cast(&mut claims, "b", Vote::Found, "a")));
 }
 
 #[test]

@@ -103,11 +103,7 @@ fn happens(world: &mut World, event: Event) {
                     .ended(&work, world.facts.policy_generation, end, now);
             }
         }
-        Event::Trap => {
-            let mut tally = world.tally().cloned().unwrap_or_default();
-            tally.fatal = Some("trapped".to_owned());
-            world.facts.tallied(tally);
-        }
+        Event::Trap => world.facts.tally.fatal = Some("trapped".to_owned()),
     }
     if orders != world.orders {
         world.order(orders);

@@ -230,6 +230,9 @@ impl World {
         self.check(&effect);
         let now = self.now();
         self.facts.performed(&effect, now);
+        if matches!(effect, RolloutEffect::Shadow(_) | RolloutEffect::Canary(_)) {
+            self.facts.tally = TrialTally::default();
+        }
         if self.is_online {
             self.stored = self.record().clone();
         }
@@ -306,14 +309,6 @@ impl World {
             "the code of what is ready is gone"
         );
         ready
-    }
-
-    /// Results so far of the trial under way.
-    pub(super) fn tally(&self) -> Option<&TrialTally> {
-        match &self.facts.candidate.as_ref()?.step {
-            Step::Shadow(trying) | Step::Canary(trying) => Some(&trying.tally),
-            _ => None,
-        }
     }
 
     fn check_record(&self, new: &Record) {
@@ -432,7 +427,7 @@ impl World {
             return;
         };
         let kind = self.kinds[&candidate.release.digest];
-        let mut tally = self.tally().cloned().unwrap_or_default();
+        let tally = &mut self.facts.tally;
         match candidate.step {
             Step::Shadow(_) => {
                 tally.compared += 1;
@@ -449,6 +444,5 @@ impl World {
             }
             _ => {}
         }
-        self.facts.tallied(tally);
     }
 }

@@ -23,7 +23,7 @@ impl RetainedState {
     pub fn conclude(&mut self, facts: &Facts, carry_over: CarryOver, now: Moment) {
         let key = facts.key();
         self.reconciliations.remove(&key);
-        let (retry, has_told) = (carry_over.retry, carry_over.has_told);
+        let (retry, has_recorded_events) = (carry_over.retry, carry_over.has_recorded_events);
         let mut polled = Vec::new();
         let mut poll_at = now;
         for (change, remainder) in facts.changes.iter().zip(carry_over.unfinished) {
@@ -43,13 +43,13 @@ impl RetainedState {
                 changes: polled,
                 rest: facts.network_once_created(),
                 right: facts.right + facts.changes.iter().filter(is_done).count(),
-                complaints: Vec::new(),
+                node_events: Vec::new(),
                 fingerprint: facts.fingerprint,
             };
             let planned = Reconciliation::Planned(work);
             self.reconciliations.insert(key, planned);
         }
-        self.record_node(facts, retry, has_told, now);
+        self.record_node(facts, retry, has_recorded_events, now);
     }
 
     fn note_progress(&mut self, facts: &Facts, change: &Change, now: Moment) {
@@ -71,16 +71,23 @@ impl RetainedState {
     /// everything else follows a listing.
     fn schedule(&mut self, key: &Key, remainder: Remainder, now: Moment) -> Unfinished {
         let mut wait = remainder.wait;
-        if let Wait::Pending { since, in_vain } = &mut wait {
+        if let Wait::Pending {
+            since,
+            stalled_listings,
+        } = &mut wait
+        {
             let since = self.progress.map_or(*since, |last| last.max(*since));
-            *in_vain = match *in_vain {
+            *stalled_listings = match *stalled_listings {
                 0 => u32::from(since.after(PROGRESS_TIMEOUT) <= now),
                 before => before.saturating_add(1),
             };
         }
         let after = remainder.after;
         let due = match wait {
-            Wait::Pending { in_vain: 0, .. } => now.after(after.max(self.spread(now))),
+            Wait::Pending {
+                stalled_listings: 0,
+                ..
+            } => now.after(after.max(self.spread(now))),
             _ => self.list_schedule.retry(now, after),
         };
         Unfinished {
@@ -97,7 +104,13 @@ impl RetainedState {
         SPREAD.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX))
     }
 
-    fn record_node(&mut self, facts: &Facts, retry: Option<Duration>, has_told: bool, now: Moment) {
+    fn record_node(
+        &mut self,
+        facts: &Facts,
+        retry: Option<Duration>,
+        has_recorded_events: bool,
+        now: Moment,
+    ) {
         let About::Node(node) = &facts.about else {
             return;
         };
@@ -120,9 +133,9 @@ impl RetainedState {
             let destination = change.destination;
             record.elsewhere.insert(destination, facts.fingerprint);
         }
-        if has_told {
-            let told = facts.complaints.iter().map(|event| event.message.clone());
-            record.told.extend(told);
+        if has_recorded_events {
+            let messages = facts.node_events.iter().map(|event| event.message.clone());
+            record.reported.extend(messages);
         }
         if facts.state.has_written {
             record.written = OwnWrite::new(&node.metadata, now);

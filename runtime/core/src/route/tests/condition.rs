@@ -146,7 +146,7 @@ fn route_044_the_heartbeat_is_not_refreshed() {
 #[test]
 fn edge_081_while_something_else_is_in_its_place_the_node_says_that_its_route_is_missing() {
     let mut world = one();
-    world.says(TO_A, RouteTarget::Other("appliance 7".to_owned()));
+    world.set_target(TO_A, RouteTarget::Other("appliance 7".to_owned()));
     assert_eq!(
         world.settle(),
         [
@@ -164,7 +164,7 @@ fn edge_081_while_something_else_is_in_its_place_the_node_says_that_its_route_is
 }
 
 /// Two nodes with the same pod CIDR: `a` has the route, and the condition of `b` says that it has none.
-fn twins() -> World {
+fn duplicates() -> World {
     let mut world = one();
     world.settle();
     world.add("b", &[TO_A], "10.0.0.2");
@@ -188,7 +188,7 @@ fn lead_to_b(world: &mut World) {
 
 #[test]
 fn f25_of_two_nodes_with_the_same_pod_cidr_the_one_that_lost_its_route_to_the_other_says_so() {
-    let mut world = twins();
+    let mut world = duplicates();
     lead_to_b(&mut world);
     world.pass();
     assert_eq!(
@@ -211,7 +211,7 @@ fn f25_of_two_nodes_with_the_same_pod_cidr_the_one_that_lost_its_route_to_the_ot
 
 #[test]
 fn f25_of_two_nodes_with_the_same_pod_cidr_the_one_that_lost_its_route_says_so_after_a_restart() {
-    let mut world = twins();
+    let mut world = duplicates();
     lead_to_b(&mut world);
     world.restart();
     assert_eq!(
@@ -223,7 +223,7 @@ fn f25_of_two_nodes_with_the_same_pod_cidr_the_one_that_lost_its_route_says_so_a
         ]
     );
     // An incomplete answer does not prove that a route does not exist.
-    let mut world = twins();
+    let mut world = duplicates();
     world.restart();
     world.is_complete = false;
     world.change("a", |node| {
@@ -265,7 +265,7 @@ fn f25_a_wide_pod_cidr_that_is_not_given_its_route_back_is_said_to_have_none() {
 
 #[test]
 fn f25_another_ones_condition_stays_also_where_two_nodes_have_the_same_pod_cidr() {
-    let mut world = twins();
+    let mut world = duplicates();
     let theirs =
         json!([{ "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp" }]);
     world.change("a", |node| node["status"]["conditions"] = theirs);

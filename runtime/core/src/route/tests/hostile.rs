@@ -83,7 +83,7 @@ fn everybody_who_wants_the_same_network_is_told_and_that_is_counted_once_for_eac
 fn a_text_that_nobody_should_see_is_quoted_and_cut() {
     let mut world = world(&["10.1.0.0/16"]);
     let text = format!("a\u{1b}[31m{}", "x".repeat(5000));
-    world.says("10.1.0.0/24", RouteTarget::Other(text));
+    world.set_target("10.1.0.0/24", RouteTarget::Other(text));
     world.settle();
     let named = &world.memory.foreign().named[0];
     assert!(named.len() < 120, "{named}");

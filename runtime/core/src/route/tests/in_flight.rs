@@ -112,7 +112,7 @@ fn strays_wait_for_the_unfinished_change_of_the_node_that_wants_their_destinatio
         }
         world.run(if is_unfinished { 1_000 } else { 0 });
         world.changes.clear();
-        world.says(TO_A, RouteTarget::Blackhole);
+        world.set_target(TO_A, RouteTarget::Blackhole);
         world.route_to(TO_A, "b");
         world.now += 100;
         let listed = world.begin_listing();

@@ -246,7 +246,7 @@ fn route_031_the_message_names_the_hint_the_network_the_node_the_time_and_the_er
     let answer = crate::route::RouteOutcome::Changed(Err(unavailable().into()));
     facts.absorb(&effects[0], crate::effect::Performed::Ended(answer));
     world.now += 1_500;
-    let event = facts.to_tell(world.now().moment).unwrap();
+    let event = facts.next_event(world.now().moment).unwrap();
     assert_eq!(
         event.message,
         "Could not create route uid-a-1 10.1.0.0/24 for node a after 1.5s: unavailable: away"
@@ -363,8 +363,8 @@ fn what_somebody_else_makes_of_one_family_holds_nothing_of_the_other_and_is_neve
     world.changes.remove(TO_A);
     world.run(5_000);
     assert_eq!(world.condition("a"), "False/RouteCreated");
-    world.says("fd00::/64", RouteTarget::Blackhole);
-    world.routes[0].hop = Hop::Said(RouteTarget::Blackhole);
+    world.set_target("fd00::/64", RouteTarget::Blackhole);
+    world.routes[0].hop = Hop::Fixed(RouteTarget::Blackhole);
     world.pass();
     assert_eq!(world.deleted.len(), 1, "ours, and not theirs");
     world.run(10_000);
@@ -417,7 +417,7 @@ fn whose_nodes_are_whose_decides_who_makes_their_routes() {
 #[test]
 fn in_plan_mode_routes_are_asked_for_until_they_are_refused_and_the_condition_is_left() {
     let mut world = one();
-    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
     world.mode = Mode::Plan;
     world.restart();
     assert_eq!(

@@ -121,9 +121,9 @@ impl Happening {
                 let hop = match lead {
                     Lead::Node(node) => Hop::Machine(name(node), format!("192.168.0.{node}")),
                     Lead::Outdated(node) => Hop::Machine(name(node), "192.168.9.9".to_owned()),
-                    Lead::Ghost => Hop::Said(RouteTarget::Node("ghost".to_owned())),
-                    Lead::Blackhole => Hop::Said(RouteTarget::Blackhole),
-                    Lead::Other(text) => Hop::Said(RouteTarget::Other(text.clone())),
+                    Lead::Ghost => Hop::Fixed(RouteTarget::Node("ghost".to_owned())),
+                    Lead::Blackhole => Hop::Fixed(RouteTarget::Blackhole),
+                    Lead::Other(text) => Hop::Fixed(RouteTarget::Other(text.clone())),
                 };
                 world.route(&destination, hop);
             }
@@ -217,8 +217,8 @@ fn is_right(world: &World) -> Result<(), TestCaseError> {
         };
         let is_inside = cluster.iter().any(|cluster| cluster.contains(&destination));
         let is_stray = match &route.hop {
-            Hop::Said(RouteTarget::Blackhole) => true,
-            Hop::Said(_) => false,
+            Hop::Fixed(RouteTarget::Blackhole) => true,
+            Hop::Fixed(_) => false,
             Hop::Machine(node, address) => match world.nodes.get(node) {
                 Some(stored) => {
                     let cidrs = stored["spec"]["podCIDRs"].as_array().unwrap();
@@ -243,8 +243,8 @@ fn taken(world: &World) -> Vec<ipnet::IpNet> {
         .routes
         .iter()
         .filter(|route| match &route.hop {
-            Hop::Said(RouteTarget::Blackhole) => false,
-            Hop::Said(_) => true,
+            Hop::Fixed(RouteTarget::Blackhole) => false,
+            Hop::Fixed(_) => true,
             Hop::Machine(node, _) => !world.nodes.contains_key(node),
         })
         .filter_map(|route| super::super::read_network(&route.destination))
@@ -329,7 +329,7 @@ fn is_untouchable(route: &Route) -> bool {
     let is_inside = destination.is_some_and(|one| cluster.iter().any(|all| all.contains(&one)));
     let is_foreign = matches!(
         &route.hop,
-        Hop::Said(RouteTarget::Other(_) | RouteTarget::Node(_))
+        Hop::Fixed(RouteTarget::Other(_) | RouteTarget::Node(_))
     );
     !is_inside || is_foreign
 }

@@ -93,7 +93,7 @@ fn routes_that_are_not_ours_are_news_when_they_are_others_and_not_when_their_ord
     let mut world = one();
     for server in ["x", "y"] {
         let target = RouteTarget::Other(format!("server {server}"));
-        world.says("10.1.9.0/24", target);
+        world.set_target("10.1.9.0/24", target);
     }
     world.settle();
     let first = world.memory.foreign().clone();
@@ -108,7 +108,7 @@ fn routes_that_are_not_ours_are_news_when_they_are_others_and_not_when_their_ord
     world.run(600_000);
     assert!(world.listings_at().len() > 1);
     assert_eq!(*world.memory.foreign(), first);
-    world.says("10.1.8.0/24", RouteTarget::Other("server x".to_owned()));
+    world.set_target("10.1.8.0/24", RouteTarget::Other("server x".to_owned()));
     world.run(600_000);
     assert_ne!(*world.memory.foreign(), first);
 }
@@ -116,7 +116,7 @@ fn routes_that_are_not_ours_are_news_when_they_are_others_and_not_when_their_ord
 #[test]
 fn while_what_a_removal_spends_cannot_be_written_down_nothing_goes_and_listings_become_few() {
     let mut world = one();
-    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
     world.is_ledger_away = true;
     world.run(3_600_000);
     assert_eq!(world.deleted, []);
@@ -134,7 +134,7 @@ fn while_what_a_removal_spends_cannot_be_written_down_nothing_goes_and_listings_
 fn listings_that_are_never_complete_become_as_few_as_those_of_the_resync() {
     let mut world = one();
     world.is_complete = false;
-    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
     world.run(3_600_000);
     let listings = world.listings_at();
     assert!(listings.len() < 25, "{listings:?}");
@@ -144,7 +144,7 @@ fn listings_that_are_never_complete_become_as_few_as_those_of_the_resync() {
 fn f24_a_route_that_somebody_has_turned_elsewhere_is_not_ours_any_more() {
     let mut world = one();
     world.settle();
-    world.routes[0].hop = Hop::Said(RouteTarget::Other("appliance 7".to_owned()));
+    world.routes[0].hop = Hop::Fixed(RouteTarget::Other("appliance 7".to_owned()));
     world.pass();
     world.forget("a");
     assert_eq!(world.settle(), [""; 0]);
@@ -157,7 +157,7 @@ fn f24_another_route_to_the_same_network_is_not_the_one_that_was_known() {
     world.settle();
     world.pass();
     world.routes.clear();
-    world.says(TO_A, RouteTarget::Other("appliance 7".to_owned()));
+    world.set_target(TO_A, RouteTarget::Other("appliance 7".to_owned()));
     world.forget("a");
     assert_eq!(world.settle(), [""; 0], "it has another identification");
 }
@@ -166,7 +166,7 @@ fn f24_another_route_to_the_same_network_is_not_the_one_that_was_known() {
 fn f24_of_two_routes_of_which_one_was_made_by_us_nobody_knows_which_and_both_stay() {
     let mut world = one();
     world.settle();
-    world.says(TO_A, RouteTarget::Other("appliance 7".to_owned()));
+    world.set_target(TO_A, RouteTarget::Other("appliance 7".to_owned()));
     world.forget("a");
     assert_eq!(world.settle(), [""; 0]);
 }
@@ -187,8 +187,8 @@ fn f24_what_lies_outside_of_the_cluster_s_networks_or_around_them_is_nobody_s() 
     ] {
         let mut world = one();
         world.route_to(TO_A, "a");
-        world.says(destination, RouteTarget::Blackhole);
-        world.says(destination, RouteTarget::Node("a".to_owned()));
+        world.set_target(destination, RouteTarget::Blackhole);
+        world.set_target(destination, RouteTarget::Node("a".to_owned()));
         world.settle();
         assert_eq!(world.deleted, [], "{destination:?}");
         assert_eq!(world.memory.tally().outside, 2);
@@ -199,8 +199,8 @@ fn f24_what_lies_outside_of_the_cluster_s_networks_or_around_them_is_nobody_s() 
 fn f24_from_an_answer_that_is_not_complete_nothing_is_deleted_and_it_is_asked_again() {
     let mut world = one();
     world.is_complete = false;
-    world.says("10.1.9.0/24", RouteTarget::Blackhole);
-    world.says("10.1.8.0/24", RouteTarget::Node("a".to_owned()));
+    world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
+    world.set_target("10.1.8.0/24", RouteTarget::Node("a".to_owned()));
     world.run(20_000);
     assert_eq!(world.deleted, []);
     assert_eq!(
@@ -217,8 +217,8 @@ fn f24_from_an_answer_that_is_not_complete_nothing_is_deleted_and_it_is_asked_ag
 #[test]
 fn f25_a_route_to_a_node_that_nobody_asked_about_is_foreign_and_its_network_is_not_taken() {
     let mut world = one();
-    world.says(TO_A, RouteTarget::Node("ghost".to_owned()));
-    world.says("10.1.9.0/24", RouteTarget::Outdated("ghost".to_owned()));
+    world.set_target(TO_A, RouteTarget::Node("ghost".to_owned()));
+    world.set_target("10.1.9.0/24", RouteTarget::Outdated("ghost".to_owned()));
     assert_eq!(
         world.settle(),
         [
@@ -362,7 +362,7 @@ fn the_brake_holds_removals_and_replacements_and_lets_them_through_in_the_end() 
     // A provider calls every route a blackhole.
     let before = world.routes.clone();
     for route in &mut world.routes {
-        route.hop = Hop::Said(RouteTarget::Blackhole);
+        route.hop = Hop::Fixed(RouteTarget::Blackhole);
     }
     world.run(300_000);
     assert_eq!(world.deleted.len(), 3, "a tenth of thirty");
@@ -387,7 +387,7 @@ fn the_brake_holds_removals_and_replacements_and_lets_them_through_in_the_end() 
     world.brake();
     world.settle();
     for number in 10..16 {
-        world.says(&format!("10.1.{number}.0/24"), RouteTarget::Blackhole);
+        world.set_target(&format!("10.1.{number}.0/24"), RouteTarget::Blackhole);
     }
     world.run(10_000);
     world.pass();
@@ -409,7 +409,7 @@ fn one_answer_that_calls_everything_a_blackhole_puts_no_node_that_works_out_of_s
         world.add("c", &["10.1.2.0/24"], "10.0.0.3");
         world.settle();
         for route in &mut world.routes {
-            route.hop = Hop::Said(target.clone());
+            route.hop = Hop::Fixed(target.clone());
         }
         world.pass();
         for name in ["a", "b", "c"] {
@@ -422,12 +422,12 @@ fn one_answer_that_calls_everything_a_blackhole_puts_no_node_that_works_out_of_s
 fn budget_is_taken_once_for_a_removal_however_often_it_is_tried() {
     let mut world = one();
     world.brake();
-    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
     world
         .changes
         .insert("10.1.9.0/24".to_owned(), Err(unavailable()));
     world.run(100_000);
-    world.says("10.1.8.0/24", RouteTarget::Blackhole);
+    world.set_target("10.1.8.0/24", RouteTarget::Blackhole);
     world.pass();
     assert_eq!(world.deleted.len(), 1, "there was some left");
 }
@@ -454,7 +454,7 @@ fn a_removal_that_has_begun_is_asked_about_with_its_hint_and_then_the_new_route_
 #[test]
 fn a_reconciliation_never_begins_from_what_is_not_so_any_more() {
     let mut world = one();
-    world.says("10.1.9.0/24", RouteTarget::Node("a".to_owned()));
+    world.set_target("10.1.9.0/24", RouteTarget::Node("a".to_owned()));
     world.run(0);
     world.now += 1_000;
     world.with_listing();
@@ -467,7 +467,7 @@ fn a_reconciliation_never_begins_from_what_is_not_so_any_more() {
 #[test]
 fn an_old_listing_undoes_nothing_that_was_done_since() {
     let mut world = one();
-    world.says("10.1.9.0/24", RouteTarget::Blackhole);
+    world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
     world.run(0);
     world.now += 1_000;
     world.with_listing();
@@ -489,7 +489,7 @@ fn an_old_listing_undoes_nothing_that_was_done_since() {
 fn many_routes_to_one_destination_go_in_several_reconciliations() {
     let mut world = one();
     for _ in 0..40 {
-        world.says(TO_A, RouteTarget::Blackhole);
+        world.set_target(TO_A, RouteTarget::Blackhole);
     }
     world.run(10_000);
     assert_eq!(world.deleted.len(), 40);

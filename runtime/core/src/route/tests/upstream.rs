@@ -266,7 +266,7 @@ fn upstream_reconcile_makes_and_removes_what_is_wanted_and_nothing_else() {
         let acts = world.settle();
         let after = case.after.iter().map(|(destination, to)| match hop(to) {
             Hop::Machine(node, address) => format!("{destination} {node} {address}"),
-            Hop::Said(target) => format!("{destination} {target}"),
+            Hop::Fixed(target) => format!("{destination} {target}"),
         });
         let after: BTreeSet<String> = after.collect();
         assert_eq!(world.final_routes(), after, "{id}: {acts:?}");

@@ -30,7 +30,7 @@ pub(super) enum Hop {
     /// To this address of the machine that the node of this name runs on.
     Machine(String, String),
     /// To this target, as the provider will answer it.
-    Said(RouteTarget),
+    Fixed(RouteTarget),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -206,8 +206,8 @@ impl World {
         self.route(destination, hop);
     }
 
-    pub(super) fn says(&mut self, destination: &str, target: RouteTarget) {
-        self.route(destination, Hop::Said(target));
+    pub(super) fn set_target(&mut self, destination: &str, target: RouteTarget) {
+        self.route(destination, Hop::Fixed(target));
     }
 
     fn address(&self, node: &str) -> String {
@@ -309,12 +309,12 @@ impl World {
     }
 
     pub(super) fn begin_listing(&mut self) -> Answer {
-        let told = self.with_pass(|memory, pass| memory.begin(pass));
+        let reported = self.with_pass(|memory, pass| memory.begin(pass));
         self.was_complete = self.is_complete;
         self.log.push((self.now, "list".to_owned()));
         match self.listings.pop_front() {
             Some(error) => Err(error),
-            None => Ok(self.list(&told)),
+            None => Ok(self.list(&reported)),
         }
     }
 
@@ -337,11 +337,11 @@ impl World {
         self.memory.next(find, at(self.now))
     }
 
-    pub(super) fn list(&self, told: &[Arc<Node>]) -> ListRoutesReply {
+    pub(super) fn list(&self, reported: &[Arc<Node>]) -> ListRoutesReply {
         let target = |hop: &Hop| match hop {
-            Hop::Said(target) => target.clone(),
+            Hop::Fixed(target) => target.clone(),
             Hop::Machine(node, address) => {
-                let is_told = told.iter().any(|one| name(one) == node);
+                let is_told = reported.iter().any(|one| name(one) == node);
                 match (is_told, self.machines.contains(node)) {
                     (true, _) if self.address(node) == *address => RouteTarget::Node(node.clone()),
                     (true, _) => RouteTarget::Outdated(node.clone()),
@@ -407,7 +407,7 @@ impl World {
     pub(super) fn final_routes(&self) -> BTreeSet<String> {
         let routes = self.routes.iter().map(|route| match &route.hop {
             Hop::Machine(node, address) => format!("{} {node} {address}", route.destination),
-            Hop::Said(target) => format!("{} {target}", route.destination),
+            Hop::Fixed(target) => format!("{} {target}", route.destination),
         });
         routes.collect()
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 #[test]
 fn what_was_granted_is_written_with_the_status_and_costs_no_second_question() {
     let mut world = world();
-    world.ensure = [wishing(
+    world.ensure = [annotating(
         ready(&["192.0.2.1"], 1),
         "lb.example.com/id",
         Some("7"),
@@ -33,7 +33,7 @@ fn what_was_granted_is_written_with_the_status_and_costs_no_second_question() {
 fn a_wish_can_remove_and_is_heard_while_something_is_begun() {
     let mut world = made();
     world.stored["metadata"]["annotations"]["lb.example.com/old"] = json!("x");
-    world.ensure = [wishing(begun("h"), "lb.example.com/old", None)].into();
+    world.ensure = [annotating(begun("h"), "lb.example.com/old", None)].into();
     let run = world.reconcile();
     assert_eq!(run.acts(), ["ensure targets(2)", "patch annotations(1)"]);
     assert_eq!(world.annotation("lb.example.com/old"), None);
@@ -72,18 +72,18 @@ fn what_was_not_granted_is_left_out_and_said() {
             .extend(["wasm-ccm.dev/".to_owned(), "kubernetes.io/".to_owned()]);
         let before = world.annotation(OWNER).map(str::to_owned);
         assert_eq!(before, None);
-        world.ensure = [wishing(ready(&["192.0.2.1"], 0), key, Some(value))].into();
+        world.ensure = [annotating(ready(&["192.0.2.1"], 0), key, Some(value))].into();
         let run = world.reconcile();
         assert_eq!(
             world.stored["metadata"]["annotations"],
             json!({ OWNER: "sim" }),
             "{key}"
         );
-        let told = run
+        let reported = run
             .events
             .iter()
             .find(|(reason, _)| reason == "InvalidProviderAnswer");
-        assert!(told.unwrap().1.contains(problem), "{key}: {told:?}");
+        assert!(reported.unwrap().1.contains(problem), "{key}: {reported:?}");
         assert_eq!(world.addresses(), ["192.0.2.1"], "the rest is good");
         assert_eq!(run.end, When::AwaitChange);
     }
@@ -94,7 +94,7 @@ fn more_than_sixteen_annotations_are_too_many() {
     let mut world = world();
     let mut answer = ready(&["192.0.2.1"], 0);
     for number in 0..20 {
-        answer = wishing(answer, &format!("lb.example.com/k{number}"), Some("v"));
+        answer = annotating(answer, &format!("lb.example.com/k{number}"), Some("v"));
     }
     world.ensure = [answer].into();
     world.reconcile();
@@ -126,7 +126,7 @@ fn f26_the_providers_events_are_recorded_if_they_are_fit() {
         ("TypeDeprecated".to_owned(), "lb11is old".to_owned())
     );
     assert_eq!(
-        run.said(),
+        run.event_reasons(),
         [
             "EnsuringLoadBalancer",
             "TypeDeprecated",

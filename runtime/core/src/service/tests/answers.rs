@@ -36,7 +36,7 @@ fn hostname(text: &str) -> Ingress {
 fn refuses(mut world: World, problem: &str) {
     let run = world.reconcile();
     assert_eq!(world.addresses(), ["192.0.2.1"], "{problem}");
-    assert_eq!(run.said(), ["InvalidProviderAnswer"], "{problem}");
+    assert_eq!(run.event_reasons(), ["InvalidProviderAnswer"], "{problem}");
     let message = &run.events[0].1;
     assert!(message.contains(problem), "{problem}: {message}");
     assert_eq!(run.again(), Duration::from_secs(10));
@@ -74,7 +74,7 @@ fn f18_no_service_gets_an_address_that_is_not_a_load_balancers() {
 
 #[test]
 fn f18_no_service_gets_the_address_of_a_node_or_of_another_service() {
-    for (by, told) in [
+    for (by, recorded) in [
         ("node/a", "that of a node"),
         ("service/kube-system/dns", "that of another Service"),
     ] {
@@ -83,7 +83,7 @@ fn f18_no_service_gets_the_address_of_a_node_or_of_another_service() {
             ip: "192.0.2.9".parse().unwrap(),
             by: by.to_owned(),
         }];
-        refuses(world, told);
+        refuses(world, recorded);
     }
 }
 
@@ -162,7 +162,7 @@ fn f19_what_is_badly_written_is_not_written_down() {
 
 #[test]
 fn iface_013_everything_that_an_ingress_can_have_is_stored_as_it_was_said() {
-    let said = vec![
+    let reported = vec![
         Ingress {
             ip: Some("2001:DB8::0:7".to_owned()),
             hostname: Some("lb.example.com".to_owned()),
@@ -175,7 +175,7 @@ fn iface_013_everything_that_an_ingress_can_have_is_stored_as_it_was_said() {
         },
         hostname("other.example.com"),
     ];
-    let mut world = answering(said.clone());
+    let mut world = answering(reported.clone());
     world.reconcile();
     assert_eq!(
         world.stored["status"]["loadBalancer"]["ingress"],

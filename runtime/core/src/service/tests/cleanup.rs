@@ -51,7 +51,10 @@ fn svc_045_another_type_clears_the_status_in_the_same_patch() {
     world.stored["spec"]["type"] = json!("LoadBalancer");
     world.ensure = [ready(&["192.0.2.2"], 1)].into();
     let run = world.reconcile();
-    assert_eq!(run.said(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
+    assert_eq!(
+        run.event_reasons(),
+        ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
+    );
     assert!(world.has_finalizer());
 }
 
@@ -175,7 +178,10 @@ fn svc_054_what_somebody_else_implements_holds_nothing() {
         world.get = [Err(ProviderError::Elsewhere)].into();
         let run = world.reconcile();
         assert_eq!(run.end, When::AwaitChange);
-        assert_eq!(run.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+        assert_eq!(
+            run.event_reasons(),
+            ["DeletingLoadBalancer", "DeletedLoadBalancer"]
+        );
         assert_eq!(
             world.has_finalizer(),
             is_gone,
@@ -199,7 +205,7 @@ fn a_deletion_that_takes_long_is_asked_about_with_its_hint() {
     world.wait(1);
     let run = world.reconcile();
     assert_eq!(run.acts()[0], "delete load balancer of hint");
-    assert_eq!(run.said(), ["DeletedLoadBalancer"]);
+    assert_eq!(run.event_reasons(), ["DeletedLoadBalancer"]);
 }
 
 #[test]
@@ -224,7 +230,7 @@ fn without_budget_nothing_is_deleted_and_that_is_said() {
     world.budget = BudgetOutcome::Answered(Err(Moment(Duration::from_secs(1_100))));
     let run = world.reconcile();
     assert_eq!(run.acts()[0], "take budget load-balancer-deletion");
-    assert_eq!(run.said(), ["BrakeEngaged"]);
+    assert_eq!(run.event_reasons(), ["BrakeEngaged"]);
     assert_eq!(run.again(), Duration::from_secs(100));
     assert!(world.has_finalizer());
 }
@@ -258,7 +264,7 @@ fn svc_056_a_restart_loses_no_orphan_whose_last_state_is_known() {
     world.past = Default::default();
     world.is_gone = true;
     assert_eq!(
-        world.reconcile().said(),
+        world.reconcile().event_reasons(),
         ["DeletingLoadBalancer", "DeletedLoadBalancer"]
     );
 }
@@ -297,7 +303,10 @@ fn edge_066_a_finalizer_that_was_removed_by_hand_leaks_nothing() {
     world.stored["metadata"]["finalizers"] = json!(["other"]);
     world.delete_object();
     let run = world.reconcile();
-    assert_eq!(run.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    assert_eq!(
+        run.event_reasons(),
+        ["DeletingLoadBalancer", "DeletedLoadBalancer"]
+    );
     assert_eq!(world.annotation(OWNER), None);
     assert_eq!(world.stored["metadata"]["finalizers"], json!(["other"]));
 }
@@ -316,12 +325,12 @@ fn svc_044_the_end_is_said_after_the_last_write() {
     world.delete_object();
     world.errors = vec![ClusterError::Unavailable("away".to_owned())];
     let run = world.reconcile();
-    assert_eq!(run.said(), ["DeletingLoadBalancer"]);
+    assert_eq!(run.event_reasons(), ["DeletingLoadBalancer"]);
     assert_eq!(
         run.why(),
         "failed to remove load balancer cleanup finalizer: unavailable: away"
     );
-    assert_eq!(world.reconcile().said(), ["DeletedLoadBalancer"]);
+    assert_eq!(world.reconcile().event_reasons(), ["DeletedLoadBalancer"]);
 }
 
 #[test]
@@ -345,7 +354,7 @@ fn nothing_is_let_go_of_on_the_word_of_an_account_in_which_nothing_known_was_fou
         assert_eq!(!world.has_finalizer(), is_let_go, "{found:?} {missing:?}");
         if !is_let_go {
             assert_eq!(
-                run.said().last().map(|last| &**last),
+                run.event_reasons().last().map(|last| &**last),
                 Some("SyncLoadBalancerFailed")
             );
             assert_eq!(
@@ -368,7 +377,7 @@ fn what_goes_with_its_namespace_waits_for_no_brake() {
     world.budget = BudgetOutcome::Answered(Err(world.now.after(Duration::from_secs(600))));
     world.delete_object();
     let run = world.reconcile();
-    assert_eq!(run.said(), ["BrakeEngaged"]);
+    assert_eq!(run.event_reasons(), ["BrakeEngaged"]);
     assert!(world.has_finalizer());
     world.namespace_goes = true;
     world.reconcile();
@@ -411,7 +420,7 @@ fn who_vouched_before_the_load_balancer_was_looked_for_does_not_vouch_for_its_ab
     let calls = world.calls.iter();
     let calls: Vec<&str> = calls
         .filter_map(|call| match call {
-            ServiceAction::Vouch(_) => Some("vouch"),
+            ServiceAction::ProveAccount(_) => Some("vouch"),
             ServiceAction::Ensure(_) => Some("ensure"),
             ServiceAction::Delete(_) => Some("delete"),
             ServiceAction::Get(_) => Some("get"),

@@ -38,8 +38,11 @@ fn f22_the_load_balancer_of_a_service_that_is_alive_is_not_taken_over() {
         run.why(),
         "the load balancer belongs to service/secret/shop"
     );
-    let told = &run.events.last().unwrap().1;
-    assert!(!told.contains("shop"), "not for this tenant: {told}");
+    let recorded = &run.events.last().unwrap().1;
+    assert!(
+        !recorded.contains("shop"),
+        "not for this tenant: {recorded}"
+    );
     assert_eq!(
         world.condition("wasm-ccm.dev/LoadBalancer"),
         Some(("False".to_owned(), "Conflict".to_owned()))
@@ -130,11 +133,11 @@ fn what_a_provider_says_beside_an_error_is_recorded_once() {
     world.failure_events = vec![event("NoFreeAddress"), event("not a reason")];
     world.ensure = [Err(unavailable())].into();
     let run = world.reconcile();
-    let said = run.said();
-    let count = |reason: &str| said.iter().filter(|one| **one == reason).count();
-    assert_eq!(count("NoFreeAddress"), 1, "{said:?}");
-    assert_eq!(count("SyncLoadBalancerFailed"), 1, "{said:?}");
-    assert_eq!(count("not a reason"), 0, "{said:?}");
+    let reported = run.event_reasons();
+    let count = |reason: &str| reported.iter().filter(|one| **one == reason).count();
+    assert_eq!(count("NoFreeAddress"), 1, "{reported:?}");
+    assert_eq!(count("SyncLoadBalancerFailed"), 1, "{reported:?}");
+    assert_eq!(count("not a reason"), 0, "{reported:?}");
 }
 
 #[test]
@@ -143,10 +146,10 @@ fn f22_without_leave_nothing_is_taken_over_and_the_setting_is_named() {
         let mut world = world();
         world.ensure = [Err(conflict(owner))].into();
         let run = world.reconcile();
-        let told = &run.events.last().unwrap().1;
+        let recorded = &run.events.last().unwrap().1;
         assert!(
-            told.ends_with("only with the setting adoptLoadBalancers"),
-            "{told}"
+            recorded.ends_with("only with the setting adoptLoadBalancers"),
+            "{recorded}"
         );
         assert!(world.addresses().is_empty());
         assert_eq!(run.again(), Duration::from_secs(10));
@@ -155,7 +158,7 @@ fn f22_without_leave_nothing_is_taken_over_and_the_setting_is_named() {
 
 #[test]
 fn f22_what_has_no_owner_who_is_alive_is_taken_over_with_leave() {
-    for (owner, label, told) in [
+    for (owner, label, recorded) in [
         (
             None,
             "ensure targets(2) adopt",
@@ -173,14 +176,14 @@ fn f22_what_has_no_owner_who_is_alive_is_taken_over_with_leave() {
         let run = world.reconcile();
         assert!(run.acts().contains(&label.to_owned()), "{:?}", run.acts());
         assert_eq!(
-            run.said(),
+            run.event_reasons(),
             [
                 "EnsuringLoadBalancer",
                 "LoadBalancerAdopted",
                 "EnsuredLoadBalancer"
             ]
         );
-        assert_eq!(run.events[1].1, told);
+        assert_eq!(run.events[1].1, recorded);
         assert_eq!(run.end, When::AwaitChange);
     }
 }
@@ -197,7 +200,7 @@ fn f22_where_only_what_has_no_owner_may_be_taken_over_another_clusters_is_not() 
             Some("another Service of this cluster"),
         ),
     ];
-    for (owner, state, calls, told) in rows {
+    for (owner, state, calls, recorded) in rows {
         let mut world = world();
         world.rules.adoption = Adoption::Unowned;
         world.owner = state;
@@ -205,7 +208,7 @@ fn f22_where_only_what_has_no_owner_may_be_taken_over_another_clusters_is_not() 
         let run = world.reconcile();
         let ensured = world.calls.iter().filter(|call| may_change(call));
         assert_eq!(ensured.count(), calls, "{owner:?}");
-        match told {
+        match recorded {
             None => assert_eq!(world.addresses(), ["192.0.2.1"]),
             Some(words) => {
                 let (_, message) = run.events.last().unwrap();
@@ -222,10 +225,13 @@ fn an_adoption_that_is_not_ready_yet_is_told_at_once_and_only_once() {
     world.rules.adoption = Adoption::Unowned;
     world.ensure = [Err(conflict(None)), begun("h"), ready(&["192.0.2.1"], 1)].into();
     let run = world.reconcile();
-    assert_eq!(run.said(), ["EnsuringLoadBalancer", "LoadBalancerAdopted"]);
+    assert_eq!(
+        run.event_reasons(),
+        ["EnsuringLoadBalancer", "LoadBalancerAdopted"]
+    );
     world.wait(1);
     let run = world.reconcile();
-    assert_eq!(run.said(), ["EnsuredLoadBalancer"]);
+    assert_eq!(run.event_reasons(), ["EnsuredLoadBalancer"]);
 }
 
 #[test]
@@ -236,7 +242,11 @@ fn an_owner_is_gone_only_when_all_services_are_known() {
     world.ensure = [Err(conflict(Some("u1")))].into();
     let run = world.reconcile();
     assert_eq!(run.again(), Duration::from_secs(1));
-    assert_eq!(run.said(), ["EnsuringLoadBalancer"], "nothing is wrong yet");
+    assert_eq!(
+        run.event_reasons(),
+        ["EnsuringLoadBalancer"],
+        "nothing is wrong yet"
+    );
 }
 
 #[test]

@@ -115,15 +115,15 @@ fn a_recovery_is_said_after_a_failure_that_was() {
     world.past.drift_due = true;
     world.ensure = [Err(denied())].into();
     let run = world.reconcile();
-    assert_eq!(run.said(), ["SyncLoadBalancerFailed"]);
+    assert_eq!(run.event_reasons(), ["SyncLoadBalancerFailed"]);
     // The load balancer is as wanted after all: nothing is changed, and nothing stored.
     world.wait(600);
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
     let run = world.reconcile();
-    assert_eq!(run.said(), ["EnsuredLoadBalancer"]);
+    assert_eq!(run.event_reasons(), ["EnsuredLoadBalancer"]);
     world.past.drift_due = true;
     let run = world.reconcile();
-    assert_eq!(run.said(), Vec::<&str>::new(), "once");
+    assert_eq!(run.event_reasons(), Vec::<&str>::new(), "once");
 }
 
 #[test]
@@ -133,14 +133,18 @@ fn edge_070_ensured_is_said_after_the_status_is_stored() {
     world.ensure = [ready(&["192.0.2.2"], 1)].into();
     world.errors = vec![ClusterError::Unavailable("away".to_owned())];
     let run = world.reconcile();
-    assert_eq!(run.said(), ["EnsuringLoadBalancer"], "it is not stored");
+    assert_eq!(
+        run.event_reasons(),
+        ["EnsuringLoadBalancer"],
+        "it is not stored"
+    );
     assert_eq!(
         run.why(),
         "failed to update load balancer status: unavailable: away"
     );
     let run = world.reconcile();
     assert_eq!(
-        run.said(),
+        run.event_reasons(),
         ["EnsuredLoadBalancer"],
         "announced once, and ended once"
     );
@@ -226,7 +230,7 @@ fn svc_022_a_delay_that_the_cloud_asks_for_is_honoured_on_every_path() {
     world.with_nodes(&["a", "b", "c"]);
     world.update = [Err(throttled())].into();
     let run = world.reconcile();
-    assert_eq!(run.said(), ["UpdateLoadBalancerFailed"]);
+    assert_eq!(run.event_reasons(), ["UpdateLoadBalancerFailed"]);
     assert_eq!(after(run), 42);
     assert_eq!(world.calls.len(), 1, "no second question");
 
@@ -261,7 +265,7 @@ fn svc_032_without_nodes_it_is_said_once_and_the_provider_is_asked() {
     )));
     world.past.drift_due = true;
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
-    assert_eq!(world.reconcile().said(), [] as [&str; 0]);
+    assert_eq!(world.reconcile().event_reasons(), [] as [&str; 0]);
 }
 
 #[test]
@@ -275,7 +279,7 @@ fn what_was_begun_ends_without_a_wait_inside_of_the_reconciliation() {
     .into();
     let run = world.reconcile();
     assert_eq!(run.again(), Duration::from_millis(500));
-    assert_eq!(run.said(), ["EnsuringLoadBalancer"]);
+    assert_eq!(run.event_reasons(), ["EnsuringLoadBalancer"]);
     // An earlier reconciliation does not cause a call.
     let run = does_nothing(&mut world);
     assert_eq!(run.again(), Duration::from_millis(500));
@@ -284,7 +288,7 @@ fn what_was_begun_ends_without_a_wait_inside_of_the_reconciliation() {
     assert_eq!(world.past.failures, 0);
     world.wait(1);
     let run = world.reconcile();
-    assert_eq!(run.said(), ["EnsuredLoadBalancer"]);
+    assert_eq!(run.event_reasons(), ["EnsuredLoadBalancer"]);
     assert_eq!(run.end, When::AwaitChange);
     assert_eq!(world.addresses(), ["192.0.2.1"]);
     assert_eq!(world.past.phase.hint(), None);
@@ -325,7 +329,7 @@ fn source_ranges_that_cannot_be_read_open_nothing() {
     let mut world = world();
     world.stored["spec"]["loadBalancerSourceRanges"] = json!(["10.0.0.1/33"]);
     let run = world.reconcile();
-    assert_eq!(run.said(), ["SyncLoadBalancerFailed"]);
+    assert_eq!(run.event_reasons(), ["SyncLoadBalancerFailed"]);
     assert_eq!(run.again(), Duration::from_secs(10));
     assert!(world.calls.is_empty());
     assert_eq!(

@@ -355,5 +355,5 @@ fn svc_068_the_last_target_gone_is_said_as_such() {
         ["update targets(0)", "event Warning UnAvailableLoadBalancer"]
     );
     world.with_nodes(&["a"]);
-    assert_eq!(world.reconcile().said(), ["UpdatedLoadBalancer"]);
+    assert_eq!(world.reconcile().event_reasons(), ["UpdatedLoadBalancer"]);
 }

@@ -41,7 +41,7 @@ fn svc_010_what_is_written_down_decides_then_the_class_then_the_default() {
         Owner::Recorded(claim) => format!("recorded {}", claim.name),
         Owner::Implied(claim) => format!("implied {}", claim.name),
         Owner::Absent(name) => format!("absent {name}"),
-        Owner::Nobody => "nobody".to_owned(),
+        Owner::Unserved => "nobody".to_owned(),
     };
     let owner = |class: &str, recorded: &str| said(claims.owner(&service(class, recorded)));
     for (class, recorded, expected) in [
@@ -66,13 +66,13 @@ fn svc_010_what_is_written_down_decides_then_the_class_then_the_default() {
         ("three", "one", "nobody"),
         ("two", "two", "recorded two"),
     ] {
-        let mut wish = service(class, wished);
-        wish.metadata.finalizers = None;
-        let said = said(claims.owner(&wish));
+        let mut requested = service(class, wished);
+        requested.metadata.finalizers = None;
+        let said = said(claims.owner(&requested));
         assert_eq!(said, expected, "{class:?} {wished:?}");
     }
     let without_default = Claims::new(vec![claim("two", &["two"], false)]).unwrap();
-    assert_eq!(without_default.owner(&service("", "")), Owner::Nobody);
+    assert_eq!(without_default.owner(&service("", "")), Owner::Unserved);
 }
 
 #[test]
@@ -197,7 +197,10 @@ fn what_has_got_somebody_elses_class_by_way_of_another_type_is_let_go() {
     world.stored["spec"]["loadBalancerClass"] = json!("io.cilium/node");
     world.stored["status"]["loadBalancer"] = json!({ "ingress": [{ "ip": "198.51.100.9" }] });
     let run = world.reconcile();
-    assert_eq!(run.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    assert_eq!(
+        run.event_reasons(),
+        ["DeletingLoadBalancer", "DeletedLoadBalancer"]
+    );
     assert_eq!(world.annotation(OWNER), None);
     assert!(world.has_finalizer(), "the other one needs it");
     assert_eq!(world.addresses(), ["198.51.100.9"], "and it is its status");

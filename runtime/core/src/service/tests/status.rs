@@ -23,7 +23,7 @@ fn f20_an_empty_status_is_believed_when_it_is_repeated() {
     let run = world.reconcile();
     assert_eq!(world.addresses(), ["192.0.2.1"]);
     assert_eq!(run.again(), Duration::from_secs(30));
-    assert_eq!(run.said(), [] as [&str; 0]);
+    assert_eq!(run.event_reasons(), [] as [&str; 0]);
     world.wait(30);
     let run = world.reconcile();
     assert_eq!(run.end, When::AwaitChange);
@@ -67,7 +67,7 @@ fn f20_many_services_are_not_cleared_at_once() {
     world.wait(30);
     world.budget = BudgetOutcome::Answered(Err(Moment(world.now.0 + Duration::from_secs(60))));
     let run = world.reconcile();
-    assert_eq!(run.said(), ["BrakeEngaged"]);
+    assert_eq!(run.event_reasons(), ["BrakeEngaged"]);
     assert_eq!(run.again(), Duration::from_secs(60));
     assert_eq!(world.addresses(), ["192.0.2.1"]);
 }
@@ -78,7 +78,10 @@ fn a_service_that_never_had_an_address_needs_no_confirmation() {
     world.ensure = [ready(&[], 1)].into();
     let run = world.reconcile();
     assert_eq!(run.end, When::AwaitChange);
-    assert_eq!(run.said(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
+    assert_eq!(
+        run.event_reasons(),
+        ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
+    );
 }
 
 #[test]
@@ -211,7 +214,7 @@ fn what_the_api_server_fills_in_is_not_written_again() {
     );
     does_nothing(&mut world);
     // An IP mode that the provider states is written, also in place of another one.
-    for (stored, said) in [
+    for (stored, reported) in [
         (None, IpMode::Vip),
         (Some("Proxy"), IpMode::Vip),
         (Some("VIP"), IpMode::Proxy),
@@ -219,13 +222,13 @@ fn what_the_api_server_fills_in_is_not_written_again() {
         let mut world = made();
         world.stored["status"]["loadBalancer"]["ingress"][0]["ipMode"] = json!(stored);
         let mut one = status(&["192.0.2.1"]);
-        one.ingress[0].ip_mode = Some(said);
+        one.ingress[0].ip_mode = Some(reported);
         world.past.drift_due = true;
         world.ensure = [answered(Ensured::Ready(one), 0)].into();
         world.reconcile();
         assert_eq!(
             world.stored["status"]["loadBalancer"]["ingress"][0]["ipMode"],
-            said.as_str()
+            reported.as_str()
         );
     }
 }

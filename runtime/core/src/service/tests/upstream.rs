@@ -149,10 +149,10 @@ fn upstream_process_service_create_or_update_k8s_error() {
     let run = world.reconcile();
     let expected = "failed to update load balancer status: conflict: the object has been modified";
     assert_eq!(run.why(), expected, "{id}");
-    let told = format!("Error syncing load balancer: {expected}");
+    let reported = format!("Error syncing load balancer: {expected}");
     assert_eq!(
         run.events,
-        [("SyncLoadBalancerFailed".to_owned(), told)],
+        [("SyncLoadBalancerFailed".to_owned(), reported)],
         "{id}"
     );
 

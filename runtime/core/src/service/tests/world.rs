@@ -14,6 +14,7 @@ use crate::effect::{
     Answered, BudgetOutcome, ClusterError, Decision, Effect as _, EventOutcome, InUse,
     Modification, ObjectResult, Performed, When,
 };
+use crate::fixtures;
 use crate::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus, Pending,
     Progress, ProgressReply,
@@ -163,7 +164,7 @@ pub(super) fn answered(ensured: Ensured, mutations: u32) -> EnsureAnswer {
 }
 
 /// The same answer, with a requested annotation change.
-pub(super) fn wishing(mut answer: EnsureAnswer, key: &str, value: Option<&str>) -> EnsureAnswer {
+pub(super) fn annotating(mut answer: EnsureAnswer, key: &str, value: Option<&str>) -> EnsureAnswer {
     answer
         .as_mut()
         .unwrap()
@@ -210,12 +211,9 @@ pub(super) fn conflict(owner: Option<&str>) -> ProviderError {
 }
 
 pub(super) fn node(name: &str) -> Node {
-    serde_json::from_value(json!({
-        "metadata": { "name": name, "uid": format!("uid-{name}") },
-        "spec": { "providerID": format!("sim://{name}") },
-        "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
-    }))
-    .unwrap()
+    let node = fixtures::node(name).uid(&format!("uid-{name}"));
+    let node = node.provider_id(&format!("sim://{name}"));
+    node.ready().build()
 }
 
 impl World {
@@ -352,7 +350,7 @@ impl World {
                 progressed(self.failing(answer))
             }
             ServiceAction::Get(_) => ServiceOutcome::Got(next(&mut self.get)),
-            ServiceAction::Vouch(_) => ServiceOutcome::Vouched(self.witnesses.clone()),
+            ServiceAction::ProveAccount(_) => ServiceOutcome::Witnesses(self.witnesses.clone()),
             ServiceAction::ReadNamespace => ServiceOutcome::NamespaceGoes(self.namespace_goes),
             ServiceAction::FindOwner(_) => ServiceOutcome::Owner(self.owner.clone()),
             ServiceAction::Read => ServiceOutcome::Service(Ok(self.object())),
@@ -478,7 +476,7 @@ impl Run {
         self.effects.iter().map(one).collect()
     }
 
-    pub(super) fn said(&self) -> Vec<&str> {
+    pub(super) fn event_reasons(&self) -> Vec<&str> {
         let reasons = self.events.iter().map(|(reason, _)| reason.as_str());
         reasons.collect()
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scripted::{Play, found, generation, node, permit, permit_of_the_past, service};
+use super::scripted::{Play, found, node, permit, permit_of_the_past, service};
 use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
 use ccm_core::rollout::TrialTally;
 use futures::FutureExt as _;
@@ -221,8 +221,8 @@ async fn the_end_of_a_trial_takes_every_further_call_away_at_once() {
     play.find().await.unwrap();
     let mut under_way = Box::pin(play.find());
     assert!((&mut under_way).now_or_never().is_none());
-    play.active.end_trial();
-    assert!(play.active.candidate().is_none());
+    play.ends_trial();
+    assert!(play.active.trial().is_none());
     for number in 0..20 {
         play.find().await.unwrap();
         play.ensure(&number.to_string(), None).await.unwrap();
@@ -251,7 +251,7 @@ async fn a_trial_wakes_its_listener_and_begins_with_an_empty_tally() {
     );
     play.canary();
     assert_eq!(play.active.tally(), TrialTally::default());
-    play.active.replace(generation(&play.new));
+    play.swaps();
     play.find().await.unwrap();
     assert!(
         play.active.tally_changed().now_or_never().is_none(),

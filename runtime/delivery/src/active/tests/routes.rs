@@ -7,7 +7,7 @@ use ccm_core::cloud_route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, 
 use ccm_core::load_balancer::Progress;
 use ccm_core::permit::Access;
 
-use super::scripted::{Play, Scripted, generation, node, permit, route};
+use super::scripted::{Play, Scripted, node, permit, route};
 use super::shadow::{may, settle};
 
 impl Play {
@@ -68,7 +68,7 @@ async fn a_hint_about_a_route_goes_back_to_the_version_that_wrote_it_and_to_no_o
     let [hint, other] = play.change(None).await;
     assert!(hint.is_some() && hint == other, "{hint:?} {other:?}");
     play.change(hint.clone()).await;
-    play.active.replace(generation(&play.new));
+    play.swaps();
     play.change(hint).await;
     let said = |provider: &Scripted| provider.hints.lock().unwrap().clone();
     let own: Arc<[u8]> = b"old"[..].into();
@@ -111,7 +111,7 @@ async fn nobody_waits_for_a_candidates_list_and_it_ends_with_the_trial() {
         play.list().await.unwrap();
     }
     assert_eq!(play.new.asked(), ["list"]);
-    play.active.end_trial();
+    play.ends_trial();
     settle().await;
     assert_eq!(Arc::strong_count(&play.new), 1);
 }

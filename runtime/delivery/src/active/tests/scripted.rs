@@ -17,6 +17,7 @@ use ccm_core::load_balancer::{
 };
 use ccm_core::moment::Moment;
 use ccm_core::permit::{Access, Mode, Permit};
+use ccm_core::rollout::TrialKind;
 use ccm_fixtures::objects::ready_node;
 use ccm_fixtures::permits;
 use tokio::sync::Semaphore;
@@ -25,7 +26,7 @@ use super::shadow::may;
 use crate::active::{Active, Generation, Holding};
 
 pub(super) struct Scripted {
-    name: &'static str,
+    pub(super) name: &'static str,
     schemes: Vec<String>,
     pub(super) find: Mutex<Result<Lookup, ProviderError>>,
     /// Answer of `find_fresh`; `None`: the same as `find`.
@@ -331,11 +332,25 @@ impl Play {
     }
 
     pub(super) fn shadow(&self) {
-        self.active.shadow(generation(&self.new));
+        self.tries(TrialKind::Shadow);
     }
 
     pub(super) fn canary(&self) {
-        self.active.canary(generation(&self.new));
+        self.tries(TrialKind::Canary);
+    }
+
+    fn tries(&self, kind: TrialKind) {
+        let trial = Some((kind, generation(&self.new)));
+        self.active.set_roles(self.active.serving(), trial);
+    }
+
+    pub(super) fn ends_trial(&self) {
+        self.active.set_roles(self.active.serving(), None);
+    }
+
+    /// The candidate takes over, loaded anew.
+    pub(super) fn swaps(&self) {
+        self.active.set_roles(generation(&self.new), None);
     }
 
     pub(super) async fn find(&self) -> Result<FindReply, ProviderError> {

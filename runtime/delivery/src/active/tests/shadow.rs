@@ -54,7 +54,7 @@ async fn nobody_waits_for_a_candidate_and_one_question_is_open_at_a_time() {
     }
     assert_eq!(play.new.asked(), ["find"]);
     // The end of the trial ends the comparison.
-    play.active.end_trial();
+    play.ends_trial();
     settle().await;
     assert_eq!(Arc::strong_count(&play.new), 1);
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use ccm_core::cloud::CloudProvider as _;
 use ccm_core::load_balancer::{DeleteRequest, Progress, UpdateRequest};
+use ccm_core::rollout::TrialKind;
 use futures::FutureExt as _;
 
 use super::scripted::{Play, Scripted, found, generation, node, permit, service};
@@ -18,8 +19,8 @@ async fn a_call_ends_where_it_began_and_the_next_one_goes_to_the_new_generation(
     let mut under_way = Box::pin(play.find());
     assert!((&mut under_way).now_or_never().is_none());
 
-    let former = play.active.replace(generation(&play.new));
-    assert_eq!(former.provider.digest(), "digest-of-old");
+    assert_eq!(play.active.digest(), "digest-of-old");
+    play.swaps();
     assert_eq!(play.active.digest(), "digest-of-new");
     assert_eq!(play.find().await.unwrap().lookups, [found("sim://2")]);
     play.old.gate.add_permits(1);
@@ -39,7 +40,7 @@ async fn a_generation_goes_with_its_last_call() {
     old.gate.add_permits(1);
     drop(old);
 
-    active.replace(generation(&Arc::new(Scripted::new("new"))));
+    active.set_roles(generation(&Arc::new(Scripted::new("new"))), None);
     assert!(gone.upgrade().is_some(), "a call needs it");
     under_way.await.unwrap();
     assert!(gone.upgrade().is_none());
@@ -51,12 +52,14 @@ async fn a_version_learns_that_it_serves_when_it_does_and_not_while_it_is_tried(
     let told = |provider: &Scripted| provider.serves.load(Ordering::Relaxed);
     assert!(told(&play.old), "the first one");
     let candidate = generation(&play.new);
-    play.active.shadow(candidate.clone());
-    play.active.canary(candidate.clone());
-    play.active.end_trial();
+    for kind in [TrialKind::Shadow, TrialKind::Canary] {
+        let trial = Some((kind, candidate.clone()));
+        play.active.set_roles(play.active.serving(), trial);
+    }
+    play.ends_trial();
     Active::alone("entry", candidate.clone());
     assert!(!told(&play.new));
-    play.active.replace(candidate);
+    play.active.set_roles(candidate, None);
     assert!(told(&play.new));
 }
 
@@ -65,10 +68,10 @@ async fn hints_come_back_whole_and_never_to_another_generation() {
     let play = Play::new();
     let hint = play.ensure("uid", None).await.unwrap();
     let hint = play.ensure("uid", hint).await.unwrap();
-    play.active.replace(generation(&play.new));
+    play.swaps();
     let crossed = play.ensure("uid", hint).await.unwrap();
     // The same holds when the same module is loaded once more.
-    play.active.replace(generation(&play.new));
+    play.swaps();
     play.ensure("uid", crossed).await.unwrap();
 
     let hints = |provider: &Scripted| provider.hints.lock().unwrap().clone();
@@ -103,7 +106,7 @@ async fn the_other_calls_carry_hints_in_the_same_way() {
             .unwrap();
         delete.hint = hint(reply.progress);
     }
-    play.active.replace(generation(&play.new));
+    play.swaps();
     play.active.update_targets(&update, permit()).await.unwrap();
     play.active
         .delete_load_balancer(&delete, permit())

@@ -39,7 +39,7 @@ pub(super) fn code_of_list(error: &watcher::Error) -> Option<u16> {
 }
 
 /// Why the watch failed, in one sentence.
-pub(super) fn told(error: &watcher::Error) -> String {
+pub(super) fn describe(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))

@@ -253,7 +253,7 @@ async fn what_happens_is_told_by_events_about_the_object() {
         message: "\u{1b}[31m1.0.3 is rejected\nit traps".to_owned(),
         release: None,
     };
-    world.store_of_record.tell(&event).await.unwrap();
+    world.store_of_record.record_event(&event).await.unwrap();
     let api: Api<Event> = Api::namespaced(world.cluster.client(), "default");
     let events = api.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(events.len(), 1);

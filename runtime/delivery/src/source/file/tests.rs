@@ -16,19 +16,19 @@ use crate::artifact::{EVIDENCE_BYTES, MODULE_BYTES, SignatureEvidence};
 use crate::source::{FilePlace, Source as _, SourceError};
 
 /// A source and the folder it is in.
-struct Scene {
+struct Setup {
     folder: TempDir,
     source: FileSource,
 }
 
 /// The source of `name` in an empty folder, for the entry `hcloud`; without a name of the folder itself.
-fn scene(name: &str) -> Scene {
+fn setup(name: &str) -> Setup {
     let folder = tempfile::tempdir().unwrap();
     let at = FilePlace {
         path: folder.path().join(name),
         is_folder: name.is_empty(),
     };
-    Scene {
+    Setup {
         source: FileSource::new("file:///place".to_owned(), at, "hcloud".to_owned()),
         folder,
     }
@@ -53,7 +53,7 @@ fn put(path: &Path, content: &[u8]) {
     fs::rename(next, path).unwrap();
 }
 
-impl Scene {
+impl Setup {
     fn put(&self, name: &str, content: &[u8]) {
         put(&self.folder.path().join(name), content);
     }
@@ -84,45 +84,45 @@ impl Scene {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_is_offered_when_it_is_there_and_whenever_another_is_put_in_its_place() {
-    let mut scene = scene("a.wasm");
-    let error = scene.refuses().await;
+    let mut setup = setup("a.wasm");
+    let error = setup.refuses().await;
     assert_eq!(
         error.to_string(),
         "file:///place: there is nothing: a.wasm does not exist"
     );
-    scene.is_quiet().await;
+    setup.is_quiet().await;
     for text in ["one", "two", "one"] {
-        scene.put("a.wasm", &wasm(text));
-        assert_eq!(scene.offers(text).await, []);
+        setup.put("a.wasm", &wasm(text));
+        assert_eq!(setup.offers(text).await, []);
     }
     // The same bytes in another file are no new offer.
-    scene.put("a.wasm", &wasm("one"));
-    scene.is_quiet().await;
-    fs::remove_file(scene.folder.path().join("a.wasm")).unwrap();
-    assert!(matches!(scene.refuses().await, SourceError::Absent { .. }));
-    scene.put("a.wasm", &wasm("one"));
-    scene.offers("one").await;
+    setup.put("a.wasm", &wasm("one"));
+    setup.is_quiet().await;
+    fs::remove_file(setup.folder.path().join("a.wasm")).unwrap();
+    assert!(matches!(setup.refuses().await, SourceError::Absent { .. }));
+    setup.put("a.wasm", &wasm("one"));
+    setup.offers("one").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_being_written_is_left_alone_until_it_is_done() {
-    let mut scene = scene("a.wasm");
-    let mut file = File::create(scene.folder.path().join("a.wasm")).unwrap();
+    let mut setup = setup("a.wasm");
+    let mut file = File::create(setup.folder.path().join("a.wasm")).unwrap();
     file.write_all(&wasm("")).unwrap();
     for letter in ["w", "h", "o", "l", "e"] {
-        let waited = tokio::time::timeout(Duration::from_millis(700), scene.source.next()).await;
+        let waited = tokio::time::timeout(Duration::from_millis(700), setup.source.next()).await;
         assert!(waited.is_err(), "taken before {letter}");
         file.write_all(letter.as_bytes()).unwrap();
         // The time of files passes while the time of this test is paused.
         file.set_modified(SystemTime::now()).unwrap();
     }
-    scene.offers("whole").await;
+    setup.offers("whole").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_link_of_a_mounted_config_map_may_be_switched_at_any_time() {
-    let mut scene = scene("a.wasm");
-    let root = scene.folder.path().to_owned();
+    let mut setup = setup("a.wasm");
+    let root = setup.folder.path().to_owned();
     let version = |name: &str, text: &str| {
         fs::create_dir(root.join(name)).unwrap();
         put(&root.join(name).join("a.wasm"), &wasm(text));
@@ -131,16 +131,16 @@ async fn the_link_of_a_mounted_config_map_may_be_switched_at_any_time() {
     };
     version("..2026_01", "one");
     symlink("..data/a.wasm", root.join("a.wasm")).unwrap();
-    scene.offers("one").await;
+    setup.offers("one").await;
     version("..2026_02", "two");
     fs::remove_dir_all(root.join("..2026_01")).unwrap();
-    scene.offers("two").await;
+    setup.offers("two").await;
 }
 
 #[test]
 fn what_is_opened_is_read_even_if_the_link_points_elsewhere_by_then() {
-    let scene = scene("a.wasm");
-    let root = scene.folder.path();
+    let setup = setup("a.wasm");
+    let root = setup.folder.path();
     put(&root.join("one"), &wasm("one"));
     put(&root.join("two"), &wasm("two"));
     symlink("one", root.join("a.wasm")).unwrap();
@@ -166,27 +166,27 @@ fn what_is_opened_is_read_even_if_the_link_points_elsewhere_by_then() {
 #[tokio::test(start_paused = true)]
 async fn only_regular_files_are_read_and_nothing_is_waited_for() {
     for kind in ["a pipe", "a socket", "a folder", "a device"] {
-        let scene = scene("");
-        let path = scene.folder.path().join("hcloud.wasm");
+        let setup = setup("");
+        let path = setup.folder.path().join("hcloud.wasm");
         match kind {
             "a pipe" => mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap(),
             "a socket" => drop(UnixListener::bind(&path).unwrap()),
             "a folder" => fs::create_dir(&path).unwrap(),
             _ => symlink("/dev/zero", &path).unwrap(),
         }
-        let mut scene = scene;
-        let error = scene.refuses().await;
+        let mut setup = setup;
+        let error = setup.refuses().await;
         let why = format!("hcloud.wasm is {kind}, and only regular files are read");
         assert!(
             matches!(&error, SourceError::Refused { why: told, .. } if *told == why),
             "{error}"
         );
-        scene.is_quiet().await;
+        setup.is_quiet().await;
         fs::remove_dir(&path)
             .or_else(|_| fs::remove_file(&path))
             .unwrap();
-        scene.put("hcloud.wasm", &wasm("one"));
-        scene.offers("one").await;
+        setup.put("hcloud.wasm", &wasm("one"));
+        setup.offers("one").await;
     }
 }
 
@@ -230,14 +230,14 @@ async fn a_folder_offers_the_file_that_is_called_like_the_entry_or_the_only_one(
         ),
     ];
     for (names, expected) in cases {
-        let mut scene = scene("");
+        let mut setup = setup("");
         for name in *names {
-            scene.put(name, &wasm(name));
+            setup.put(name, &wasm(name));
         }
         match expected {
-            Ok(name) => drop(scene.offers(name).await),
+            Ok(name) => drop(setup.offers(name).await),
             Err(why) => {
-                let error = scene.refuses().await.to_string();
+                let error = setup.refuses().await.to_string();
                 assert!(error.contains(why), "{names:?}: {error}");
             }
         }
@@ -246,33 +246,33 @@ async fn a_folder_offers_the_file_that_is_called_like_the_entry_or_the_only_one(
 
 #[tokio::test(start_paused = true)]
 async fn another_file_of_a_folder_is_offered_when_it_becomes_the_right_one() {
-    let mut scene = scene("");
-    scene.put("v1.wasm", &wasm("v1"));
-    scene.offers("v1").await;
-    scene.put("v2.wasm", &wasm("v2"));
-    assert!(matches!(scene.refuses().await, SourceError::Refused { .. }));
-    scene.put("hcloud.wasm", &wasm("v3"));
-    scene.offers("v3").await;
+    let mut setup = setup("");
+    setup.put("v1.wasm", &wasm("v1"));
+    setup.offers("v1").await;
+    setup.put("v2.wasm", &wasm("v2"));
+    assert!(matches!(setup.refuses().await, SourceError::Refused { .. }));
+    setup.put("hcloud.wasm", &wasm("v3"));
+    setup.offers("v3").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_signature_beside_the_file_comes_with_it_and_a_later_one_is_told() {
-    let mut scene = scene("a.wasm.gz");
-    scene.put("a.wasm.gz", &wasm("one"));
-    assert_eq!(scene.offers("one").await, []);
-    scene.put("a.wasm.sigstore.json", b"{1}");
+    let mut setup = setup("a.wasm.gz");
+    setup.put("a.wasm.gz", &wasm("one"));
+    assert_eq!(setup.offers("one").await, []);
+    setup.put("a.wasm.sigstore.json", b"{1}");
     assert_eq!(
-        scene.offers("one").await,
+        setup.offers("one").await,
         [SignatureEvidence::Bundle(b"{1}".to_vec())]
     );
-    scene.put("a.wasm.gz.sigstore.json", b"{2}");
+    setup.put("a.wasm.gz.sigstore.json", b"{2}");
     let both = [
         SignatureEvidence::Bundle(b"{2}".to_vec()),
         SignatureEvidence::Bundle(b"{1}".to_vec()),
     ];
-    assert_eq!(scene.offers("one").await, both);
-    scene.put("a.wasm.sigstore.json", &vec![b' '; EVIDENCE_BYTES + 1]);
-    let error = scene.refuses().await.to_string();
+    assert_eq!(setup.offers("one").await, both);
+    setup.put("a.wasm.sigstore.json", &vec![b' '; EVIDENCE_BYTES + 1]);
+    let error = setup.refuses().await.to_string();
     assert!(
         error.contains("a.wasm.sigstore.json has 262145 bytes"),
         "{error}"
@@ -281,20 +281,20 @@ async fn a_signature_beside_the_file_comes_with_it_and_a_later_one_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_no_module_is_told_once_for_each_state_of_the_file() {
-    let mut scene = scene("a.wasm");
+    let mut setup = setup("a.wasm");
     for (content, why) in [
         (&b"\x7fELF"[..], "compiled code"),
         (b"(component)", "not WebAssembly"),
         (b"", "it is empty"),
     ] {
-        scene.put("a.wasm", content);
-        let error = scene.refuses().await.to_string();
+        setup.put("a.wasm", content);
+        let error = setup.refuses().await.to_string();
         assert!(error.contains(why), "{error}");
-        scene.is_quiet().await;
+        setup.is_quiet().await;
     }
-    let file = File::create(scene.folder.path().join("a.wasm")).unwrap();
+    let file = File::create(setup.folder.path().join("a.wasm")).unwrap();
     file.set_len(MODULE_BYTES as u64 + 1).unwrap();
-    let error = scene.refuses().await.to_string();
+    let error = setup.refuses().await.to_string();
     assert!(
         error.contains("a.wasm has 33554433 bytes, and at most 33554432 are read"),
         "{error}"
@@ -303,17 +303,17 @@ async fn what_is_no_module_is_told_once_for_each_state_of_the_file() {
 
 #[tokio::test(start_paused = true)]
 async fn a_place_that_is_said_to_be_a_folder_is_one() {
-    let mut scene = scene("a");
-    scene.source = FileSource::new(
+    let mut setup = setup("a");
+    setup.source = FileSource::new(
         "file:///place/".to_owned(),
         FilePlace {
-            path: scene.folder.path().join("a"),
+            path: setup.folder.path().join("a"),
             is_folder: true,
         },
         "hcloud".to_owned(),
     );
-    scene.put("a", &wasm("one"));
-    let error = scene.refuses().await.to_string();
+    setup.put("a", &wasm("one"));
+    let error = setup.refuses().await.to_string();
     assert!(error.contains("not a folder"), "{error}");
 }
 
@@ -342,20 +342,20 @@ fn what_the_operating_system_says_is_told_as_what_it_means() {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_bytes_can_be_had_again_while_they_are_there() {
-    let mut scene = scene("a.wasm");
-    scene.put("a.wasm", &wasm("one"));
-    let first = scene.source.next().await.unwrap();
+    let mut setup = setup("a.wasm");
+    setup.put("a.wasm", &wasm("one"));
+    let first = setup.source.next().await.unwrap();
     let release = Release {
         digest: first.digest.to_string(),
         version: String::new(),
         origin: String::new(),
     };
     assert_eq!(
-        scene.source.again(&release).await.unwrap().digest,
+        setup.source.again(&release).await.unwrap().digest,
         first.digest
     );
-    scene.put("a.wasm", &wasm("two"));
-    let error = scene.source.again(&release).await.err().unwrap();
+    setup.put("a.wasm", &wasm("two"));
+    let error = setup.source.again(&release).await.err().unwrap();
     assert!(matches!(error, SourceError::Absent { .. }), "{error}");
-    scene.offers("two").await;
+    setup.offers("two").await;
 }

@@ -16,7 +16,7 @@ use super::registry_error::{Kind, RegistryError};
 /// Maximum number of attempts at a download.
 const MOST_ATTEMPTS: u32 = 64;
 /// Maximum number of attempts in a row that received nothing.
-const MOST_VAIN: u32 = 4;
+const MAX_WITHOUT_PROGRESS: u32 = 4;
 
 /// Progress of a download, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ async fn attempts(
     bytes: &mut Vec<u8>,
     progress: &(dyn Fn(DownloadProgress) + Sync),
 ) -> Result<(), RegistryError> {
-    let mut vain = 0;
+    let mut without_progress = 0;
     for _ in 0..MOST_ATTEMPTS {
         let before = bytes.len();
         let trouble = match attempt(registry, connections, layer, bytes, progress).await {
@@ -85,8 +85,12 @@ async fn attempts(
         if trouble.kind != Kind::Unavailable || trouble.wait.is_some() {
             return Err(trouble);
         }
-        vain = if bytes.len() > before { 0 } else { vain + 1 };
-        if vain >= MOST_VAIN {
+        without_progress = if bytes.len() > before {
+            0
+        } else {
+            without_progress + 1
+        };
+        if without_progress >= MAX_WITHOUT_PROGRESS {
             return Err(trouble);
         }
         sleep(connections.timeouts.pause).await;

@@ -115,7 +115,7 @@ impl Connections {
                 .map_err(|error| RegistryError::of_request("connections", error))
         };
         let plain = match reach.plain_http {
-            true => Some(client(Trust::Nobody, true)?),
+            true => Some(client(Trust::NoRoots, true)?),
             false => None,
         };
         Ok(Self {

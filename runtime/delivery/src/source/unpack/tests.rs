@@ -109,9 +109,9 @@ fn what_is_cut_anywhere_or_has_something_after_it_is_broken() {
 
 #[test]
 fn a_module_packed_with_zstd_is_told_what_to_do() {
-    let told = unpack(ZSTD.to_vec()).unwrap_err().to_string();
+    let reported = unpack(ZSTD.to_vec()).unwrap_err().to_string();
     for word in ["zstd", "gzip", "not at all"] {
-        assert!(told.contains(word), "{told}");
+        assert!(reported.contains(word), "{reported}");
     }
 }
 

@@ -325,7 +325,7 @@ fn a13_each_thing_that_is_wrong_with_a_keyless_signature_has_its_reason() {
             reason(&policy, &artifact),
             expected,
             "{name}: {}",
-            super::told(&policy, &artifact)
+            super::verdict_text(&policy, &artifact)
         );
     }
 }
@@ -435,12 +435,12 @@ fn roots_that_could_never_hold_are_refused_in_words() {
         ),
     ];
     for ((authorities, logs, stamps), expected) in table {
-        let told = Roots::from_pem(authorities, logs, stamps)
+        let reported = Roots::from_pem(authorities, logs, stamps)
             .unwrap_err()
             .to_string();
         assert!(
-            told.contains(expected),
-            "{told:?} should contain {expected:?}"
+            reported.contains(expected),
+            "{reported:?} should contain {expected:?}"
         );
     }
     for (json, expected) in [
@@ -450,10 +450,10 @@ fn roots_that_could_never_hold_are_refused_in_words() {
             "no certificate authority",
         ),
     ] {
-        let told = Roots::from_trusted_root(json).unwrap_err().to_string();
+        let reported = Roots::from_trusted_root(json).unwrap_err().to_string();
         assert!(
-            told.contains(expected),
-            "{told:?} should contain {expected:?}"
+            reported.contains(expected),
+            "{reported:?} should contain {expected:?}"
         );
     }
     assert!(Identity::pattern("(").is_err());

@@ -298,17 +298,17 @@ fn texts_that_are_no_public_key_are_refused_in_words() {
         ("x".repeat(20_000), "too long"),
     ];
     for (text, expected) in table {
-        let told = PublicKey::from_pem(&text)
+        let reported = PublicKey::from_pem(&text)
             .err()
             .map(|why| why.to_string())
             .unwrap_or_default();
         assert!(
-            told.contains(expected),
-            "{told:?} should contain {expected:?}"
+            reported.contains(expected),
+            "{reported:?} should contain {expected:?}"
         );
         // The text may be a secret, so no line of it is repeated.
         if let Some(secret) = text.lines().nth(1) {
-            assert!(!told.contains(secret), "{told}");
+            assert!(!reported.contains(secret), "{reported}");
         }
     }
 }

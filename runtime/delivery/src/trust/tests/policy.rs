@@ -6,7 +6,7 @@ use ccm_core::rollout::Endorsement;
 use super::super::{
     Distrust, EvidenceRefusal, Highest, MinimumVersion, Pin, Provenance, TrustPolicy,
 };
-use super::{reason, told, verdict};
+use super::{reason, verdict, verdict_text};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 
 fn pinned(digest: &str) -> TrustPolicy {
@@ -167,14 +167,14 @@ fn too_old_is_said_only_of_what_holds_otherwise() {
     let (signing, public) = key();
     let policy = from("2.0.0", trusting(&public));
     let signed = artifact(WASM, vec![evidence(&sign::file(&signing, WASM))]);
-    let told = policy.verify(&signed, "1.9.0", now()).unwrap_err();
+    let reported = policy.verify(&signed, "1.9.0", now()).unwrap_err();
     let fingerprint = public.fingerprint().to_owned();
-    let Distrust::TooOld { provenance, .. } = &told else {
-        panic!("{told:?}")
+    let Distrust::TooOld { provenance, .. } = &reported else {
+        panic!("{reported:?}")
     };
     assert_eq!(*provenance, Provenance::Key { fingerprint });
     assert_eq!(
-        told.to_string(),
+        reported.to_string(),
         "version 1.9.0 is older than 2.0.0, the oldest that `trust.minimumVersion` allows"
     );
     let (stranger, _) = key();
@@ -352,7 +352,7 @@ fn what_is_refused_is_told_in_words_that_say_what_to_do() {
         ),
     ];
     for (policy, evidence, expected) in table {
-        assert_eq!(told(&policy, &artifact(WASM, evidence)), expected);
+        assert_eq!(verdict_text(&policy, &artifact(WASM, evidence)), expected);
     }
 }
 

@@ -78,15 +78,15 @@ mod tests {
         let headers = |date: String| HeaderMap::from_iter([(DATE, date.parse().unwrap())]);
         let dated = headers(httpdate::fmt_http_date(theirs));
         let minutes = |count: u64| Duration::from_secs(count * 60);
-        for (now, said) in [
+        for (now, expected) in [
             (theirs, None),
             (theirs + minutes(4), None),
             (theirs + minutes(17), Some("1020s ahead of")),
             (theirs - minutes(6), Some("360s behind")),
         ] {
             let found = clock(&dated, now);
-            assert_eq!(found.is_some(), said.is_some(), "{found:?}");
-            assert!(said.is_none_or(|said| found.unwrap().contains(said)));
+            assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
+            assert!(expected.is_none_or(|expected| found.unwrap().contains(expected)));
         }
         assert_eq!(clock(&headers("yesterday".to_owned()), theirs), None);
         assert_eq!(clock(&HeaderMap::new(), theirs), None);

@@ -115,9 +115,9 @@ fn a_hold_ends_by_itself_and_is_never_shortened() {
     let after = |seconds: &'static str| {
         HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(seconds))])
     };
-    rate_limit_hold.hear(429, &after("30"), now, SystemTime::now());
-    rate_limit_hold.hear(429, &after("5"), now, SystemTime::now());
-    rate_limit_hold.hear(200, &HeaderMap::new(), now, SystemTime::now());
+    rate_limit_hold.observe(429, &after("30"), now, SystemTime::now());
+    rate_limit_hold.observe(429, &after("5"), now, SystemTime::now());
+    rate_limit_hold.observe(200, &HeaderMap::new(), now, SystemTime::now());
     assert_eq!(
         rate_limit_hold.remaining(now),
         Some(Duration::from_secs(30))

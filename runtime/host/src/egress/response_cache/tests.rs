@@ -30,7 +30,7 @@ fn lead(kept: &Arc<ResponseCache>, key: &Key, now: Instant) -> Lead {
 }
 
 /// Name of the caller's next step; a lead that begins here is dropped again.
-fn word(kept: &Arc<ResponseCache>, key: &Key, age: Duration, now: Instant) -> &'static str {
+fn step_name(kept: &Arc<ResponseCache>, key: &Key, age: Duration, now: Instant) -> &'static str {
     match kept.turn(key, age, now, &room()) {
         Lookup::Answer(_) => "answer",
         Lookup::Follow(_) => "follow",
@@ -53,9 +53,9 @@ fn only_status_200_is_kept_and_only_as_long_as_asked() {
     ] {
         let key = key(0, &format!("/{status}"));
         lead(&kept, &key, now).done(&answer(status, 1));
-        assert_eq!(word(&kept, &key, AGE, now + AGE), expected, "{status}");
+        assert_eq!(step_name(&kept, &key, AGE, now + AGE), expected, "{status}");
         assert_eq!(
-            word(&kept, &key, AGE, now + AGE + Duration::from_millis(1)),
+            step_name(&kept, &key, AGE, now + AGE + Duration::from_millis(1)),
             "lead",
             "{status}"
         );
@@ -63,7 +63,7 @@ fn only_status_200_is_kept_and_only_as_long_as_asked() {
     let old = key(0, "/old");
     lead(&kept, &old, now).done(&answer(200, 1));
     assert_eq!(
-        word(
+        step_name(
             &kept,
             &old,
             Duration::MAX,
@@ -103,7 +103,7 @@ fn requests_differ_by_target_path_and_headers() {
             "lead",
         ),
     ] {
-        assert_eq!(word(&kept, &other, AGE, now), expected, "{other:?}");
+        assert_eq!(step_name(&kept, &other, AGE, now), expected, "{other:?}");
     }
 }
 
@@ -116,10 +116,10 @@ fn a_change_drops_what_is_kept_and_what_is_under_way_for_its_target_only() {
     lead(&kept, &other, now).done(&answer(200, 1));
     let before = lead(&kept, &key(0, "/b"), now);
     let change = kept.changing(0);
-    assert_eq!(word(&kept, &mine, AGE, now), "lead");
-    assert_eq!(word(&kept, &other, AGE, now), "answer");
+    assert_eq!(step_name(&kept, &mine, AGE, now), "lead");
+    assert_eq!(step_name(&kept, &other, AGE, now), "answer");
     assert_eq!(
-        word(&kept, &key(0, "/b"), AGE, now),
+        step_name(&kept, &key(0, "/b"), AGE, now),
         "lead",
         "joined a request from before the change"
     );
@@ -128,12 +128,12 @@ fn a_change_drops_what_is_kept_and_what_is_under_way_for_its_target_only() {
     before.done(&answer(200, 1));
     during.done(&answer(200, 1));
     assert_eq!(
-        word(&kept, &key(0, "/b"), AGE, now),
+        step_name(&kept, &key(0, "/b"), AGE, now),
         "lead",
         "kept an answer from before the change"
     );
     assert_eq!(
-        word(&kept, &mine, AGE, now),
+        step_name(&kept, &mine, AGE, now),
         "lead",
         "kept an answer from during the change"
     );
@@ -152,11 +152,11 @@ fn the_bytes_are_bounded_and_the_oldest_goes_first() {
         .done(&answer(200, 300));
     }
     let words: Vec<_> = (0..5)
-        .map(|number| word(&kept, &key(0, &format!("/{number}")), AGE, now))
+        .map(|number| step_name(&kept, &key(0, &format!("/{number}")), AGE, now))
         .collect();
     assert_eq!(words, ["lead", "lead", "answer", "answer", "answer"]);
     lead(&kept, &key(0, "/big"), now + AGE).done(&answer(200, 2000));
-    assert_eq!(word(&kept, &key(0, "/big"), AGE, now + AGE), "lead");
+    assert_eq!(step_name(&kept, &key(0, "/big"), AGE, now + AGE), "lead");
 }
 
 #[tokio::test]

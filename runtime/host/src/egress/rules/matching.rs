@@ -122,7 +122,7 @@ impl Line {
     }
 
     /// Whether this answer proves that the requested object does not exist.
-    pub fn tells_absence(&self, status: u16, body: &[u8]) -> bool {
+    pub fn proves_absence(&self, status: u16, body: &[u8]) -> bool {
         status == 404 && self.path.names_one_object()
             || self.absence.iter().any(|one| one.is(status, body))
     }

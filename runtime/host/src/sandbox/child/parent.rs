@@ -41,12 +41,12 @@ impl Socket {
     }
 
     /// Sends a message without a body.
-    pub(super) fn say(&self, word: &impl Serialize) {
-        self.send(word, Bytes::new());
+    pub(super) fn send_message(&self, message: &impl Serialize) {
+        self.send(message, Bytes::new());
     }
 
-    fn send(&self, word: &impl Serialize, body: Bytes) {
-        if let Ok(frame) = Frame::new(word, body) {
+    fn send(&self, message: &impl Serialize, body: Bytes) {
+        if let Ok(frame) = Frame::new(message, body) {
             self.send_frame(frame);
         }
     }
@@ -102,19 +102,19 @@ impl Parent {
     }
 
     /// Sends a line of the guest's log.
-    pub(crate) fn log(&self, level: Level, text: &str, said: bool) {
-        self.0.socket.say(&ToParent::Log {
+    pub(crate) fn log(&self, level: Level, text: &str, is_contract_log: bool) {
+        self.0.socket.send_message(&ToParent::Log {
             call: self.0.number,
             level,
             text: text.to_owned(),
-            said,
+            is_contract_log,
         });
     }
 
     /// Reports how many lines were dropped.
     pub(crate) fn lost(&self, lines: usize) {
         let call = self.0.number;
-        self.0.socket.say(&ToParent::Lost { call, lines });
+        self.0.socket.send_message(&ToParent::Lost { call, lines });
     }
 
     /// Reports the result of the call.
@@ -132,7 +132,7 @@ impl Parent {
             _ => {
                 let what = "the answer is larger than any that there can be".to_owned();
                 let refused = Ok(Err(common::Error::Internal(what).into()));
-                self.0.socket.say(&ended(refused));
+                self.0.socket.send_message(&ended(refused));
             }
         }
     }
@@ -170,12 +170,12 @@ impl Parent {
             request,
         };
         let call = self.0.number;
-        let word = ToParent::Request {
+        let message = ToParent::Request {
             call,
             request,
             what,
         };
-        self.0.socket.send(&word, body);
+        self.0.socket.send(&message, body);
         receive
             .await
             .unwrap_or_else(|_| Err(FetchError::Unavailable("the call is over".to_owned())))
@@ -199,8 +199,8 @@ impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
         if self.call.waiting().remove(&self.request).is_some() {
             let (call, request) = (self.call.0.number, self.request);
-            let word = ToParent::Abandoned { call, request };
-            self.call.0.socket.say(&word);
+            let message = ToParent::Abandoned { call, request };
+            self.call.0.socket.send_message(&message);
         }
     }
 }
@@ -217,7 +217,7 @@ impl Drop for Released {
         self.call
             .0
             .socket
-            .say(&ToParent::Released { call, request });
+            .send_message(&ToParent::Released { call, request });
     }
 }
 

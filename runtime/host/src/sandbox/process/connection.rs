@@ -21,7 +21,7 @@ use super::super::protocol::{Caps, Frame, Head, Request, ToChild, ToParent, meth
 use super::super::{Answer, CallPhase, Performance};
 use crate::bindings::common;
 use crate::egress::{CallScope, FetchError, FetchRequest, FetchResponse};
-use crate::guest_egress::WayOut;
+use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
 use crate::limits;
 use crate::sanitize::clean;
@@ -78,7 +78,7 @@ impl Connection {
         // The child answers after the last byte; one that sends something earlier is no sandbox and may not even
         // read on.
         let greeting = tokio::select! {
-            heard = read::<ToParent>(&mut from, Caps::OF_CHILD) => heard,
+            received = read::<ToParent>(&mut from, Caps::OF_CHILD) => received,
             Err(error) = load.write(&mut to) => Err(error),
         };
         match greeting {
@@ -90,7 +90,7 @@ impl Connection {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(nonsense(&error.to_string()));
             }
-            Ok(None) | Err(_) => return Err(last_words(&mut child).await),
+            Ok(None) | Err(_) => return Err(exit_output(&mut child).await),
         }
         drop(load);
         let (out, frames) = mpsc::unbounded_channel();
@@ -123,16 +123,16 @@ impl Connection {
             ask,
             deadline,
             fresh,
-            way_out,
+            egress,
             log,
         } = performance;
-        let scope = match way_out {
-            Some(WayOut::Egress(scope)) => Some(scope),
-            // `WayOut::Parent` exists only inside sandbox processes, which start no further ones.
-            Some(WayOut::Parent(_)) | None => None,
+        let scope = match egress {
+            Some(GuestEgress::Egress(scope)) => Some(scope),
+            // `GuestEgress::Parent` exists only inside sandbox processes, which start no further ones.
+            Some(GuestEgress::Parent(_)) | None => None,
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        let word = ToChild::Call {
+        let message = ToChild::Call {
             call: number,
             ask: Box::new(ask),
             milliseconds: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
@@ -154,7 +154,7 @@ impl Connection {
             shared: &self.0,
             number,
         };
-        self.0.say(&word, Bytes::new());
+        self.0.send_message(&message, Bytes::new());
         end.await.unwrap_or_else(|_| self.0.gone())
     }
 }
@@ -196,8 +196,8 @@ impl Shared {
         drop(under_way);
     }
 
-    fn say(&self, word: &impl Serialize, body: Bytes) {
-        if let Ok(frame) = Frame::new(word, body) {
+    fn send_message(&self, message: &impl Serialize, body: Bytes) {
+        if let Ok(frame) = Frame::new(message, body) {
             // Fails only when the process has ended, which callers see by other means.
             let _ = self.out.send(frame);
         }
@@ -207,19 +207,19 @@ impl Shared {
     ///
     /// # Errors
     /// The message violates the protocol.
-    fn hear(self: &Arc<Shared>, word: ToParent, body: Bytes) -> Result<(), String> {
-        match word {
+    fn receive(self: &Arc<Shared>, message: ToParent, body: Bytes) -> Result<(), String> {
+        match message {
             ToParent::Loaded(_) => Err("it loads twice".to_owned()),
             ToParent::Log {
                 call,
                 level,
                 text,
-                said,
+                is_contract_log,
             } => {
                 // Outside the lock: writing the log may be slow.
                 let log = self.of(call, |call| call.log.clone());
                 match log {
-                    Some(log) if said => log.said(level, &text),
+                    Some(log) if is_contract_log => log.contract_line(level, &text),
                     Some(log) => log.line(level, &text),
                     None => {}
                 }
@@ -318,12 +318,12 @@ impl Shared {
                 (Err(error), Bytes::new())
             }
         };
-        let word = ToChild::Answered {
+        let message = ToChild::Answered {
             call: number,
             request,
             end,
         };
-        self.say(&word, body);
+        self.send_message(&message, body);
     }
 
     /// Accesses a call under way.
@@ -358,7 +358,8 @@ impl Drop for Cancelled<'_> {
     fn drop(&mut self) {
         if self.shared.forget(self.number).is_some() {
             let call = self.number;
-            self.shared.say(&ToChild::Cancel { call }, Bytes::new());
+            self.shared
+                .send_message(&ToChild::Cancel { call }, Bytes::new());
         }
     }
 }
@@ -414,10 +415,10 @@ async fn write(mut frames: mpsc::UnboundedReceiver<Frame>, mut to: OwnedWriteHal
 
 /// Handles messages of the child until it ends or must be killed.
 async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) {
-    let hear = async {
+    let receive = async {
         loop {
             match read::<ToParent>(&mut from, Caps::OF_CHILD).await {
-                Ok(Some((word, body))) => shared.hear(word, body)?,
+                Ok(Some((message, body))) => shared.receive(message, body)?,
                 Ok(None) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     return Err(error.to_string());
@@ -427,8 +428,8 @@ async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) 
         }
     };
     let why = tokio::select! {
-        heard = hear => match heard {
-            Ok(()) => last_words(&mut child).await,
+        received = receive => match received {
+            Ok(()) => exit_output(&mut child).await,
             Err(what) => nonsense(&what),
         },
         () = shared.stop.notified() => "no call needs it".to_owned(),
@@ -443,19 +444,19 @@ fn nonsense(what: &str) -> String {
 }
 
 /// Exit status and error output of a child that ended.
-async fn last_words(child: &mut Child) -> String {
-    let mut words = Vec::new();
+async fn exit_output(child: &mut Child) -> String {
+    let mut output = Vec::new();
     let exit_timeout = Duration::from_secs(1);
     if let Some(stderr) = child.stderr.take() {
         let cap = limits::COMPILE_MESSAGE_BYTES as u64;
         let mut stderr = stderr.take(cap);
         // Waits only briefly for error output.
-        let _ = tokio::time::timeout(exit_timeout, stderr.read_to_end(&mut words)).await;
+        let _ = tokio::time::timeout(exit_timeout, stderr.read_to_end(&mut output)).await;
     }
-    let words = clean(String::from_utf8_lossy(&words).trim(), limits::ERROR_BYTES);
+    let output = clean(String::from_utf8_lossy(&output).trim(), limits::ERROR_BYTES);
     match tokio::time::timeout(exit_timeout, child.wait()).await {
-        Ok(Ok(status)) if words.is_empty() => status.to_string(),
-        Ok(Ok(status)) => format!("{status}: {words}"),
-        _ => words,
+        Ok(Ok(status)) if output.is_empty() => status.to_string(),
+        Ok(Ok(status)) => format!("{status}: {output}"),
+        _ => output,
     }
 }

@@ -263,7 +263,7 @@ async fn a_call_that_did_not_end_in_time_ends_in_its_turn_all_the_same() {
 #[tokio::test]
 async fn a_call_that_waits_to_compute_for_long_keeps_no_short_one_waiting() {
     let scheduler = CpuScheduler::first();
-    let lane = scheduler.next_lane().await;
+    let long_call_permit = scheduler.next_long_call_permit().await;
     let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.clone());
     let begun = async {
         compute_for(limits::CALL_CPU_AT_ONCE);
@@ -276,7 +276,7 @@ async fn a_call_that_waits_to_compute_for_long_keeps_no_short_one_waiting() {
     assert!(poll.is_pending(), "somebody else has the lane");
     let short = tokio::time::timeout(Duration::from_secs(10), scheduler.next_turn());
     drop(short.await.expect("the turn is free"));
-    drop(lane);
+    drop(long_call_permit);
     next.await.unwrap();
 }
 

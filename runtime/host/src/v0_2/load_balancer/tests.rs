@@ -186,11 +186,11 @@ fn a_way_in_keeps_to_the_documented_caps() {
         );
         let status = common::LoadBalancerStatus { ingress: ways };
         let found = load_balancer::Found::Present(status);
-        let said = answer_limits::check_found(&found);
-        if let Err(text) = &said {
+        let reported = answer_limits::check_found(&found);
+        if let Err(text) = &reported {
             assert!(text.starts_with("get: way in 1: "), "{text}");
         }
-        assert_checked(name, said, expected);
+        assert_checked(name, reported, expected);
     }
     for (count, expected) in [
         (0, "accepted"),
@@ -314,11 +314,11 @@ fn events_and_annotations_keep_to_the_documented_caps() {
             annotations,
             ..done()
         };
-        let said = answer_limits::check_progress("delete", &reply);
-        if let Err(text) = &said {
+        let reported = answer_limits::check_progress("delete", &reply);
+        if let Err(text) = &reported {
             assert!(text.starts_with("delete: "), "{text}");
         }
-        assert_checked(name, said, expected);
+        assert_checked(name, reported, expected);
     }
 }
 
@@ -411,12 +411,12 @@ fn a_status_survives_the_way_in_and_out() {
     assert_eq!(reply.ensured, Ensured::Ready(status()));
     assert_eq!(reply.events[0].reason, "Made");
     assert_eq!(reply.events[0].message, "two lines\\u{1b}");
-    let wishes =
+    let requests_made =
         [("a.example/b", Some("c")), ("a.example/d", None)].map(|(key, value)| AnnotationChange {
             key: key.to_owned(),
             value: value.map(str::to_owned),
         });
-    assert_eq!(reply.annotations, wishes);
+    assert_eq!(reply.annotations, requests_made);
     assert_eq!(ProgressReply::from(done()).progress, Progress::Done);
     assert_eq!(Found::from(load_balancer::Found::Absent), Found::Absent);
     let present = load_balancer::Found::Present(there);
@@ -483,6 +483,6 @@ fn a_service_is_told_as_it_stands() {
         status: (&status()).into(),
         extra: Vec::new(),
     };
-    let told = load_balancer::Service::from(&service);
-    assert_eq!(format!("{told:?}"), format!("{expected:?}"));
+    let recorded = load_balancer::Service::from(&service);
+    assert_eq!(format!("{recorded:?}"), format!("{expected:?}"));
 }

@@ -195,13 +195,13 @@ fn progress_keeps_to_the_documented_caps_and_waits_within_bounds() {
         assert_checked("progress", checked, expected);
     }
     for (milliseconds, time) in [(0, 100), (1_234, 1_234), (u64::MAX, 600_000)] {
-        let told: RouteReply = reply(pending(milliseconds, 2), 1).into();
-        let Progress::Pending(pending) = told.progress else {
-            panic!("{told:?}")
+        let reported: RouteReply = reply(pending(milliseconds, 2), 1).into();
+        let Progress::Pending(pending) = reported.progress else {
+            panic!("{reported:?}")
         };
         assert_eq!(pending.retry_after, Duration::from_millis(time));
         assert_eq!(pending.hint.as_deref(), Some(&[7, 7][..]));
-        assert_eq!(told.events[0].message, "a\\u{1b}b");
+        assert_eq!(reported.events[0].message, "a\\u{1b}b");
     }
 }
 

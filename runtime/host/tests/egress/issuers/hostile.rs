@@ -60,7 +60,7 @@ fn useless() -> Vec<(Reply, &'static str)> {
 
 #[tokio::test]
 async fn e25_an_issuer_that_answers_nonsense_is_named_and_nothing_of_it_is_shown() {
-    for (reply, said) in useless() {
+    for (reply, reported) in useless() {
         let endpoint = Server::start(move |_| reply.clone()).await;
         let cloud = cloud().await;
         let egress = egress(
@@ -79,8 +79,8 @@ async fn e25_an_issuer_that_answers_nonsense_is_named_and_nothing_of_it_is_shown
             endpoint.address
         );
         assert!(
-            text.contains(&place) && text.contains(said),
-            "{said:?}: {text}"
+            text.contains(&place) && text.contains(reported),
+            "{reported:?}: {text}"
         );
         assert!(!text.contains(ISSUED) && !text.contains('\u{1b}'), "{text}");
         // No exchange is made for a while, and the reason stays the same.
@@ -108,7 +108,7 @@ async fn e26_keys_that_have_expired_or_cannot_be_used_are_none() {
             "no JSON of the expected form",
         ),
     ];
-    for (body, said) in table {
+    for (body, reported) in table {
         let metadata = Server::start(move |_| ok(&body)).await;
         let cloud = cloud().await;
         let failed = error(
@@ -118,8 +118,8 @@ async fn e26_keys_that_have_expired_or_cannot_be_used_are_none() {
         );
         let text = failed.to_string();
         assert!(
-            text.contains(said) && text.contains("/v1/credentials"),
-            "{said:?}: {text}"
+            text.contains(reported) && text.contains("/v1/credentials"),
+            "{reported:?}: {text}"
         );
         assert!(!text.contains(ISSUED), "{text}");
         assert_eq!(cloud.connections(), 0);
@@ -129,7 +129,7 @@ async fn e26_keys_that_have_expired_or_cannot_be_used_are_none() {
 #[tokio::test]
 async fn h11_errors_of_sts_lose_everything_but_their_code() {
     let token = Presented::Text(Secret::new(format!("{CANARY}-jwt")));
-    for (code, said) in [
+    for (code, reported) in [
         ("InvalidIdentityToken", "answered 403 InvalidIdentityToken"),
         ("canary-7d1f0a3c9e-jwt", "answered 403 [redacted]"),
         ("a b\r\nc", "answered 403"),
@@ -141,7 +141,7 @@ async fn h11_errors_of_sts_lose_everything_but_their_code() {
         let cloud = cloud().await;
         let egress = egress(&cloud, web_identity(&sts, token.clone()));
         let text = error(scope(&egress).fetch(get("/servers")).await).to_string();
-        assert!(text.ends_with(said), "{text}");
+        assert!(text.ends_with(reported), "{text}");
         assert!(text.contains("role/ccm"), "{text}");
     }
 }
@@ -185,8 +185,8 @@ async fn h11_an_answer_that_repeats_what_was_issued_or_presented_is_withheld() {
         let failed = error(scope(&egress).fetch(get("/servers")).await);
         assert!(failed.to_string().contains("withheld"), "{failed}");
         // A guest that knows the credential does not get it into an error, either.
-        let told = error(scope(&egress).fetch(get(&format!("/{ISSUED}"))).await);
-        assert!(!told.to_string().contains(ISSUED), "{told}");
+        let recorded = error(scope(&egress).fetch(get(&format!("/{ISSUED}"))).await);
+        assert!(!recorded.to_string().contains(ISSUED), "{recorded}");
     }
 }
 

@@ -6,11 +6,11 @@ use ccm_sim::robot::{Lockout, Options, RateLimit, RateLimits, ServerSpec};
 use http::Method;
 use serde_json::json;
 
-use super::{Hands, PASSWORD, USER, ask_as, client, code, error, get, post, robot_with};
+use super::{ManualClock, PASSWORD, USER, ask_as, client, code, error, get, post, robot_with};
 
 #[tokio::test]
 async fn two_hundred_requests_an_hour_are_answered_and_then_one_more_when_one_is_forgotten() {
-    let hands = Hands::new();
+    let hands = ManualClock::new();
     let robot = robot_with(Options {
         clock: hands.clock(),
         ..Options::new(USER, PASSWORD)
@@ -105,7 +105,7 @@ async fn only_the_right_login_opens_and_it_can_be_rotated() {
 
 #[tokio::test]
 async fn three_failed_logins_shut_everybody_out_for_ten_minutes() {
-    let hands = Hands::new();
+    let hands = ManualClock::new();
     let robot = robot_with(Options {
         clock: hands.clock(),
         ..Options::new(USER, PASSWORD)

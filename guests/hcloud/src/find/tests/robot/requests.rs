@@ -132,7 +132,7 @@ fn a_limit_at_robot_leaves_the_cloud_alone() {
     ];
     let (host, project) = Project::of(3)
         .dedicated(SERVERS)
-        .robot_says(json(403, RATE_LIMIT))
+        .robot_answers(json(403, RATE_LIMIT))
         .serve_changing();
     let expected = [
         "found hcloud://1",

@@ -178,14 +178,14 @@ fn a_node_that_cannot_be_a_target_keeps_no_other_from_being_one() {
     let mut project = project(1, false);
     project.detached = vec![2];
     let mut world = World::new(project);
-    let mut said = None;
+    let mut reported = None;
     for _ in 0..10 {
-        said = ensure(&world.settings, &request(&world, None))
+        reported = ensure(&world.settings, &request(&world, None))
             .err()
-            .or(said);
+            .or(reported);
     }
-    let said = said.unwrap();
-    assert!(said.message().contains("node-2"), "{said:?}");
+    let reported = reported.unwrap();
+    assert!(reported.message().contains("node-2"), "{reported:?}");
     assert_eq!(brief(&world.only()).1, ["1", "3", "4"]);
     world.project.borrow_mut().detached.clear();
     world.ensure().unwrap();

@@ -305,12 +305,12 @@ fn every_write_is_announced_with_its_reason() {
     let writes = world.host.seen();
     let writes = writes.iter().filter(|one| one.method != "GET").count();
     let lines = world.host.lines();
-    let told: Vec<&str> = lines
+    let reported: Vec<&str> = lines
         .iter()
         .filter(|(level, line)| *level == log::Level::Info && line.contains(" why="))
         .map(|(_, line)| line.as_str())
         .collect();
-    assert_eq!(told.len(), writes, "{told:?}");
+    assert_eq!(reported.len(), writes, "{reported:?}");
     let expected = "changing the load balancer id=101 write=add_service why=port 8443 is missing";
-    assert!(told.contains(&expected), "{told:?}");
+    assert!(reported.contains(&expected), "{reported:?}");
 }

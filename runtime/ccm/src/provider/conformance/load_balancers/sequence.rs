@@ -112,7 +112,7 @@ pub(in crate::provider::conformance) async fn until_done<T>(
     let until = Instant::now() + tested.subjects.pending_timeout;
     let (mut hint, mut has_hints, mut failures) = (None, false, 0);
     loop {
-        let wait = match loaded.heard(call(hint.take()).await) {
+        let wait = match loaded.recorded(call(hint.take()).await) {
             Ok(Step::Done(end)) => return Ok((end, has_hints)),
             Ok(Step::Pending(pending)) => {
                 failures = 0;

@@ -10,7 +10,9 @@ use serde_json::json;
 use tokio::sync::watch;
 use url::Url;
 
-use super::fake_registry::{Asked, FakeRegistry, Shelf, login, module, redirect, source, status};
+use super::fake_registry::{
+    Asked, FakeRegistry, RegistryContent, login, module, redirect, source, status,
+};
 use crate::source::oci::OciSource;
 use crate::source::oci::login::RegistryCredentials;
 use crate::source::oci::registry::{Registry, redirected};
@@ -32,22 +34,22 @@ fn needs(authorization: &'static str, asked: &Asked, how: &str) -> Option<Respon
 }
 
 async fn basic() -> FakeRegistry {
-    let (shelf, _) = Shelf::with(&module(100));
-    FakeRegistry::start(shelf, |asked| needs(BASIC, asked, "Basic realm=\"test\"")).await
+    let (content, _) = RegistryContent::with(&module(100));
+    FakeRegistry::start(content, |asked| needs(BASIC, asked, "Basic realm=\"test\"")).await
 }
 
 /// A registry that accepts tokens of `realm`.
 async fn bearer(realm: &str) -> FakeRegistry {
-    let (shelf, _) = Shelf::with(&module(100));
+    let (content, _) = RegistryContent::with(&module(100));
     let how = format!(
         "Bearer realm=\"{realm}\",service=\"shelf\",scope=\"repository:other/secret:push\""
     );
-    FakeRegistry::start(shelf, move |asked| needs("Bearer t0ken", asked, &how)).await
+    FakeRegistry::start(content, move |asked| needs("Bearer t0ken", asked, &how)).await
 }
 
 /// A token endpoint that issues tokens to requests with the login `user`.
 async fn tokens(user: Option<&'static str>) -> FakeRegistry {
-    FakeRegistry::start(Shelf::default(), move |asked| {
+    FakeRegistry::start(RegistryContent::default(), move |asked| {
         Some(match asked.authorization.as_deref() == user {
             true => Response::new(Body::from(json!({"access_token": "t0ken"}).to_string())),
             false => status(401),
@@ -155,7 +157,7 @@ async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for(
 
 #[tokio::test]
 async fn a_token_that_is_kept_is_exchanged_or_shown_as_it_is() {
-    let realm = FakeRegistry::start(Shelf::default(), |asked| {
+    let realm = FakeRegistry::start(RegistryContent::default(), |asked| {
         let is_exchange = asked.method == Method::POST && asked.path == "/token";
         Some(match is_exchange && asked.authorization.is_none() {
             true => Response::new(Body::from(json!({"token": "t0ken"}).to_string())),
@@ -257,10 +259,10 @@ fn a_redirect_never_leads_away_from_tls() {
 
 #[tokio::test]
 async fn nothing_is_sent_to_where_the_registry_redirects_or_for_tokens_to_a_forbidden_address() {
-    let (shelf, _) = Shelf::with(&module(100));
-    let storage = FakeRegistry::honest(shelf.clone()).await;
+    let (content, _) = RegistryContent::with(&module(100));
+    let storage = FakeRegistry::honest(content.clone()).await;
     let there = storage.host.clone();
-    let fake = FakeRegistry::start(shelf, move |asked| {
+    let fake = FakeRegistry::start(content, move |asked| {
         needs(BASIC, asked, "Basic realm=\"test\"").or_else(|| {
             asked
                 .is_blob()
@@ -281,7 +283,8 @@ async fn nothing_is_sent_to_where_the_registry_redirects_or_for_tokens_to_a_forb
         "http://127.0.0.1:1/",
     ] {
         let how = format!("Bearer realm=\"{realm}\"");
-        let fake = FakeRegistry::start(Shelf::default(), move |_| Some(challenge(&how))).await;
+        let fake =
+            FakeRegistry::start(RegistryContent::default(), move |_| Some(challenge(&how))).await;
         let error = fake.bring().await.err().unwrap();
         assert!(error.to_string().contains("is not asked"), "{error}");
     }
@@ -322,7 +325,7 @@ async fn no_error_shows_what_a_registry_sends_back_of_a_login() {
         },
     ];
     for lie in lies {
-        let fake = FakeRegistry::start(Shelf::default(), move |asked| {
+        let fake = FakeRegistry::start(RegistryContent::default(), move |asked| {
             Some(match asked.authorization.as_deref() {
                 Some(text) => lie(&format!("{text}{PASSWORD}")),
                 None => challenge("Basic"),
@@ -345,7 +348,7 @@ async fn no_error_shows_what_a_registry_sends_back_of_a_login() {
 
 #[tokio::test]
 async fn a_ca_file_without_a_certificate_is_refused_before_anybody_is_asked() {
-    let fake = FakeRegistry::start(Shelf::default(), |_| None).await;
+    let fake = FakeRegistry::start(RegistryContent::default(), |_| None).await;
     for text in ["", "no certificate"] {
         let mut settings = fake.settings(":1");
         settings.ca_pem = Some(text.to_owned());

@@ -12,7 +12,7 @@ use http::{Method, header};
 use tokio::sync::Notify;
 
 use super::fake_registry::{
-    Asked, FakeRegistry, Shelf, cut, module, part, source, source_with, status, timeouts,
+    Asked, FakeRegistry, RegistryContent, cut, module, part, source, source_with, status, timeouts,
 };
 use crate::source::oci::{Mirror, Timeouts};
 use crate::source::{Source as _, SourceError};
@@ -21,7 +21,7 @@ use crate::source::{Source as _, SourceError};
 async fn a_download_that_is_cut_goes_on_where_it_ended() {
     let bytes = Bytes::from(module(5000));
     let kept = bytes.clone();
-    let fake = FakeRegistry::start(Shelf::with(&bytes).0, move |asked| {
+    let fake = FakeRegistry::start(RegistryContent::with(&bytes).0, move |asked| {
         // A thousand bytes of each answer arrive.
         asked.is_blob().then(|| {
             let whole = part(&kept, asked.range.as_deref());
@@ -64,7 +64,7 @@ async fn a_registry_that_knows_no_parts_begins_anew_and_one_that_sends_another_p
     for answer in [whole, other] {
         let kept = bytes.clone();
         let times = AtomicUsize::new(0);
-        let fake = FakeRegistry::start(Shelf::with(&bytes).0, move |asked| {
+        let fake = FakeRegistry::start(RegistryContent::with(&bytes).0, move |asked| {
             asked
                 .is_blob()
                 .then(|| match times.fetch_add(1, Ordering::SeqCst) {
@@ -102,11 +102,12 @@ async fn a_registry_that_trickles_or_says_nothing_is_not_waited_for() {
     let lies: [(&str, Lie); 2] = [("trickles", trickle), ("says nothing", silence)];
     for (name, lie) in lies {
         for place in ["/blobs/", "/manifests/sha256:"] {
-            let fake = FakeRegistry::start(Shelf::with(&module(100_000)).0, move |asked| {
-                let is_lie = asked.method == Method::GET && asked.path.contains(place);
-                is_lie.then(|| lie(asked))
-            })
-            .await;
+            let fake =
+                FakeRegistry::start(RegistryContent::with(&module(100_000)).0, move |asked| {
+                    let is_lie = asked.method == Method::GET && asked.path.contains(place);
+                    is_lie.then(|| lie(asked))
+                })
+                .await;
             let mut source = source_with(
                 fake.settings(":1"),
                 Arc::new(ccm_host::egress::SystemLookup),
@@ -129,17 +130,17 @@ async fn a_wait_that_is_dropped_in_the_middle_of_a_download_loses_nothing() {
         Arc::new(Notify::new()),
         Arc::new(Notify::new()),
     );
-    let (told, wanted) = (reached.clone(), go.clone());
-    let fake = FakeRegistry::start(Shelf::with(&bytes).0, move |asked| {
+    let (reported, wanted) = (reached.clone(), go.clone());
+    let fake = FakeRegistry::start(RegistryContent::with(&bytes).0, move |asked| {
         asked.is_blob().then(|| {
-            let (told, wanted, first, rest) = (
-                told.clone(),
+            let (reported, wanted, first, rest) = (
+                reported.clone(),
                 wanted.clone(),
                 kept.slice(..1000),
                 kept.slice(1000..),
             );
             let rest = stream::once(async move {
-                told.notify_one();
+                reported.notify_one();
                 wanted.notified().await;
                 Ok::<_, std::io::Error>(rest)
             });
@@ -164,17 +165,17 @@ async fn a_wait_that_is_dropped_in_the_middle_of_a_download_loses_nothing() {
 #[tokio::test]
 async fn mirrors_are_asked_in_their_order_and_the_registry_last() {
     let wasm = module(5000);
-    let (shelf, digest) = Shelf::with(&wasm);
-    let broken = FakeRegistry::start(Shelf::default(), |_| Some(status(500))).await;
-    let empty = FakeRegistry::honest(Shelf::default()).await;
-    let lying = FakeRegistry::start(shelf.clone(), |asked| {
+    let (content, digest) = RegistryContent::with(&wasm);
+    let broken = FakeRegistry::start(RegistryContent::default(), |_| Some(status(500))).await;
+    let empty = FakeRegistry::honest(RegistryContent::default()).await;
+    let lying = FakeRegistry::start(content.clone(), |asked| {
         asked
             .is_blob()
             .then(|| Response::new(Body::from(vec![7; 5000])))
     })
     .await;
-    let good = FakeRegistry::honest(shelf.clone()).await;
-    let own = FakeRegistry::honest(shelf).await;
+    let good = FakeRegistry::honest(content.clone()).await;
+    let own = FakeRegistry::honest(content).await;
 
     let mut settings = own.settings(":1");
     let mirrors = [&broken, &empty, &lying, &good];
@@ -200,9 +201,9 @@ async fn mirrors_are_asked_in_their_order_and_the_registry_last() {
 
 #[tokio::test]
 async fn a_mirror_may_keep_repositories_under_a_prefix() {
-    let (shelf, _) = Shelf::with(&module(100));
-    let mirror = FakeRegistry::honest(shelf).await;
-    let own = FakeRegistry::honest(Shelf::default()).await;
+    let (content, _) = RegistryContent::with(&module(100));
+    let mirror = FakeRegistry::honest(content).await;
+    let own = FakeRegistry::honest(RegistryContent::default()).await;
     let mut settings = own.settings(":1");
     settings.mirrors = vec![Mirror::parse(&format!("{}/proxy/upstream", mirror.host)).unwrap()];
     source(settings).next().await.unwrap();

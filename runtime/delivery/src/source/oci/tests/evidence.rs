@@ -4,7 +4,7 @@ use axum::response::Response;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::fake_registry::{Asked, FakeRegistry, Shelf, module, status};
+use super::fake_registry::{Asked, FakeRegistry, RegistryContent, module, status};
 use crate::artifact::{EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 use crate::source::Source as _;
 use crate::source::oci::evidence::BUNDLE;
@@ -17,19 +17,19 @@ fn tag(digest: &str) -> String {
 }
 
 /// Stores a bundle; returns its entry in an index.
-fn bundle(shelf: &mut Shelf, text: &[u8]) -> Value {
-    let layer = shelf.blob(BUNDLE, text);
-    let config = shelf.blob(EMPTY, b"{}");
+fn bundle(content: &mut RegistryContent, text: &[u8]) -> Value {
+    let layer = content.blob(BUNDLE, text);
+    let config = content.blob(EMPTY, b"{}");
     let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE, "config": config, "layers": [layer]});
-    let digest = shelf.manifest("unnamed", MANIFEST, &manifest);
-    let size = shelf.manifests[&digest].1.len();
+    let digest = content.manifest("unnamed", MANIFEST, &manifest);
+    let size = content.manifests[&digest].1.len();
     json!({"mediaType": MANIFEST, "digest": digest, "size": size, "artifactType": BUNDLE})
 }
 
-fn sign(shelf: &mut Shelf, digest: &str, payload: &[u8], annotations: Value) {
-    let mut layer = shelf.blob(SIMPLE_SIGNING, payload);
+fn sign(content: &mut RegistryContent, digest: &str, payload: &[u8], annotations: Value) {
+    let mut layer = content.blob(SIMPLE_SIGNING, payload);
     layer["annotations"] = annotations;
-    shelf.artifact(&format!("{}.sig", tag(digest)), json!([layer]));
+    content.artifact(&format!("{}.sig", tag(digest)), json!([layer]));
 }
 
 fn signed(payload: &[u8]) -> SignatureEvidence {
@@ -55,18 +55,18 @@ fn annotations() -> Value {
 async fn signatures_are_found_under_the_tag_and_bundles_by_both_ways() {
     let wasm = module(100);
     for has_referrers in [true, false] {
-        let (mut shelf, digest) = Shelf::with(&wasm);
-        sign(&mut shelf, &digest, b"payload", annotations());
-        let entry = bundle(&mut shelf, b"{\"bundle\":1}");
+        let (mut content, digest) = RegistryContent::with(&wasm);
+        sign(&mut content, &digest, b"payload", annotations());
+        let entry = bundle(&mut content, b"{\"bundle\":1}");
         let foreign = json!({"mediaType": MANIFEST, "digest": digest, "size": 5, "artifactType": "application/spdx+json"});
         let name = if has_referrers {
             "referrers".to_owned()
         } else {
             tag(&digest)
         };
-        shelf.index(&name, json!([foreign, entry]));
-        let listed = shelf.manifests.get("referrers").cloned();
-        let fake = FakeRegistry::start(shelf, move |asked| {
+        content.index(&name, json!([foreign, entry]));
+        let listed = content.manifests.get("referrers").cloned();
+        let fake = FakeRegistry::start(content, move |asked| {
             let (_, index) = listed
                 .as_ref()
                 .filter(|_| asked.path.contains("/referrers/"))?;
@@ -86,8 +86,8 @@ async fn signatures_are_found_under_the_tag_and_bundles_by_both_ways() {
 #[tokio::test]
 async fn a_signature_that_comes_after_its_artifact_brings_it_again() {
     let wasm = module(100);
-    let (shelf, digest) = Shelf::with(&wasm);
-    let fake = FakeRegistry::honest(shelf).await;
+    let (content, digest) = RegistryContent::with(&wasm);
+    let fake = FakeRegistry::honest(content).await;
     let mut source = fake.source(":1");
     assert!(source.next().await.unwrap().evidence.is_empty());
     let signs = async {
@@ -95,7 +95,7 @@ async fn a_signature_that_comes_after_its_artifact_brings_it_again() {
             tokio::task::yield_now().await;
         }
         sign(
-            &mut fake.shelf.lock().unwrap(),
+            &mut fake.content.lock().unwrap(),
             &digest,
             b"payload",
             annotations(),
@@ -107,25 +107,25 @@ async fn a_signature_that_comes_after_its_artifact_brings_it_again() {
 
 #[tokio::test]
 async fn evidence_that_cannot_be_read_is_left_out_and_there_is_a_limit_to_it() {
-    let (mut shelf, digest) = Shelf::with(&module(100));
+    let (mut content, digest) = RegistryContent::with(&module(100));
     let mut layers = Vec::new();
     // Evidence that is not base64, too large, of another size than declared, or missing.
-    let mut no_base64 = shelf.blob(SIMPLE_SIGNING, b"1");
+    let mut no_base64 = content.blob(SIMPLE_SIGNING, b"1");
     no_base64["annotations"] = json!({"dev.cosignproject.cosign/signature": "%"});
-    let mut large = shelf.blob(SIMPLE_SIGNING, &vec![b'x'; EVIDENCE_BYTES + 1]);
+    let mut large = content.blob(SIMPLE_SIGNING, &vec![b'x'; EVIDENCE_BYTES + 1]);
     large["annotations"] = annotations();
     let mut small_by_its_word = large.clone();
     small_by_its_word["size"] = json!(1);
-    let mut missing = shelf.blob(SIMPLE_SIGNING, b"gone");
+    let mut missing = content.blob(SIMPLE_SIGNING, b"gone");
     missing["annotations"] = annotations();
-    shelf.blobs.remove(missing["digest"].as_str().unwrap());
+    content.blobs.remove(missing["digest"].as_str().unwrap());
     layers.extend([no_base64, large, small_by_its_word, missing]);
-    shelf.artifact(&format!("{}.sig", tag(&digest)), json!(layers));
+    content.artifact(&format!("{}.sig", tag(&digest)), json!(layers));
     let bundles: Vec<_> = (0..40)
-        .map(|number| bundle(&mut shelf, format!("{number}").as_bytes()))
+        .map(|number| bundle(&mut content, format!("{number}").as_bytes()))
         .collect();
-    shelf.index(&tag(&digest), json!(bundles));
-    let fake = FakeRegistry::honest(shelf).await;
+    content.index(&tag(&digest), json!(bundles));
+    let fake = FakeRegistry::honest(content).await;
     let found = fake.bring().await.unwrap().evidence;
     // The latest pieces are used.
     let expected: Vec<_> = (24..40)
@@ -148,11 +148,14 @@ async fn a_registry_that_does_not_know_the_question_has_no_evidence_and_one_that
         (500, false),
         (502, false),
     ] {
-        let fake = FakeRegistry::start(Shelf::with(&module(100)).0, move |asked: &Asked| {
-            let is_evidence =
-                asked.path.contains("/referrers/") || asked.path.contains("/manifests/sha256-");
-            is_evidence.then(|| status(code))
-        })
+        let fake = FakeRegistry::start(
+            RegistryContent::with(&module(100)).0,
+            move |asked: &Asked| {
+                let is_evidence =
+                    asked.path.contains("/referrers/") || asked.path.contains("/manifests/sha256-");
+                is_evidence.then(|| status(code))
+            },
+        )
         .await;
         assert_eq!(fake.bring().await.is_ok(), is_brought, "{code}");
     }

@@ -51,17 +51,17 @@ impl Asked {
 
 /// Content of a registry: manifests by tag and digest, and blobs by digest.
 #[derive(Default, Clone)]
-pub(super) struct Shelf {
+pub(super) struct RegistryContent {
     pub(super) manifests: BTreeMap<String, (String, Bytes)>,
     pub(super) blobs: BTreeMap<String, Bytes>,
 }
 
-impl Shelf {
+impl RegistryContent {
     /// Creates a shelf with one module under the tag `1`.
     pub(super) fn with(wasm: &[u8]) -> (Self, String) {
-        let mut shelf = Self::default();
-        let digest = shelf.module("1", wasm);
-        (shelf, digest)
+        let mut content = Self::default();
+        let digest = content.module("1", wasm);
+        (content, digest)
     }
 
     pub(super) fn module(&mut self, tag: &str, wasm: &[u8]) -> String {
@@ -188,7 +188,7 @@ type Lie = Arc<dyn Fn(&Asked) -> Option<Response> + Send + Sync>;
 /// A fake registry that is running.
 pub(super) struct FakeRegistry {
     pub(super) host: String,
-    pub(super) shelf: Arc<Mutex<Shelf>>,
+    pub(super) content: Arc<Mutex<RegistryContent>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     task: JoinHandle<()>,
 }
@@ -200,20 +200,20 @@ impl Drop for FakeRegistry {
 }
 
 impl FakeRegistry {
-    pub(super) async fn honest(shelf: Shelf) -> Self {
-        Self::start(shelf, |_| None).await
+    pub(super) async fn honest(content: RegistryContent) -> Self {
+        Self::start(content, |_| None).await
     }
 
     /// Starts the registry. `lie` is called for each request first; `None`: the honest answer is sent.
     pub(super) async fn start(
-        shelf: Shelf,
+        content: RegistryContent,
         lie: impl Fn(&Asked) -> Option<Response> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
-        let (shelf, asked) = (Arc::new(Mutex::new(shelf)), Arc::default());
+        let (content, asked) = (Arc::new(Mutex::new(content)), Arc::default());
         let lie: Lie = Arc::new(lie);
-        let (kept, written) = (Arc::clone(&shelf), Arc::clone(&asked));
+        let (kept, written) = (Arc::clone(&content), Arc::clone(&asked));
         let answer = move |request: Request| {
             let (kept, written, lie) = (
                 Arc::clone(&kept),
@@ -234,15 +234,15 @@ impl FakeRegistry {
                     range: text(header::RANGE),
                 };
                 written.lock().unwrap().push(asked.clone());
-                let shelf = kept.lock().unwrap().clone();
-                lie(&asked).unwrap_or_else(|| shelf.answer(&asked))
+                let content = kept.lock().unwrap().clone();
+                lie(&asked).unwrap_or_else(|| content.answer(&asked))
             }
         };
         let router = Router::new().fallback(answer);
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self {
             host,
-            shelf,
+            content,
             asked,
             task,
         }

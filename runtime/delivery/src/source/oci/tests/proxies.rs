@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use super::fake_registry::{FakeRegistry, Shelf, module, source};
+use super::fake_registry::{FakeRegistry, RegistryContent, module, source};
 use crate::source::oci::OciSettings;
 use crate::source::{Location, Source as _, SourceError};
 
@@ -111,8 +111,8 @@ fn settings(fake: &FakeRegistry, host: &str, ca: &str, proxy: ProxyGrant) -> Oci
 
 #[tokio::test]
 async fn a_module_comes_through_a_proxy_that_resolves_the_name() {
-    let (shelf, _) = Shelf::with(&module(5000));
-    let fake = FakeRegistry::honest(shelf).await;
+    let (content, _) = RegistryContent::with(&module(5000));
+    let fake = FakeRegistry::honest(content).await;
     let (tls, ca) = tls();
     let proxy = Tunnels::start("200 OK", tls, fake.host.clone()).await;
     let settings = settings(&fake, "registry.test", &ca, proxy.grant(""));
@@ -142,8 +142,8 @@ async fn a_module_comes_through_a_proxy_that_resolves_the_name() {
 
 #[tokio::test]
 async fn a_refusal_and_a_lie_of_a_proxy_bring_nothing() {
-    let (shelf, _) = Shelf::with(&module(100));
-    let fake = FakeRegistry::honest(shelf).await;
+    let (content, _) = RegistryContent::with(&module(100));
+    let fake = FakeRegistry::honest(content).await;
     let (foreign, _) = tls();
     let (genuine, ca) = tls();
     for (status, tls, expected) in [
@@ -164,8 +164,8 @@ async fn a_refusal_and_a_lie_of_a_proxy_bring_nothing() {
 
 #[tokio::test]
 async fn what_is_excepted_or_never_named_does_not_reach_the_proxy() {
-    let (shelf, _) = Shelf::with(&module(100));
-    let fake = FakeRegistry::honest(shelf).await;
+    let (content, _) = RegistryContent::with(&module(100));
+    let fake = FakeRegistry::honest(content).await;
     let (tls, ca) = tls();
     let proxy = Tunnels::start("200 OK", tls, fake.host.clone()).await;
     for (host, no_proxy, expected) in [

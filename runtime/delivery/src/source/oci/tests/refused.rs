@@ -9,7 +9,8 @@ use http::{Method, header};
 use serde_json::{Value, json};
 
 use super::fake_registry::{
-    AllAt, Asked, FakeRegistry, Shelf, cut, module, redirect, source_with, timeouts, unmeasured,
+    AllAt, Asked, FakeRegistry, RegistryContent, cut, module, redirect, source_with, timeouts,
+    unmeasured,
 };
 use crate::artifact::MODULE_BYTES;
 use crate::source::oci::manifest::{INDEX, MANIFEST, MANIFEST_BYTES, WASM_LAYER};
@@ -30,7 +31,7 @@ fn descriptor(media_type: &str, size: usize) -> Value {
 
 #[tokio::test]
 async fn a7_an_artifact_that_is_no_module_is_refused_before_its_layers_are_asked_for() {
-    type Make = fn(&mut Shelf);
+    type Make = fn(&mut RegistryContent);
     let cases: &[(&str, Make, &str)] = &[
         (
             "no layer",
@@ -165,9 +166,9 @@ async fn a7_an_artifact_that_is_no_module_is_refused_before_its_layers_are_asked
         ),
     ];
     for (name, make, expected) in cases {
-        let mut shelf = Shelf::default();
-        make(&mut shelf);
-        let fake = FakeRegistry::honest(shelf).await;
+        let mut content = RegistryContent::default();
+        make(&mut content);
+        let fake = FakeRegistry::honest(content).await;
         let why = refusal(&fake).await;
         assert!(why.contains(expected), "{name}: {why}");
         assert_eq!(fake.count(Asked::is_blob), 0, "{name}");
@@ -188,7 +189,7 @@ async fn a7_a_layer_that_is_not_what_its_manifest_names_is_refused() {
         ("nothing", Vec::new(), "its layer is empty"),
     ];
     for (name, bytes, expected) in cases {
-        let fake = FakeRegistry::honest(Shelf::with(bytes).0).await;
+        let fake = FakeRegistry::honest(RegistryContent::with(bytes).0).await;
         let why = refusal(&fake).await;
         assert!(why.contains(expected), "{name}: {why}");
     }
@@ -277,7 +278,7 @@ async fn a7_a_layer_that_is_not_what_its_manifest_names_is_refused() {
     ];
     for (name, lie, expected) in cases {
         let lie = *lie;
-        let fake = FakeRegistry::start(Shelf::with(&module(5000)).0, move |asked| {
+        let fake = FakeRegistry::start(RegistryContent::with(&module(5000)).0, move |asked| {
             asked.path.contains("blobs").then(lie)
         })
         .await;
@@ -290,10 +291,10 @@ async fn a7_a_layer_that_is_not_what_its_manifest_names_is_refused() {
 async fn a6_a_manifest_that_is_too_long_is_not_read_to_its_end() {
     let manifest =
         |asked: &Asked| asked.method == Method::GET && asked.path.contains("/manifests/sha256:");
-    let measured = FakeRegistry::start(Shelf::with(&module(100)).0, move |asked| {
+    let measured = FakeRegistry::start(RegistryContent::with(&module(100)).0, move |asked| {
         manifest(asked).then(|| Response::new(Body::from(vec![b' '; MANIFEST_BYTES + 1])))
     });
-    let endless = FakeRegistry::start(Shelf::with(&module(100)).0, move |asked| {
+    let endless = FakeRegistry::start(RegistryContent::with(&module(100)).0, move |asked| {
         let blanks = futures::stream::repeat_with(|| {
             Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b' '; 4096]))
         });
@@ -314,7 +315,7 @@ async fn a_manifest_with_another_digest_than_was_asked_for_is_refused() {
     let other =
         serde_json::to_vec(&json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": []}))
             .unwrap();
-    let fake = FakeRegistry::start(Shelf::with(&module(100)).0, move |asked| {
+    let fake = FakeRegistry::start(RegistryContent::with(&module(100)).0, move |asked| {
         let is_wanted = asked.method == Method::GET && asked.path.contains("/manifests/sha256:");
         is_wanted.then(|| Response::new(Body::from(other.clone())))
     })
@@ -336,7 +337,7 @@ async fn a_name_that_leads_to_a_forbidden_address_is_not_dialled() {
         ("fd00:ec2::254", "a metadata service", None),
     ];
     for (address, expected, range) in cases {
-        let fake = FakeRegistry::start(Shelf::with(&module(100)).0, |asked| {
+        let fake = FakeRegistry::start(RegistryContent::with(&module(100)).0, |asked| {
             asked
                 .is_blob()
                 .then(|| redirect("https://blobs.example.com/x"))
@@ -363,7 +364,7 @@ async fn a_name_that_leads_to_a_forbidden_address_is_not_dialled() {
 #[tokio::test]
 async fn a_cut_that_never_ends_is_given_up() {
     let bytes = module(5000);
-    let fake = FakeRegistry::start(Shelf::with(&bytes).0, move |asked| {
+    let fake = FakeRegistry::start(RegistryContent::with(&bytes).0, move |asked| {
         asked
             .is_blob()
             .then(|| cut(Response::new(Body::empty()), &[]))

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use http::Method;
 use serde_json::json;
 
-use super::fake_registry::{Asked, FakeRegistry, Shelf, module, source, status};
+use super::fake_registry::{Asked, FakeRegistry, RegistryContent, module, source, status};
 use crate::source::oci::manifest::{MANIFEST, WASM_LAYER};
 use crate::source::{Source as _, SourceError};
 
@@ -26,8 +26,8 @@ fn release(origin: String, wasm: &[u8]) -> Release {
 #[tokio::test]
 async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_between() {
     let (one, two) = (module(100), module(200));
-    let (shelf, digest) = Shelf::with(&one);
-    let fake = FakeRegistry::honest(shelf).await;
+    let (content, digest) = RegistryContent::with(&one);
+    let fake = FakeRegistry::honest(content).await;
     let mut source = fake.source(":1");
     let artifact = source.next().await.unwrap();
     assert_eq!(*artifact.wasm, one);
@@ -38,7 +38,7 @@ async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_bet
     assert_eq!(artifact.manifest_digest, Some(digest.clone()));
     assert!(!artifact.is_pinned);
 
-    let tag = fake.shelf.clone();
+    let tag = fake.content.clone();
     let moves = async {
         // Waits for some polls without a change.
         while fake.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 4 {
@@ -80,10 +80,10 @@ async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_bet
 #[tokio::test]
 async fn a8_when_a_tag_moves_between_the_look_and_the_download_the_digest_wins() {
     let (one, two) = (module(100), module(200));
-    let (mut shelf, _) = Shelf::with(&one);
-    shelf.module("2", &two);
-    let moved = shelf.manifests["2"].clone();
-    let fake = FakeRegistry::start(shelf, move |asked| {
+    let (mut content, _) = RegistryContent::with(&one);
+    content.module("2", &two);
+    let moved = content.manifests["2"].clone();
+    let fake = FakeRegistry::start(content, move |asked| {
         // After the first poll, the tag refers to another manifest.
         let is_tag = asked.method == Method::GET && asked.path.ends_with("/manifests/1");
         is_tag.then(|| Response::new(Body::from(moved.1.clone())))
@@ -95,8 +95,8 @@ async fn a8_when_a_tag_moves_between_the_look_and_the_download_the_digest_wins()
 #[tokio::test]
 async fn a_registry_that_names_no_digest_is_asked_for_the_manifest_itself() {
     let wasm = module(100);
-    let (shelf, digest) = Shelf::with(&wasm);
-    let fake = FakeRegistry::start(shelf, |asked| {
+    let (content, digest) = RegistryContent::with(&wasm);
+    let fake = FakeRegistry::start(content, |asked| {
         asked.is(Method::HEAD, "/manifests/1").then(|| status(200))
     })
     .await;
@@ -106,8 +106,8 @@ async fn a_registry_that_names_no_digest_is_asked_for_the_manifest_itself() {
 #[tokio::test]
 async fn a_digest_is_brought_once_and_pinned() {
     let wasm = module(100);
-    let (shelf, digest) = Shelf::with(&wasm);
-    let fake = FakeRegistry::honest(shelf).await;
+    let (content, digest) = RegistryContent::with(&wasm);
+    let fake = FakeRegistry::honest(content).await;
     for name in [format!("@{digest}"), format!(":other@{digest}")] {
         let mut source = fake.source(&name);
         let artifact = source.next().await.unwrap();
@@ -120,13 +120,13 @@ async fn a_digest_is_brought_once_and_pinned() {
 #[tokio::test]
 async fn an_index_leads_to_its_one_module_and_is_what_is_pinned() {
     let wasm = module(100);
-    let (mut shelf, inner) = Shelf::with(&wasm);
-    let size = shelf.manifests[&inner].1.len();
+    let (mut content, inner) = RegistryContent::with(&wasm);
+    let size = content.manifests[&inner].1.len();
     let entry = json!({"mediaType": MANIFEST, "digest": inner, "size": size, "platform": {"architecture": "wasm", "os": "wasip2"}});
     let image = json!({"mediaType": MANIFEST, "digest": inner, "size": size, "platform": {"architecture": "amd64", "os": "linux"}});
     let statement = json!({"mediaType": MANIFEST, "digest": inner, "size": size, "annotations": {"vnd.docker.reference.type": "attestation-manifest"}});
-    let outer = shelf.index("1", json!([image, entry, statement]));
-    let fake = FakeRegistry::honest(shelf).await;
+    let outer = content.index("1", json!([image, entry, statement]));
+    let fake = FakeRegistry::honest(content).await;
     let artifact = fake.bring().await.unwrap();
     assert_eq!(*artifact.wasm, wasm);
     assert_eq!(artifact.manifest_digest, Some(outer));
@@ -139,20 +139,20 @@ async fn older_layouts_of_a_module_are_read() {
         "application/vnd.wasm.content.layer.v1+wasm",
         "application/vnd.module.wasm.content.layer.v1+wasm",
     ] {
-        let mut shelf = Shelf::default();
-        let layer = shelf.blob(kind, &module(100));
-        shelf.artifact("1", json!([layer]));
-        let fake = FakeRegistry::honest(shelf).await;
+        let mut content = RegistryContent::default();
+        let layer = content.blob(kind, &module(100));
+        content.artifact("1", json!([layer]));
+        let fake = FakeRegistry::honest(content).await;
         assert_eq!(*fake.bring().await.unwrap().wasm, module(100), "{kind}");
     }
 }
 
 #[tokio::test]
 async fn an_error_is_told_once_until_it_changes_and_what_comes_after_it_is_brought() {
-    let (shelf, _) = Shelf::with(&module(100));
+    let (content, _) = RegistryContent::with(&module(100));
     let code = Arc::new(AtomicUsize::new(500));
     let now = code.clone();
-    let fake = FakeRegistry::start(shelf, move |_| match now.load(Ordering::SeqCst) {
+    let fake = FakeRegistry::start(content, move |_| match now.load(Ordering::SeqCst) {
         200 => None,
         code => Some(status(u16::try_from(code).unwrap())),
     })
@@ -181,7 +181,7 @@ async fn an_error_is_told_once_until_it_changes_and_what_comes_after_it_is_broug
 
 #[tokio::test]
 async fn what_never_will_be_a_module_is_not_downloaded_again_until_the_tag_moves() {
-    let fake = FakeRegistry::honest(Shelf::with(b"no module").0).await;
+    let fake = FakeRegistry::honest(RegistryContent::with(b"no module").0).await;
     let mut source = fake.source(":1");
     assert!(matches!(
         source.next().await,
@@ -192,7 +192,7 @@ async fn what_never_will_be_a_module_is_not_downloaded_again_until_the_tag_moves
             tokio::task::yield_now().await;
         }
         assert_eq!(fake.count(Asked::is_blob), 1);
-        fake.shelf.lock().unwrap().module("1", &module(100));
+        fake.content.lock().unwrap().module("1", &module(100));
     };
     let (artifact, ()) = futures::join!(source.next(), moves);
     artifact.unwrap();
@@ -201,9 +201,9 @@ async fn what_never_will_be_a_module_is_not_downloaded_again_until_the_tag_moves
 #[tokio::test]
 async fn a_registry_that_wants_to_be_left_alone_is() {
     let is_busy = Arc::new(AtomicBool::new(true));
-    let (shelf, _) = Shelf::with(&module(100));
+    let (content, _) = RegistryContent::with(&module(100));
     let busy = is_busy.clone();
-    let fake = FakeRegistry::start(shelf, move |_| {
+    let fake = FakeRegistry::start(content, move |_| {
         let answer = Response::builder().status(429).header("retry-after", "2");
         busy.swap(false, Ordering::SeqCst)
             .then(|| answer.body(Body::empty()).unwrap())

@@ -26,7 +26,7 @@ use crate::provider_manager::ProviderOverview;
 
 /// The sources of the status page. Clones share them.
 #[derive(Clone)]
-pub(crate) struct StatusBoard(Arc<Parts>);
+pub(crate) struct StatusCollector(Arc<Parts>);
 
 struct Parts {
     mode: Mode,
@@ -48,10 +48,10 @@ pub(crate) struct Candidacy {
     pub holder: watch::Receiver<String>,
 }
 
-impl StatusBoard {
+impl StatusCollector {
     /// Shows nothing yet but the mode and the API server's URL, which must hold no password.
-    pub(crate) fn new(mode: Mode, api_server: String) -> StatusBoard {
-        StatusBoard(Arc::new(Parts {
+    pub(crate) fn new(mode: Mode, api_server: String) -> StatusCollector {
+        StatusCollector(Arc::new(Parts {
             mode,
             api_server,
             started: Timestamp::now(),
@@ -72,14 +72,14 @@ impl StatusBoard {
     }
 
     /// Adds a Lease for which this process is a candidate, and under which it may act during `tenure`.
-    pub(crate) fn stands_for(&self, candidacy: Candidacy, tenure: Arc<Tenure>) {
+    pub(crate) fn add_candidacy(&self, candidacy: Candidacy, tenure: Arc<Tenure>) {
         open(&self.0.candidacies).push((candidacy, tenure));
     }
 
     /// Returns the function from which the endpoints get reports.
     pub(crate) fn source(&self) -> StatusSource {
-        let board = self.clone();
-        Arc::new(move || board.report())
+        let collector = self.clone();
+        Arc::new(move || collector.report())
     }
 
     fn report(&self) -> StatusReport {
