@@ -24,11 +24,11 @@ fn walk(value: &mut Value, key: &str, compares_messages: bool) {
             // Field ownership is not simulated.
             fields.remove("managedFields");
             let refusal = fields.get("kind").is_some_and(|kind| kind == "Status");
-            if !words && (refusal || fields.contains_key("field")) {
+            if !compares_messages && (refusal || fields.contains_key("field")) {
                 fields.remove("message");
             }
             for (key, child) in fields.iter_mut() {
-                walk(child, key, words);
+                walk(child, key, compares_messages);
             }
             if let Some(Value::Array(causes)) = fields.get_mut("causes") {
                 // Upstream reports the same broken rule once for each validation that finds it.
@@ -36,7 +36,9 @@ fn walk(value: &mut Value, key: &str, compares_messages: bool) {
                 causes.dedup();
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, key, words)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| walk(item, key, compares_messages)),
         Value::String(text) => match key {
             "uid" | "resourceVersion" | "creationTimestamp" | "deletionTimestamp" | "continue" => {
                 *text = format!("<{key}>");
