@@ -271,22 +271,22 @@ async fn what_a_network_plugin_says_of_a_node_stays_and_the_route_is_made_all_th
     let before = [
         (
             "calico",
-            output_of("False", "CalicoIsUp"),
+            reported("False", "CalicoIsUp"),
             ("False", "CalicoIsUp"),
         ),
         (
             "cilium",
-            output_of("True", "CiliumIsDown"),
+            reported("True", "CiliumIsDown"),
             ("True", "CiliumIsDown"),
         ),
         (
             "failed",
-            output_of("True", "NoRouteCreated"),
+            reported("True", "NoRouteCreated"),
             ("False", "RouteCreated"),
         ),
         (
             "known",
-            output_of("False", "RouteCreated"),
+            reported("False", "RouteCreated"),
             ("False", "RouteCreated"),
         ),
         ("new", json!([]), ("False", "RouteCreated")),
