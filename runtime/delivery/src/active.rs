@@ -166,10 +166,10 @@ impl<P: Holding> Active<P> {
         serving: Arc<Generation<P>>,
         trial: Option<(TrialKind, Arc<Generation<P>>)>,
     ) {
-        let numbers = |(kind, candidate): (TrialKind, Arc<Generation<P>>)| (kind, candidate.number);
+        let number = |it: &(TrialKind, Arc<Generation<P>>)| (it.0, it.1.number);
         if self.serving().number != serving.number {
             serving.provider.serves();
-        } else if self.trial().map(numbers) == trial.clone().map(numbers) {
+        } else if self.trial().as_ref().map(number) == trial.as_ref().map(number) {
             return;
         }
         let trial = trial

@@ -41,6 +41,7 @@ impl RolloutController {
             RolloutEffect::Canary(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "canary: it answers a part of the calls");
             }
+            // The facts then have no trial, and the roles follow from them.
             RolloutEffect::EndTrial => {}
             RolloutEffect::Clear(order) => self.record_writer.clears(order.clone()),
             RolloutEffect::Tell(event) => self.tell(event),
