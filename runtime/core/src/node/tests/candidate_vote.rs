@@ -97,16 +97,16 @@ fn cast(facts: &mut Facts, vote: CandidateVote, verdict: Verdict, tell: bool) {
 fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Vec<String>, When) {
     let (mut facts, vote) = vote_after(waited, looked(answer));
     cast(&mut facts, vote, verdict, tell);
-    let mut listed = Vec::new();
+    let mut reasons = Vec::new();
     loop {
         match decide(&facts, now()) {
-            Decision::Done((when, _)) => return (listed, when),
+            Decision::Done((when, _)) => return (reasons, when),
             Decision::Do(effects) => {
                 for effect in effects {
                     let NodeEffect::RecordEvent(_, event) = &effect else {
                         panic!("nothing is written: {effect}");
                     };
-                    listed.push(event.reason.clone());
+                    reasons.push(event.reason.clone());
                     let recorded = NodeOutcome::Event(EventOutcome::Recorded);
                     facts.absorb(&effect, Performed::Ended(recorded));
                 }
@@ -178,17 +178,17 @@ fn in_all_other_cases_nothing_is_written_and_one_event_says_why_when_it_is_this_
             "none of the providers",
         ),
     ] {
-        let (listed, when) = end(Some(60), answer.clone(), verdict.clone(), true);
-        assert_eq!(listed, [reason]);
+        let (reasons, when) = end(Some(60), answer.clone(), verdict.clone(), true);
+        assert_eq!(reasons, [reason]);
         let When::Retry { why, .. } = when else {
             panic!("it is tried again: {when:?}");
         };
         assert!(why.contains(reported), "{why}");
-        let (listed, _) = end(Some(60), answer, verdict, false);
-        assert!(listed.is_empty(), "somebody else has said it");
+        let (reasons, _) = end(Some(60), answer, verdict, false);
+        assert!(reasons.is_empty(), "somebody else has said it");
     }
-    let (listed, when) = end(Some(60), Lookup::NotMine, Verdict::Open, false);
-    assert!(listed.is_empty() && matches!(when, When::Retry { .. }));
+    let (reasons, when) = end(Some(60), Lookup::NotMine, Verdict::Open, false);
+    assert!(reasons.is_empty() && matches!(when, When::Retry { .. }));
 }
 
 #[test]
@@ -199,8 +199,8 @@ fn why_a_provider_cannot_answer_is_its_own_to_say() {
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("it is told");
     };
-    let listed = matches!(effects.as_slice(), [NodeEffect::RecordEvent(_, event)] if event.reason == "InstanceLookupFailed");
-    assert!(listed, "{effects:?}");
+    let is_recorded = matches!(effects.as_slice(), [NodeEffect::RecordEvent(_, event)] if event.reason == "InstanceLookupFailed");
+    assert!(is_recorded, "{effects:?}");
 }
 
 #[test]
