@@ -70,8 +70,8 @@ pub fn compile(guests: &[Guest<'_>]) {
         }
     }
     let target_dir = target_dir(&out);
-    build(&root, &target_dir, guests);
     for guest in guests {
+        build(&root, &target_dir, guest.package);
         copy(&target_dir, &out, guest.package);
     }
 }
@@ -97,7 +97,9 @@ fn target_dir(out: &Path) -> PathBuf {
     }
 }
 
-fn build(root: &Path, target_dir: &Path, guests: &[Guest<'_>]) {
+/// Compiles one guest. Guests that are compiled together get the features that any of them asks of a common dependency:
+/// a guest's bytes, and so its digest, would depend on which others are embedded.
+fn build(root: &Path, target_dir: &Path, package: &str) {
     let mut cargo = Command::new(required("CARGO"));
     cargo
         .current_dir(root)
@@ -108,13 +110,12 @@ fn build(root: &Path, target_dir: &Path, guests: &[Guest<'_>]) {
             PROFILE,
             "--target",
             TARGET,
+            "--package",
+            package,
         ])
         .arg("--target-dir")
         .arg(target_dir)
         .stdout(Stdio::null());
-    for guest in guests {
-        cargo.args(["--package", guest.package]);
-    }
     for name in NOT_FOR_THE_GUEST {
         cargo.env_remove(name);
     }
@@ -125,7 +126,7 @@ fn build(root: &Path, target_dir: &Path, guests: &[Guest<'_>]) {
     match cargo.status() {
         Ok(status) if status.success() => {}
         Ok(status) => {
-            panic!("cargo build of guests for {TARGET} ended with {status}; its output is above")
+            panic!("cargo build of {package} for {TARGET} ended with {status}; its output is above")
         }
         Err(error) => panic!("cargo could not be started: {error}"),
     }
