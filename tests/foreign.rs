@@ -53,8 +53,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup};
-use ccm_core::permit::Permit;
+use ccm_core::cloud::{CloudNode, Lookup};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::Permit;
 use ccm_host::grant::Grants;
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, Isolation, Module};
 use tempfile::TempDir;

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use ccm_core::cloud::{Address, AddressType, Instance};
 use ccm_core::node::{addresses, labels};
-use ccm_core::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
+use ccm_core::reconciliation::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use ccm_core::well_known::{self, FIELD_MANAGER, NODE_CONTROLLER, OWNER_LABEL};
 use http::Request;
 use http_body_util::BodyExt as _;

@@ -9,8 +9,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ccm_core::effect::{Decision, EventOutcome, Performed, When};
 use ccm_core::ipam::{CidrSet, Holder, IpamEffect, IpamOutcome, Memory, decide};
+use ccm_core::reconciliation::effect::{Decision, EventOutcome, Performed, When};
 use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 use k8s_openapi::api::core::v1::{Node, NodeSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup};
-use ccm_core::permit::{CloudRequest, Permit};
+use ccm_core::cloud::{CloudNode, Lookup};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::{CloudRequest, Permit};
 use ccm_fixtures::objects::ready_node;
 use ccm_guest::testing::{Answer, TestHost, config, json, node, ready};
 use ccm_host::egress::FetchError;

@@ -8,8 +8,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup, ProviderError};
-use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, RouteTarget};
+use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, RouteTarget};
+use ccm_core::cloud::{CloudNode, Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_tests::conformance::{At, Tested, configuration, conforms};
 use serde_json::{Value, json};
 use tempfile::TempDir;

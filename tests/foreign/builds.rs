@@ -7,9 +7,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Readiness};
-use ccm_core::load_balancer::{CloudService, DeleteRequest, EnsureRequest, UpdateRequest};
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::cloud::load_balancer::{CloudService, DeleteRequest, EnsureRequest, UpdateRequest};
+use ccm_core::cloud::{CloudNode, Readiness};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_fixtures::TOKEN;
 use ccm_fixtures::objects::cloud_service;
 use ccm_fixtures::permits;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ccm_core::moment::Moment;
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 use ccm_host::egress::{
     Egress, EgressLimits, FetchError, FetchRequest, FetchResponse, instance_id, instance_region,
 };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 use ccm_host::grant::{Credential, ProxyGrant, Secret};
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, Isolation, Module, SandboxProgram};
 use ccm_proxy::{NoProxy, Proxy};

@@ -8,10 +8,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{
-    CloudNode, CloudProvider as _, FindReply, Instance, Lookup, ProviderError, Readiness,
-};
-use ccm_core::permit::Permit;
+use ccm_core::cloud::{CloudNode, FindReply, Instance, Lookup, ProviderError, Readiness};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::Permit;
 use ccm_host::grant::{Credential, Fingerprint, Grants, Secret, TargetGrant};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_tests::conformance::{Tested, conforms};

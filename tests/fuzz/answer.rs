@@ -3,11 +3,11 @@
 
 use std::net::IpAddr;
 
-use ccm_core::answer_check::{
+use ccm_core::cloud::{Address, AddressType, CloudEvent, EventType, Instance};
+use ccm_core::node::answer_check::{
     Known, MAX_ADDRESSES, MAX_LABELS, check as checked, check_event, faults_event,
 };
-use ccm_core::cloud::{Address, AddressType, CloudEvent, EventType, Instance};
-use ccm_core::node_index::AddressClash;
+use ccm_core::node::index::AddressClash;
 use ccm_core::settings::AddressRules;
 use ccm_tests::fuzz::{Target, Verdict};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
-use ccm_core::permit::{CloudRequest, Mode};
+use ccm_core::safety::permit::{CloudRequest, Mode};
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::permits::audited;
 use ccm_host::Digest;

@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ccm_core::effect::{Answered, Decision, EventOutcome, InUse, Performed};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus,
     Protocol,
 };
 use ccm_core::moment::{Moment, Now};
-use ccm_core::node_ownership::OwnershipContext;
-use ccm_core::patch::ServicePatch;
-use ccm_core::permit::Mode;
+use ccm_core::node::ownership::OwnershipContext;
+use ccm_core::reconciliation::effect::{Answered, Decision, EventOutcome, InUse, Performed};
+use ccm_core::reconciliation::patch::ServicePatch;
+use ccm_core::safety::permit::Mode;
 use ccm_core::service::{
     Account, Facts, RetainedState, ServiceAction, ServiceOutcome, Targets, Witnesses, World, decide,
 };

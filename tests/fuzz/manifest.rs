@@ -1,7 +1,7 @@
 //! The section in which a module requests rights, narrowed to one operator's grants: whatever it contains, every
 //! resulting request, credential and annotation was granted.
 
-use ccm_core::permit::Access;
+use ccm_core::safety::permit::Access;
 use ccm_host::egress::path::canonical;
 use ccm_host::egress::rules::{Asked, Line, Rule, first};
 use ccm_host::grant::{Credential, Grants, RequestBudget, Secret, TargetGrant};

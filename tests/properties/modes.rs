@@ -16,8 +16,8 @@ mod services;
 #[path = "modes/world.rs"]
 mod world;
 
-use ccm_core::permit::Mode;
-use ccm_core::plan::PlanVerdict;
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::plan::PlanVerdict;
 use ccm_tests::counts::Count;
 use ccm_tests::harness::{self, Test};
 use libtest_mimic::Trial;

@@ -13,7 +13,8 @@ mod values;
 
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudProvider as _, FindReply, ProviderError};
+use ccm_core::cloud::{FindReply, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::grant::Grants;
 use ccm_host::{GuestConfig, LoadError, Module, Provider};

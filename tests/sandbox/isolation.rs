@@ -8,7 +8,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
+use ccm_core::cloud::{Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::confine::{Child, confine, keep_memory_private};
 use ccm_host::{Host, HostOptions, Isolation, LoadError, SandboxProgram};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ccm_controllers::{Metrics, Pace};
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_core::well_known::UNINITIALIZED_TAINT;
 use ccm_fixtures::TOKEN;
 use ccm_fixtures::kubernetes::node;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_fixtures::permits;
 
 /// A permit for reads, valid for a minute.

@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup};
+use ccm_core::cloud::{CloudNode, Lookup};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_host::grant::Grants;
 use ccm_host::{GuestConfig, Module};
 use ccm_tests::conformance::{Tested, configuration, conforms};

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup, Owner, ProviderError, Readiness};
-use ccm_core::cloud_route::CreateRouteRequest;
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     Adoptable, CloudService, DeleteRequest, EnsureRequest, Ensured, Found, Progress, UpdateRequest,
 };
-use ccm_core::permit::Mode;
+use ccm_core::cloud::route::CreateRouteRequest;
+use ccm_core::cloud::{CloudNode, Lookup, Owner, ProviderError, Readiness};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::Mode;
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::manifest::{Contract, Target as Wanted};
 use ccm_host::{GuestConfig, Host, HostOptions, Isolation, LoadError, Module, Provider};

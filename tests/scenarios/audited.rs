@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use ccm_core::audit::{Act, AuditRecord, AuditSink, End, Refused, Unrecordable};
-use ccm_core::permit::CloudRequest;
+use ccm_core::safety::audit::{Act, AuditRecord, AuditSink, End, Refused, Unrecordable};
+use ccm_core::safety::permit::CloudRequest;
 use ccm_sim::cluster::Write;
 
 use crate::crash::Life;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_sim::cluster::{Request, Write};
 use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ccm_core::cloud::{Instance, Lookup};
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_sim::cluster::Write;
 use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud_route::{CloudRoute, RouteTarget};
-use ccm_core::permit::Mode;
+use ccm_core::cloud::route::{CloudRoute, RouteTarget};
+use ccm_core::safety::permit::Mode;
 use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 use ccm_sim::cluster::{Request, Write};
 use ccm_tests::harness::trial;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::cloud::load_balancer::Pending;
 use ccm_core::cloud::{Owner, ProviderError};
-use ccm_core::load_balancer::Pending;
 use ccm_core::settings::{Adoption, ServiceRules};
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_sim::cluster::{Request, Write};

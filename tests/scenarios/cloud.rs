@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::cloud::{
-    Capabilities, CloudEvent, CloudNode, CloudProvider, FindReply, Lookup, ProviderError, Reply,
-};
-use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     Adoptable, AnnotationChange, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured,
     Found, GetReply, Progress, ProgressReply, UpdateRequest,
 };
-use ccm_core::permit::Permit;
+use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use ccm_core::cloud::{Capabilities, CloudEvent, CloudNode, FindReply, Lookup, ProviderError};
+use ccm_core::cloud_provider::{CloudProvider, Reply};
+use ccm_core::safety::permit::Permit;
 use futures::TryFutureExt as _;
 use tokio::time::Instant;
 

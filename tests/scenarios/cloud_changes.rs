@@ -4,9 +4,9 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use ccm_core::audit::Author;
 use ccm_core::cloud::ProviderError;
-use ccm_core::permit::{Access, CloudRequest, Permit, Refusal, RequestOutcome};
+use ccm_core::safety::audit::Author;
+use ccm_core::safety::permit::{Access, CloudRequest, Permit, Refusal, RequestOutcome};
 
 /// Time between a look-up and the change that follows from it.
 pub(crate) const LATENCY: Duration = Duration::from_millis(10);

@@ -7,8 +7,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
-use ccm_core::permit::CloudRequest;
+use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::safety::permit::CloudRequest;
 use futures::FutureExt as _;
 use tokio::sync::Notify;
 

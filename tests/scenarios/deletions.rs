@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ccm_core::brake::{Brake, Rise};
 use ccm_core::cloud::Lookup;
 use ccm_core::moment::Moment;
+use ccm_core::safety::brake::{Brake, Rise};
 use ccm_core::well_known;
 use ccm_sim::cluster::Write;
 use k8s_openapi::jiff::Timestamp;

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ccm_core::brake::Allowances;
 use ccm_core::cloud::{AddressType, Lookup};
-use ccm_core::permit::Mode;
+use ccm_core::safety::brake::Allowances;
+use ccm_core::safety::permit::Mode;
 use ccm_core::well_known;
 use ccm_sim::cluster::Write;
 use serde_json::{Map, Value, json};

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudEvent, EventType, ProviderError};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     AnnotationChange, Ingress, IpMode, LoadBalancerStatus, Pending, PortStatus, Protocol,
 };
+use ccm_core::cloud::{CloudEvent, EventType, ProviderError};
 
 use crate::broken_clients::Tamper;
 use crate::cloud::{SLOW, TIMEOUT};

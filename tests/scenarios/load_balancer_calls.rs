@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
+use ccm_core::cloud::load_balancer::{
+    CloudService, Ingress, LoadBalancerStatus, Pending, TrafficPolicy,
+};
 use ccm_core::cloud::{Owner, ProviderError};
-use ccm_core::load_balancer::{CloudService, Ingress, LoadBalancerStatus, Pending, TrafficPolicy};
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 use tokio::time::Instant;
 
 use super::{Ask, Balancer, Called, Changed, LoadBalancers, Operation, State, Told, key_of};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::load_balancer::{CloudService, LoadBalancerStatus, Pending};
+use ccm_core::cloud::load_balancer::{CloudService, LoadBalancerStatus, Pending};
 use tokio::time::Instant;
 
 use crate::broken_clients::Tamper;

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::audit::{AuditSink, Author, NoAudit};
 use ccm_core::moment::Moment;
-use ccm_core::permit::{Access, CloudRequest, Mode, Permit, Refusal, RequestOutcome};
+use ccm_core::safety::audit::{AuditSink, Author, NoAudit};
+use ccm_core::safety::permit::{Access, CloudRequest, Mode, Permit, Refusal, RequestOutcome};
 use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 
@@ -108,7 +108,7 @@ async fn process(
         None => Arc::new(NoAudit),
     };
     let end = Moment(Duration::MAX);
-    let tenure = Arc::new(ccm_core::tenure::Tenure::unlimited());
+    let tenure = Arc::new(ccm_core::safety::tenure::Tenure::unlimited());
     let permit = Permit::new(end, Mode::Enforce, budget, tenure, audit);
     let found = if looks { cloud.find("service-1") } else { None };
     let index = match found {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccm_controllers::Provided;
-use ccm_core::cloud::CloudProvider;
-use ccm_core::node_ownership::NodeClaim;
+use ccm_core::cloud_provider::CloudProvider;
+use ccm_core::node::ownership::NodeClaim;
 use ccm_core::selector::Selector;
 use ccm_core::settings::ServiceRules;
 use tokio::sync::watch;

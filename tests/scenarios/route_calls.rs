@@ -5,12 +5,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ccm_core::cloud::{AddressType, CloudNode, ProviderError};
-use ccm_core::cloud_route::{
+use ccm_core::cloud::load_balancer::{Pending, Progress};
+use ccm_core::cloud::route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply, RouteTarget,
 };
-use ccm_core::load_balancer::{Pending, Progress};
-use ccm_core::permit::Permit;
+use ccm_core::cloud::{AddressType, CloudNode, ProviderError};
+use ccm_core::safety::permit::Permit;
 use ipnet::IpNet;
 use tokio::time::Instant;
 

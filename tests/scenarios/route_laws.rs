@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use ccm_core::brake::{Allowances, Brake};
 use ccm_core::cloud::Lookup;
-use ccm_core::cloud_route::RouteTarget;
-use ccm_core::permit::Mode;
+use ccm_core::cloud::route::RouteTarget;
+use ccm_core::safety::brake::{Allowances, Brake};
+use ccm_core::safety::permit::Mode;
 use ccm_core::settings::IpamSettings;
 use ccm_sim::cluster::Write;
 use ipnet::IpNet;

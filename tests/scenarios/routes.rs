@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::cloud_route::CloudRoute;
+use ccm_core::cloud::route::CloudRoute;
 use ipnet::IpNet;
 use tokio::time::Instant;
 

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ccm_core::brake::{Allowances, Brake};
 use ccm_core::cloud::{Owner, ProviderError};
-use ccm_core::permit::Mode;
+use ccm_core::safety::brake::{Allowances, Brake};
+use ccm_core::safety::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, OUR_DOMAIN, PORTS_CONDITION, SERVICE_OWNER};
 use ccm_sim::cluster::Write;

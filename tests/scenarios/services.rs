@@ -1,6 +1,6 @@
 //! Services, as scripts describe them and as transcripts and comparisons show them. Knows no controller.
 
-use ccm_core::load_balancer::LoadBalancerStatus;
+use ccm_core::cloud::load_balancer::LoadBalancerStatus;
 use serde_json::{Value, json};
 
 use crate::disturbed_client::{OTHER_CLIENT, is_of_other_client};

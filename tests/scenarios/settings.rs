@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ccm_controllers::{Controllers, LeaseName, Pace, Settings};
-use ccm_core::brake::{Allowance, Allowances, Brake};
-use ccm_core::permit::Mode;
+use ccm_core::safety::brake::{Allowance, Allowances, Brake};
+use ccm_core::safety::permit::Mode;
 use ccm_core::settings::{
     Adoption, IngressRules, IpamSettings, LifecycleRules, LifecycleSettings, NodeRules,
     NodeSettings, OtherAllocatorRules, PodNetwork, RouteSettings, ServiceRules, ServiceSettings,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use ccm_controllers::{RestClients, tenure_client};
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use ccm_proxy::{from_environment, without_login};
 use http::Uri;
 use kube::config::Kubeconfig;

@@ -21,8 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use ccm_core::audit::{Attempt, AuditRecord, AuditSink, Leader, Refused, Subject, Unrecordable};
-use ccm_core::permit::CloudRequest;
+use ccm_core::safety::audit::{
+    Attempt, AuditRecord, AuditSink, Leader, Refused, Subject, Unrecordable,
+};
+use ccm_core::safety::permit::CloudRequest;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::flags::AuditLog;

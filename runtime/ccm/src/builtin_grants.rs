@@ -23,7 +23,7 @@ pub(crate) use self::cloud_config::{CloudConfig, cloud_config};
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
 pub(crate) use self::unknown::unknown;
-use crate::config::{self, ProviderConfig, Surroundings};
+use crate::config::{self, ConfigContext, ProviderConfig};
 
 /// The embedded module of this name.
 pub(crate) fn module(name: &str) -> Option<&'static [u8]> {
@@ -96,7 +96,7 @@ pub(crate) fn recognise(digest: &Digest) -> Option<&'static str> {
 
 /// Current values of the secrets that a provider's built-in profile reads from files, for detecting a rotation.
 /// Unreadable ones are left out.
-pub(crate) fn ambient(config: &ProviderConfig, surroundings: &Surroundings<'_>) -> Vec<Secret> {
+pub(crate) fn ambient(config: &ProviderConfig, context: &ConfigContext<'_>) -> Vec<Secret> {
     if config.grants.is_some() {
         return Vec::new();
     }
@@ -105,21 +105,18 @@ pub(crate) fn ambient(config: &ProviderConfig, surroundings: &Surroundings<'_>) 
     let variables = BTreeSet::from_iter(variables);
     let paths = variables
         .into_iter()
-        .filter(|name| (surroundings.variable)(name).is_none())
-        .filter_map(|name| (surroundings.variable)(&format!("{name}_FILE")));
+        .filter(|name| (context.variable)(name).is_none())
+        .filter_map(|name| (context.variable)(&format!("{name}_FILE")));
     paths
-        .filter_map(|path| (surroundings.file)(path.as_ref()).ok())
+        .filter_map(|path| (context.file)(path.as_ref()).ok())
         .map(Secret::new)
         .collect()
 }
 
 /// Values of the manifest's configuration keys, from variables of the same names.
-pub(crate) fn values(
-    manifest: &Manifest,
-    surroundings: &Surroundings<'_>,
-) -> BTreeMap<String, String> {
+pub(crate) fn values(manifest: &Manifest, context: &ConfigContext<'_>) -> BTreeMap<String, String> {
     let keys = manifest.config.iter().map(|key| key.key.clone());
-    keys.filter_map(|key| (surroundings.variable)(&key).map(|value| (key, value)))
+    keys.filter_map(|key| (context.variable)(&key).map(|value| (key, value)))
         .collect()
 }
 
@@ -162,16 +159,16 @@ pub(crate) fn grants(
     manifest: &Manifest,
     values: &BTreeMap<String, String>,
     asked_region: Option<&Result<String, String>>,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
 ) -> BuiltinGrants {
     let mut read = BuiltinGrants::written(manifest.as_grants());
     read.asked_region = asked_region.cloned();
     if let Some(profile) = profile_of(guest) {
         for target in profile.targets {
-            read.target(manifest, target, values, surroundings);
+            read.target(manifest, target, values, context);
         }
-        read.unserved(profile, surroundings);
-        match metrics_address(guest, surroundings) {
+        read.unserved(profile, context);
+        match metrics_address(guest, context) {
             Ok(_) => {}
             Err(MetricsMistake::Switch(mistake)) => read.mistakes.push(mistake),
             Err(MetricsMistake::Address(mistake)) => read.warnings.push(mistake),
@@ -186,24 +183,24 @@ pub(crate) fn grants(
 /// no variable names it.
 pub(crate) fn region_issuer(
     config: &ProviderConfig,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
 ) -> Option<Issuer> {
-    let is_named = aws::region(&config.values, surroundings).is_some();
-    metadata_issuer(config, surroundings).filter(|_| !is_named)
+    let is_named = aws::region(&config.values, context).is_some();
+    metadata_issuer(config, context).filter(|_| !is_named)
 }
 
 /// The metadata service that knows the ID of the instance that this machine is, if the module of the provider's
 /// built-in profile finds the cluster's ID in its tags and no setting names either ID.
 pub(crate) fn instance_issuer(
     config: &ProviderConfig,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
 ) -> Option<Issuer> {
-    let is_named = aws::names_cluster(&config.values, surroundings);
-    metadata_issuer(config, surroundings).filter(|_| !is_named)
+    let is_named = aws::names_cluster(&config.values, context);
+    metadata_issuer(config, context).filter(|_| !is_named)
 }
 
 /// The metadata service of this machine, if the provider has a built-in profile of AWS.
-fn metadata_issuer(config: &ProviderConfig, surroundings: &Surroundings<'_>) -> Option<Issuer> {
+fn metadata_issuer(config: &ProviderConfig, context: &ConfigContext<'_>) -> Option<Issuer> {
     let Location::Embedded(guest) = &config.source else {
         return None;
     };
@@ -213,7 +210,7 @@ fn metadata_issuer(config: &ProviderConfig, surroundings: &Surroundings<'_>) -> 
         return None;
     }
     // A mistake in its URL is reported with the credentials.
-    aws::instance_metadata(surroundings).ok().flatten()
+    aws::instance_metadata(context).ok().flatten()
 }
 
 fn profile_of(guest: &str) -> Option<&'static Profile> {
@@ -237,7 +234,7 @@ impl BuiltinGrants {
         manifest: &Manifest,
         profile: &TargetProfile,
         values: &BTreeMap<String, String>,
-        surroundings: &Surroundings<'_>,
+        context: &ConfigContext<'_>,
     ) {
         let name = profile.name;
         let Some(requested) = manifest.targets.iter().find(|target| target.name == name) else {
@@ -249,7 +246,7 @@ impl BuiltinGrants {
         };
         match &profile.switch {
             Some(Switch::True(key)) if !values.get(*key).is_some_and(|value| is_true(value)) => {
-                self.switched_off(key, &profile.login, surroundings);
+                self.switched_off(key, &profile.login, context);
                 return;
             }
             Some(Switch::AnySet(keys)) if !keys.iter().any(|key| values.contains_key(*key)) => {
@@ -259,12 +256,12 @@ impl BuiltinGrants {
         }
         let mut grant = requested.as_grant();
         let (region, any_endpoint) = match profile.login {
-            Login::Aws { .. } => (self.region(values, surroundings), Some(aws::ANY_ENDPOINT)),
+            Login::Aws { .. } => (self.region(values, context), Some(aws::ANY_ENDPOINT)),
             _ => (String::new(), None),
         };
         grant.endpoint = aws::endpoint(requested, &region).unwrap_or(grant.endpoint);
         let mut names = [profile.endpoint].into_iter().chain(any_endpoint);
-        match names.find_map(|name| Some((name, (surroundings.variable)(name)?))) {
+        match names.find_map(|name| Some((name, (context.variable)(name)?))) {
             Some((name, endpoint)) => match endpoint.trim().trim_end_matches('/').parse() {
                 Ok(url) => grant.endpoint = url,
                 Err(error) => self.mistake(format!("{name} {endpoint:?}: {error}")),
@@ -276,9 +273,9 @@ impl BuiltinGrants {
             None => {}
         }
         if let Some(private) = &profile.private {
-            self.private(private, &mut grant, surroundings);
+            self.private(private, &mut grant, context);
         }
-        match self.login(&profile.login, &region, profile.without_login, surroundings) {
+        match self.login(&profile.login, &region, profile.without_login, context) {
             Some(credential) => {
                 grant.credential = credential;
                 self.put(grant);
@@ -299,10 +296,10 @@ impl BuiltinGrants {
         &mut self,
         profile: &PrivateServer,
         grant: &mut TargetGrant,
-        surroundings: &Surroundings<'_>,
+        context: &ConfigContext<'_>,
     ) {
         let list = |name: &str| -> Vec<String> {
-            let text = (surroundings.variable)(name).unwrap_or_default();
+            let text = (context.variable)(name).unwrap_or_default();
             let parts = text
                 .split(',')
                 .map(str::trim)
@@ -314,8 +311,8 @@ impl BuiltinGrants {
         grant.addresses = config::ranges(place, &list(place), &mut mistakes);
         let place = profile.fingerprints;
         grant.fingerprints = config::fingerprints(place, &list(place), &mut mistakes);
-        if let Some(path) = (surroundings.variable)(profile.ca_file) {
-            match (surroundings.file)(path.as_ref()) {
+        if let Some(path) = (context.variable)(profile.ca_file) {
+            match (context.file)(path.as_ref()) {
                 Ok(pem) => grant.ca_pem = Some(pem),
                 Err(error) => mistakes.push(format!("{} {path}: {error}", profile.ca_file)),
             }
@@ -340,10 +337,10 @@ impl BuiltinGrants {
         login: &Login,
         region: &str,
         without: Option<&str>,
-        surroundings: &Surroundings<'_>,
+        context: &ConfigContext<'_>,
     ) -> Option<Credential> {
         let is_set = |name: &str| {
-            let variable = surroundings.variable;
+            let variable = context.variable;
             variable(name).is_some() || variable(&format!("{name}_FILE")).is_some()
         };
         if without.is_some() && !login.variables().into_iter().any(is_set) {
@@ -351,7 +348,7 @@ impl BuiltinGrants {
         }
         Some(match login {
             Login::Token { variable, length } => {
-                let token = self.secret(variable, surroundings);
+                let token = self.secret(variable, context);
                 let characters = token.text.chars().count();
                 if token.text != OPENS_NOTHING && characters != *length {
                     self.warnings.push(format!(
@@ -361,28 +358,24 @@ impl BuiltinGrants {
                 Credential::Bearer(token.into_secret())
             }
             Login::Basic { user, password } => Credential::Basic {
-                user: self.secret(user, surroundings).text,
-                password: self.secret(password, surroundings).into_secret(),
+                user: self.secret(user, context).text,
+                password: self.secret(password, context).into_secret(),
             },
             Login::Authorization { before, variable } => {
-                let Read { text, origin } = self.secret(variable, surroundings);
+                let Read { text, origin } = self.secret(variable, context);
                 let token = text.strip_prefix(before).unwrap_or(&text);
                 Credential::Header {
                     name: "Authorization".to_owned(),
                     value: Secret::new(format!("{before}{token}")).read_from(&origin),
                 }
             }
-            Login::Aws { service } => self.aws(service, region, surroundings),
+            Login::Aws { service } => self.aws(service, region, context),
         })
     }
 
     /// The region of AWS; after a mistake, a placeholder.
-    fn region(
-        &mut self,
-        values: &BTreeMap<String, String>,
-        surroundings: &Surroundings<'_>,
-    ) -> String {
-        let named = aws::region(values, surroundings);
+    fn region(&mut self, values: &BTreeMap<String, String>, context: &ConfigContext<'_>) -> String {
+        let named = aws::region(values, context);
         let unknown = match named.map(Ok).or_else(|| self.asked_region.clone()) {
             Some(Ok(region)) if is_dns_label(&region) => return region,
             Some(Ok(region)) => format!("AWS_REGION {region:?}: this is no region"),
@@ -397,10 +390,10 @@ impl BuiltinGrants {
 
     /// The value of a variable or its file; after a mistake, a placeholder. If both are set, the variable counts, as in
     /// the vendor's manager.
-    fn secret(&mut self, variable: &str, surroundings: &Surroundings<'_>) -> Read {
+    fn secret(&mut self, variable: &str, context: &ConfigContext<'_>) -> Read {
         let file = format!("{variable}_FILE");
-        let text = (surroundings.variable)(variable);
-        let path = (surroundings.variable)(&file);
+        let text = (context.variable)(variable);
+        let path = (context.variable)(&file);
         let origin = match (&text, &path) {
             (None, Some(path)) => format!("the file {path} ({file})"),
             _ => format!("the variable {variable}"),
@@ -412,8 +405,9 @@ impl BuiltinGrants {
         }
         let read = match (text, path) {
             (Some(text), _) => Ok(text),
-            (None, Some(path)) => (surroundings.file)(path.as_ref())
-                .map_err(|error| format!("{file} {path}: {error}")),
+            (None, Some(path)) => {
+                (context.file)(path.as_ref()).map_err(|error| format!("{file} {path}: {error}"))
+            }
             (None, None) => Err(format!("neither {variable} nor {file} is set")),
         };
         let filled = read.and_then(|text| match text.trim() {
@@ -428,9 +422,9 @@ impl BuiltinGrants {
     }
 
     /// Warns about credentials of a switched-off target, which are probably meant to be used.
-    fn switched_off(&mut self, switch: &str, login: &Login, surroundings: &Surroundings<'_>) {
+    fn switched_off(&mut self, switch: &str, login: &Login, context: &ConfigContext<'_>) {
         for variable in login.variables() {
-            let is_set = |name: &str| (surroundings.variable)(name).is_some();
+            let is_set = |name: &str| (context.variable)(name).is_some();
             if is_set(variable) || is_set(&format!("{variable}_FILE")) {
                 self.warnings.push(format!(
                     "{variable} is set and not used, because {switch} is not true"
@@ -439,10 +433,10 @@ impl BuiltinGrants {
         }
     }
 
-    fn unserved(&mut self, profile: &Profile, surroundings: &Surroundings<'_>) {
+    fn unserved(&mut self, profile: &Profile, context: &ConfigContext<'_>) {
         for unserved in profile.unserved {
             let is_asked_for =
-                |name: &&&str| (surroundings.variable)(name).is_some_and(|value| !is_false(&value));
+                |name: &&&str| (context.variable)(name).is_some_and(|value| !is_false(&value));
             let set: Vec<&str> = unserved
                 .variables
                 .iter()

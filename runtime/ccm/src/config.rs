@@ -16,9 +16,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use ccm_core::cloud::provider_id::ProviderId;
 use ccm_core::name_syntax::is_dns_label;
-use ccm_core::node_ownership::{self, Claim, NodeClaim};
-use ccm_core::provider_id::ProviderId;
+use ccm_core::node::ownership::{self, Claim, NodeClaim};
 use ccm_core::rollout::RolloutRules;
 use ccm_core::selector::Selector;
 use ccm_delivery::load_policy::LimitsGranted;
@@ -104,7 +104,7 @@ impl ProviderConfig {
 }
 
 /// Injected access to variables, files and Secrets.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct ConfigContext<'a> {
     /// An environment variable; `None` if unset.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// The text of a file, or why it cannot be read.
@@ -144,7 +144,7 @@ impl Absent {
     }
 }
 
-impl Surroundings<'_> {
+impl ConfigContext<'_> {
     /// The text of a file; `None` if it is missing, and that is no mistake.
     ///
     /// # Errors
@@ -219,9 +219,9 @@ impl Written {
     /// All mistakes together.
     pub(crate) fn meaning(
         self,
-        surroundings: &Surroundings<'_>,
+        context: &ConfigContext<'_>,
     ) -> Result<Vec<ProviderConfig>, Mistakes> {
-        meaning(self.0, surroundings)
+        meaning(self.0, context)
     }
 }
 
@@ -231,15 +231,12 @@ impl Written {
 /// All mistakes together; a syntax error alone, with its line.
 pub(crate) fn parse(
     text: &str,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
 ) -> Result<Vec<ProviderConfig>, Mistakes> {
-    Written::read(text)?.meaning(surroundings)
+    Written::read(text)?.meaning(context)
 }
 
-fn meaning(
-    raw: RawConfig,
-    surroundings: &Surroundings<'_>,
-) -> Result<Vec<ProviderConfig>, Mistakes> {
+fn meaning(raw: RawConfig, context: &ConfigContext<'_>) -> Result<Vec<ProviderConfig>, Mistakes> {
     let mut mistakes = Vec::new();
     if raw.api_version != API_VERSION {
         mistakes.push(format!(
@@ -258,7 +255,7 @@ fn meaning(
                 raw.name
             ));
         }
-        providers.extend(provider(raw, surroundings, &mut mistakes));
+        providers.extend(provider(raw, context, &mut mistakes));
     }
     mistakes.extend(claimed_twice(&providers));
     mistakes.extend(load_balancers::class_conflicts(&providers));
@@ -298,12 +295,12 @@ fn claimed_twice(providers: &[ProviderConfig]) -> Vec<String> {
             selector: provider.nodes.selector.clone(),
         })
         .collect();
-    node_ownership::mistakes(&claims)
+    ownership::mistakes(&claims)
 }
 
 fn provider(
     raw: RawProvider,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> Option<ProviderConfig> {
     let place = format!("provider {:?}", raw.name);
@@ -316,12 +313,12 @@ fn provider(
             None
         }
     };
-    let registry = source::registry(&place, raw.registry, surroundings, mistakes);
-    let trust = source::trust(&place, raw.trust, source.as_ref(), surroundings, mistakes);
-    let proxy = proxy::proxy(&place, raw.proxy, surroundings, mistakes);
+    let registry = source::registry(&place, raw.registry, context, mistakes);
+    let trust = source::trust(&place, raw.trust, source.as_ref(), context, mistakes);
+    let proxy = proxy::proxy(&place, raw.proxy, context, mistakes);
     let grants = raw
         .grants
-        .map(|raw| grants::grants(&place, raw, &proxy, surroundings, mistakes));
+        .map(|raw| grants::grants(&place, raw, &proxy, context, mistakes));
     let selector = raw.nodes.selector.as_deref().map(Selector::parse);
     let selector = selector
         .transpose()

@@ -18,11 +18,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
 use ccm_controllers::{Pace, Reports};
-use ccm_core::brake::Allowances;
 use ccm_core::moment::Moment;
-use ccm_core::permit::{Access, Mode, Permit};
+use ccm_core::safety::brake::Allowances;
+use ccm_core::safety::permit::{Access, Mode, Permit};
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::{LifecycleSettings, ServiceRules};
-use ccm_core::tenure::Tenure;
 use ccm_core::well_known;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::rollout_controller::Lead;

@@ -177,7 +177,7 @@ impl ServiceFlags {
     pub(crate) const UNSET: ServiceFlags = ServiceFlags {
         concurrent_syncs: None,
         drift_check: Some(Duration::from_secs(3600)),
-        confirm_removal: ccm_core::brake::target_removal::CONFIRM_AFTER,
+        confirm_removal: ccm_core::safety::brake::target_removal::CONFIRM_AFTER,
     };
 
     fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> ServiceFlags {

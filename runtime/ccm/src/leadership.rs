@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ccm_controllers::lease::{Election, ElectionMetrics, ElectionSettings};
 use ccm_controllers::{RestClients, tenure_client};
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
 use kube::Config;
 use tokio::sync::{oneshot, watch};

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 
 use crate::api_server_proxy::unbound_client;
 use crate::cli::{self, Invocation};
@@ -50,7 +50,7 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
         let client = unbound_client(&kubernetes)?;
         let found = workload::read(&client, name, check.container.as_deref()).await?;
         arguments.extend(found.arguments.into_iter().map(OsString::from));
-        set_workload(found.surroundings);
+        set_workload(found.context);
     }
     arguments.extend(check.arguments);
     let flags = flags_of(arguments)?;

@@ -11,15 +11,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccm_controllers::{Controllers, PlanBook, Reports, Settings};
-use ccm_core::audit::NoAudit;
-use ccm_core::brake::Allowances;
-use ccm_core::permit::Mode;
+use ccm_controllers::{Controllers, Reports, Settings, SharedPlan};
+use ccm_core::safety::audit::NoAudit;
+use ccm_core::safety::brake::Allowances;
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::{
     AddressRules, IngressRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
     ServiceRules, ServiceSettings,
 };
-use ccm_core::tenure::Tenure;
 use ccm_host::{
     Compiler, Host, HostOptions, Interceptor, Isolation, LoadError, Loading, Module, Provider,
     SandboxProgram,
@@ -28,7 +28,7 @@ use ipnet::IpNet;
 use zeroize::Zeroizing;
 
 use crate::cli::{COMPILE_CHILD, SANDBOX_CHILD};
-use crate::config::{LoadBalancerConfig, Mistakes, Surroundings};
+use crate::config::{ConfigContext, LoadBalancerConfig, Mistakes};
 use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
 use crate::load_policy::ConfiguredLoadPolicy;
 
@@ -36,7 +36,7 @@ use crate::load_policy::ConfiguredLoadPolicy;
 const TEXT_CAP: u64 = 1 << 20;
 
 /// Variables and files of this process, or of the workload that it examines instead.
-pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
+pub(crate) const PROCESS: ConfigContext<'static> = ConfigContext {
     variable: &|name| {
         let value = match WORKLOAD.get() {
             Some(workload) => workload.variables.get(name).map(|value| value.to_string()),
@@ -231,7 +231,7 @@ pub(crate) fn settings(
         budget_lease: None,
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),
-        plan: PlanBook::default(),
+        plan: SharedPlan::default(),
         reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: node.status_update_frequency,

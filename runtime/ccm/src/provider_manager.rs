@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use ccm_controllers::Provided;
-use ccm_core::cloud::CloudProvider as _;
-use ccm_core::permit::Mode;
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_delivery::active::Active;
 use ccm_delivery::metrics::Metrics;

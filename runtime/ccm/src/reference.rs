@@ -13,7 +13,7 @@ mod source;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use ccm_core::event::reasons::{Kind as About, REASONS};
+use ccm_core::reconciliation::event::reasons::{Kind as About, REASONS};
 use clap::Command;
 
 use crate::cli;

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ccm_controllers::{Provided, Reports, RunError, tenure_client};
-use ccm_core::permit::Mode;
-use ccm_core::plan::Plan;
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::plan::Plan;
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::ServiceRules;
-use ccm_core::tenure::Tenure;
 use ccm_core::well_known::{
     IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
     SERVICE_CONTROLLER,
@@ -119,10 +119,10 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
         groups,
         names,
     } = prepared;
-    let store_of_record = manager.settings.plan.clone();
-    let book = store_of_record.clone();
+    let shared_plan = manager.settings.plan.clone();
+    let awaited = shared_plan.clone();
     match (timeout, plan_for) {
-        (Some(timeout), _) => stop.after(async move { plan::judged(&book, timeout).await }),
+        (Some(timeout), _) => stop.after(async move { plan::judged(&awaited, timeout).await }),
         (None, Some(limit)) => stop.after(tokio::time::sleep(limit)),
         (None, None) => {}
     }
@@ -132,7 +132,7 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
     if !plans {
         return Ok(None);
     }
-    let mut plan = store_of_record.plan();
+    let mut plan = shared_plan.snapshot();
     let unserved = unserved(&manager.provided.borrow(), names);
     plan::explain(&mut plan, &unserved, &manager.kubernetes).await;
     Ok(Some(plan))

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_controllers::Activity;
 use ccm_controllers::activity::{BrakeLevel, Decided, Waiting};
-use ccm_core::brake::Brake;
-use ccm_core::permit::{Access, Mode};
 use ccm_core::rollout::{Phase, Record, Trial};
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::brake::Brake;
+use ccm_core::safety::permit::{Access, Mode};
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::well_known::DELETE_UNTIL;
 use ccm_delivery::record::StoredRecord;
 use ccm_delivery::rollout_controller::Served;
@@ -155,7 +155,7 @@ fn provider(one: &ProviderOverview) -> ProviderReport {
                 digest: loaded.digest().to_string(),
             };
             report.targets = loaded.targets().into_iter().map(target).collect();
-            let granted = ccm_core::cloud::CloudProvider::annotation_prefixes(&**loaded);
+            let granted = ccm_core::cloud_provider::CloudProvider::annotation_prefixes(&**loaded);
             report.annotation_prefixes = granted.to_vec();
         }
     }

@@ -9,8 +9,8 @@ use std::fmt::{self, Display, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::brake::Brake;
-use ccm_core::effect::When;
+use ccm_core::reconciliation::effect::When;
+use ccm_core::safety::brake::Brake;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::clock::wall;

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ccm_core::brake::Objects;
 use ccm_core::cloud::ProviderError;
+use ccm_core::node::index::NodeIndex;
 use ccm_core::node::object::name;
-use ccm_core::node_index::NodeIndex;
-use ccm_core::node_ownership::{ClaimRegistry, OwnershipContext, owner, stored_provider_id};
-use ccm_core::permit::Mode;
-use ccm_core::tenure::Tenure;
+use ccm_core::node::ownership::{ClaimRegistry, OwnershipContext, owner, stored_provider_id};
+use ccm_core::safety::brake::Objects;
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::tenure::Tenure;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::Store;
 use tokio::sync::{Semaphore, mpsc, watch};

@@ -21,15 +21,16 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use ccm_core::audit::Author;
-use ccm_core::brake::{Brake, Rise};
-use ccm_core::cloud::{CloudEvent, CloudProvider};
-use ccm_core::effect::{
+use ccm_core::cloud::CloudEvent;
+use ccm_core::cloud_provider::CloudProvider;
+use ccm_core::node::object::{NodeRef, is_uninitialized};
+use ccm_core::node::ownership::OwnershipContext;
+use ccm_core::reconciliation::effect::{
     BudgetOutcome, ClusterError, Effect, EventOutcome, Modification, Performed,
 };
-use ccm_core::node::object::{NodeRef, is_uninitialized};
-use ccm_core::node_ownership::OwnershipContext;
-use ccm_core::permit::Mode;
+use ccm_core::safety::audit::Author;
+use ccm_core::safety::brake::{Brake, Rise};
+use ccm_core::safety::permit::Mode;
 use ccm_core::service::Account;
 use ccm_core::well_known::FIELD_MANAGER;
 use k8s_openapi::api::core::v1::Node;

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_controllers::{
-    Clients, Controllers, Metrics, Pace, PlanBook, Provided, Reports, RunError, Settings, Stopped,
-    run_all,
+    Clients, Controllers, Metrics, Pace, Provided, Reports, RunError, Settings, SharedPlan,
+    Stopped, run_all,
 };
-use ccm_core::audit::NoAudit;
-use ccm_core::cloud::CloudProvider;
-use ccm_core::node_ownership::NodeClaim;
-use ccm_core::permit::Mode;
+use ccm_core::cloud_provider::CloudProvider;
+use ccm_core::node::ownership::NodeClaim;
+use ccm_core::safety::audit::NoAudit;
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::{
     LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
 };
-use ccm_core::tenure::Tenure;
 use ccm_fixtures::kubernetes::ObjectBuilder;
 use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use kube::Api;
@@ -48,7 +48,7 @@ pub fn settings() -> Settings {
         ipam: None,
         budget_lease: None,
         audit: Arc::new(NoAudit),
-        plan: PlanBook::default(),
+        plan: SharedPlan::default(),
         mode: Mode::Enforce,
         reports: Reports::default(),
         pace: Pace::REAL,

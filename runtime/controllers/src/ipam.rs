@@ -7,12 +7,12 @@ mod other_allocator;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::effect::When;
 use ccm_core::ipam::{BlockCounts, Facts, Memory, pod_cidrs};
 use ccm_core::moment::Moment;
 use ccm_core::node::object::name;
-use ccm_core::permit::Mode;
-use ccm_core::retry;
+use ccm_core::reconciliation::effect::When;
+use ccm_core::reconciliation::retry;
+use ccm_core::safety::permit::Mode;
 use ccm_core::settings::IpamSettings;
 use ccm_core::well_known::IPAM_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;

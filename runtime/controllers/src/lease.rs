@@ -1,4 +1,4 @@
-//! Leader election: executes the requests of [`ccm_core::lease`] and records in a [`Tenure`] how long this process may
+//! Leader election: executes the requests of [`ccm_core::safety::lease`] and records in a [`Tenure`] how long this process may
 //! act. Writes nothing but the Lease, through its own client that the tenure does not guard, and Events about it.
 //!
 //! The Lease alone identifies the leader, so that a future of this module can be dropped without cleanup: the result of
@@ -10,9 +10,11 @@ mod metrics;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::lease::{Elector, LeaseAction, LeaseReply, LeaseRequest, Lost, Timing, released};
 use ccm_core::moment::Moment;
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::lease::{
+    Elector, LeaseAction, LeaseReply, LeaseRequest, Lost, Timing, released,
+};
+use ccm_core::safety::tenure::Tenure;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::PostParams;

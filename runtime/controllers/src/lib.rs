@@ -55,14 +55,14 @@ extern crate self as ccm_controllers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::AuditSink;
-use ccm_core::cloud::CloudProvider;
-use ccm_core::node_ownership::NodeClaim;
-use ccm_core::permit::Mode;
+use ccm_core::cloud_provider::CloudProvider;
+use ccm_core::node::ownership::NodeClaim;
+use ccm_core::safety::audit::AuditSink;
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::{
     IpamSettings, LifecycleSettings, NodeSettings, RouteSettings, ServiceRules, ServiceSettings,
 };
-use ccm_core::tenure::Tenure;
 use thiserror::Error;
 
 pub use activity::Activity;
@@ -71,7 +71,7 @@ pub use clock::Pace;
 pub use executor::LeaseName;
 pub use heartbeat::Heartbeats;
 pub use metrics::Metrics;
-pub use plan::PlanBook;
+pub use plan::SharedPlan;
 pub use providers::run_all;
 pub use rest_client::{RateLimit, RestClients};
 
@@ -104,7 +104,7 @@ pub struct Settings {
     /// Receives every change at the cloud and every deletion of a node.
     pub audit: Arc<dyn AuditSink>,
     /// The changes that plan mode would make.
-    pub plan: PlanBook,
+    pub plan: SharedPlan,
     /// Enforce, plan or observe: whether writes are made.
     pub mode: Mode,
     /// The controllers' reports to probes and to the status page.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, FindReply, ProviderError};
-use ccm_core::cloud_node::cloud_node;
 use ccm_core::node::Looked;
-use ccm_core::node_index::Clashes;
+use ccm_core::node::cloud_node::cloud_node;
+use ccm_core::node::index::Clashes;
 use k8s_openapi::api::core::v1::Node;
 use tokio::sync::{mpsc, oneshot};
 

@@ -8,8 +8,8 @@ mod workqueue;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ccm_core::brake::Brake;
 use ccm_core::route::Tally;
+use ccm_core::safety::brake::Brake;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -295,7 +295,7 @@ impl Metrics {
 
     /// Sets the number of planned objects of each kind; zero for kinds not in `counts`.
     pub(crate) fn planned(&self, counts: &BTreeMap<&'static str, usize>) {
-        for kind in ccm_core::plan::KINDS {
+        for kind in ccm_core::safety::plan::KINDS {
             let count = counts.get(kind).copied().unwrap_or_default();
             let gauge = self.planned.get_or_create(&[("kind", kind)]);
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));

@@ -7,20 +7,20 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ccm_core::audit::{Attempt, AuditRecord, AuditSink, Refused, Subject, Unrecordable};
-use ccm_core::effect::{Effect, When};
-use ccm_core::permit::{CloudRequest, Mode, Refusal};
-use ccm_core::plan::{Plan, PlanVerdict, Planned};
+use ccm_core::reconciliation::effect::{Effect, When};
+use ccm_core::safety::audit::{Attempt, AuditRecord, AuditSink, Refused, Subject, Unrecordable};
+use ccm_core::safety::permit::{CloudRequest, Mode, Refusal};
+use ccm_core::safety::plan::{Plan, PlanVerdict, Planned};
 
 use crate::metrics::Metrics;
 
 /// The process's plan, for readers. Clones share the same plan.
 #[derive(Clone, Default)]
-pub struct PlanBook(Arc<Mutex<Plan>>);
+pub struct SharedPlan(Arc<Mutex<Plan>>);
 
-impl PlanBook {
+impl SharedPlan {
     /// A copy of the current plan.
-    pub fn plan(&self) -> Plan {
+    pub fn snapshot(&self) -> Plan {
         self.open().clone()
     }
 
@@ -30,15 +30,15 @@ impl PlanBook {
     }
 }
 
-impl fmt::Debug for PlanBook {
+impl fmt::Debug for SharedPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PlanBook({})", *self.open())
+        write!(f, "SharedPlan({})", *self.open())
     }
 }
 
 /// Collects planned changes. It is the audit sink of every permit during a leadership.
 pub(crate) struct Planner {
-    book: PlanBook,
+    plan: SharedPlan,
     mode: Mode,
     audit: Arc<dyn AuditSink>,
     metrics: Metrics,
@@ -47,15 +47,15 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// Creates a planner that writes into `book` in plan mode and forwards audit records to `audit`.
+    /// Creates a planner that writes into `plan` in plan mode and forwards audit records to `audit`.
     pub(crate) fn new(
-        book: PlanBook,
+        plan: SharedPlan,
         mode: Mode,
         audit: Arc<dyn AuditSink>,
         metrics: Metrics,
     ) -> Planner {
         Planner {
-            book,
+            plan,
             mode,
             audit,
             metrics,
@@ -66,7 +66,7 @@ impl Planner {
     /// Adds first passes that must finish before the plan is complete.
     pub(crate) fn expect_passes(&self, passes: usize) {
         self.passes_left.fetch_add(passes, Ordering::AcqRel);
-        self.book.open().set_partial();
+        self.plan.open().set_partial();
     }
 
     /// Records a write to the cluster that a controller computed and the mode withheld.
@@ -92,7 +92,7 @@ impl Planner {
             return;
         }
         let why = when.why();
-        let mut plan = self.book.open();
+        let mut plan = self.plan.open();
         plan.set_unsure(object, controller, why);
         let is_settled = why.is_none() && !has_withheld && plan.settled(object, controller);
         drop(plan);
@@ -110,13 +110,13 @@ impl Planner {
         if before != Ok(1) {
             return;
         }
-        self.book.open().set_whole();
+        self.plan.open().set_whole();
         self.sum_up();
     }
 
     /// Removes an object that no longer exists.
     pub(crate) fn gone(&self, object: &str) {
-        if self.mode == Mode::Plan && self.book.open().gone(object) {
+        if self.mode == Mode::Plan && self.plan.open().gone(object) {
             self.taken_out(object);
         }
     }
@@ -129,14 +129,14 @@ impl Planner {
     /// Logs a one-line summary of the plan.
     pub(crate) fn sum_up(&self) {
         if self.mode == Mode::Plan {
-            let plan = self.book.plan();
+            let plan = self.plan.snapshot();
             let empty = plan.verdict() == PlanVerdict::Empty;
             tracing::info!(target: "plan", changes = plan.changes().count(), empty, "{plan}");
         }
     }
 
     fn add(&self, planned: Planned) {
-        if !self.book.open().add(planned.clone()) {
+        if !self.plan.open().add(planned.clone()) {
             return;
         }
         let Planned {
@@ -159,7 +159,7 @@ impl Planner {
 
     fn count(&self) {
         // Release the lock first: a scrape must not wait.
-        let counts = self.book.open().counts();
+        let counts = self.plan.open().counts();
         self.metrics.planned(&counts);
     }
 }
@@ -197,11 +197,11 @@ impl AuditSink for Planner {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use ccm_core::audit::{Author, NoAudit};
-    use ccm_core::brake::Brake;
     use ccm_core::node::object::NodeRef;
     use ccm_core::node_lifecycle::{LifecycleEffect, NodeDeletion};
-    use ccm_core::permit::Access;
+    use ccm_core::safety::audit::{Author, NoAudit};
+    use ccm_core::safety::brake::Brake;
+    use ccm_core::safety::permit::Access;
     use prometheus_client::registry::Registry;
 
     use super::*;
@@ -223,11 +223,11 @@ mod tests {
         )
     }
 
-    fn planner(mode: Mode) -> (Planner, PlanBook, Registry) {
-        let (book, mut registry) = (PlanBook::default(), Registry::default());
+    fn planner(mode: Mode) -> (Planner, SharedPlan, Registry) {
+        let (plan, mut registry) = (SharedPlan::default(), Registry::default());
         let metrics = Metrics::register(&mut registry);
-        let planner = Planner::new(book.clone(), mode, Arc::new(NoAudit), metrics);
-        (planner, book, registry)
+        let planner = Planner::new(plan.clone(), mode, Arc::new(NoAudit), metrics);
+        (planner, plan, registry)
     }
 
     fn refuse(planner: &Planner, refusal: Refusal) {
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_planned_is_counted_by_kind_and_counted_down_when_it_is_settled() {
-        let (planner, book, registry) = planner(Mode::Plan);
+        let (planner, plan, registry) = planner(Mode::Plan);
         planner.withheld(&deletion("a"));
         planner.withheld(&deletion("a"));
         planner.withheld(&deletion("b"));
@@ -271,43 +271,43 @@ mod tests {
         );
         planner.concluded("node/a", CONTROLLER, &When::AwaitChange, true);
         planner.concluded("node/b", "another", &When::AwaitChange, false);
-        assert_eq!(book.plan().changes().count(), 3);
+        assert_eq!(plan.snapshot().changes().count(), 3);
         planner.concluded("node/a", CONTROLLER, &When::AwaitChange, false);
         planner.gone("node/b");
         let text = scraped(&registry);
         assert!(text.contains("ccm_plan_pending{kind=\"node\"} 0"), "{text}");
-        assert_eq!(book.plan().changes().count(), 1);
+        assert_eq!(plan.snapshot().changes().count(), 1);
     }
 
     #[test]
     fn what_nothing_can_be_said_about_yet_is_no_part_of_a_promise() {
-        let (planner, book, _) = planner(Mode::Plan);
+        let (planner, plan, _) = planner(Mode::Plan);
         planner.expect_passes(1);
         planner.passed();
-        assert!(book.plan().is_sure());
+        assert!(plan.snapshot().is_sure());
         let waits = When::Blocked {
             why: "the cloud is away".to_owned(),
         };
         planner.concluded("node/a", CONTROLLER, &waits, false);
-        assert!(!book.plan().is_sure());
+        assert!(!plan.snapshot().is_sure());
         planner.concluded("node/a", CONTROLLER, &When::AwaitChange, false);
-        assert!(book.plan().is_sure());
+        assert!(plan.snapshot().is_sure());
         // A change was withheld, and a later step failed.
         planner.withheld(&deletion("a"));
         planner.concluded("node/a", CONTROLLER, &waits, true);
-        assert!(!book.plan().is_sure());
+        assert!(!plan.snapshot().is_sure());
     }
 
     #[test]
     fn only_plan_mode_makes_a_plan_and_only_the_mode_is_a_reason_to_plan() {
         for mode in [Mode::Enforce, Mode::Observe] {
-            let (planner, book, _) = planner(mode);
+            let (planner, plan, _) = planner(mode);
             planner.withheld(&deletion("a"));
             refuse(&planner, Refusal::Mode("observe"));
-            assert_eq!(book.plan().changes().count(), 0);
+            assert_eq!(plan.snapshot().changes().count(), 0);
         }
-        let (planner, book, _) = planner(Mode::Plan);
+        let (planner, plan, _) = planner(Mode::Plan);
         refuse(&planner, Refusal::Revoked);
-        assert_eq!(book.plan().changes().count(), 0);
+        assert_eq!(plan.snapshot().changes().count(), 0);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ccm_core::node_ownership::OwnershipContext;
+use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Claims;
 use ccm_core::settings::ServiceSettings;
 use ccm_core::well_known::{

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use ccm_core::node::object::{is_uninitialized, name, uid};
-use ccm_core::node_ownership::{self, Claim, OwnershipContext};
+use ccm_core::node::ownership::{self, Claim, OwnershipContext};
 use ccm_core::service::{self, Claims, ClaimsError};
 use ccm_core::well_known::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 use futures::stream::BoxStream;
@@ -134,7 +134,7 @@ impl ProviderList {
     /// Validates the list; returns all mistakes if it contradicts itself.
     fn of(list: &[Provided]) -> Result<ProviderList, Vec<String>> {
         let all: Vec<Claim> = list.iter().map(claim).collect();
-        let mut mistakes = node_ownership::mistakes(&all);
+        let mut mistakes = ownership::mistakes(&all);
         let claims = Claims::new(list.iter().filter(|one| serves(one)).map(takes).collect());
         match claims {
             Ok(claims) if mistakes.is_empty() => Ok(ProviderList {

@@ -7,9 +7,9 @@
 //! A success is silent at the default level: what was changed at the cloud or deleted is in the audit log, and what an
 //! operator should know is an Event. A wait without a failure is logged once, and again when it lasts.
 
-use ccm_core::effect::{Decision, Effect, Modification, Performed, When};
 use ccm_core::node::object::name;
-use ccm_core::retry;
+use ccm_core::reconciliation::effect::{Decision, Effect, Modification, Performed, When};
+use ccm_core::reconciliation::retry;
 use ccm_core::{ipam, node, node_lifecycle, service};
 use k8s_openapi::api::core::v1::Node;
 

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::cloud_route::ListRoutesReply;
-use ccm_core::effect::{Decision, Performed, When};
+use ccm_core::cloud::route::ListRoutesReply;
 use ccm_core::moment::Moment;
+use ccm_core::reconciliation::effect::{Decision, Performed, When};
 use ccm_core::route::{
     self, About, CarryOver, Facts, Foreign, Key, Pass, RetainedState, RouteEffect, RouteListing,
     RouteOutcome, RoutesListed, Tally,

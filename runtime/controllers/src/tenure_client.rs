@@ -20,7 +20,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use ccm_proxy::{BadProxy, Connector, Gated, Proxy, WriteGate, without_login};
 use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;

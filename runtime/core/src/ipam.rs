@@ -20,11 +20,11 @@ mod memory;
 pub mod other_allocator;
 
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{ClusterError, Decision, When};
-use crate::event::reasons;
 use crate::node::object::{name, node_ref, uid};
-use crate::patch::PodCidrsPatch;
-use crate::retry;
+use crate::reconciliation::effect::{ClusterError, Decision, When};
+use crate::reconciliation::event::reasons;
+use crate::reconciliation::patch::PodCidrsPatch;
+use crate::reconciliation::retry;
 
 pub use allocator::{Allocator, Exhausted, InvalidPodCidr, pod_cidrs};
 pub use cidr_set::{Allocated, BlockCounts, CidrSet, CidrSetError, Span};

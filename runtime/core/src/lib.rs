@@ -9,45 +9,28 @@
 //! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm engine and reads
 //! no clock, file or environment variable: its manifest and `clippy.toml` enforce that.
 //!
-//! Reading order, from the ground up: [`well_known`], [`name_syntax`], [`moment`], [`settings`], [`tenure`], [`lease`],
-//! [`brake`], [`audit`], [`permit`], [`cloud`] with [`load_balancer`] and [`cloud_route`] (the port to the clouds),
-//! [`failure`], [`provider_id`], [`selector`], [`node_ownership`], [`own_write`], [`patch`], [`effect`], [`event`],
-//! [`retry`], [`plan`], [`answer_check`], [`node_index`], [`cloud_node`]; then the controllers' decisions: [`node`],
-//! [`node_lifecycle`], [`service`], [`route`], [`ipam`]; and [`rollout`], which decides about the versions of a module.
+//! From the ground up, each standing on those before it: [`well_known`], [`name_syntax`], [`selector`], [`moment`] and
+//! [`failure`]; [`cloud`], the types of the port to the clouds; [`reconciliation`], what the controllers have in common;
+//! [`safety`], what may be done, and until when; [`settings`] and [`cloud_provider`], the port itself; [`node`], with
+//! what all controllers ask about nodes; then the other controllers' decisions: [`node_lifecycle`], [`service`],
+//! [`route`], [`ipam`]; and [`rollout`], which decides about the versions of a module.
 #![forbid(unsafe_code)]
 
-pub mod answer_check;
-pub mod audit;
-pub mod brake;
-mod budget_reservation;
 pub mod cloud;
-pub mod cloud_node;
-pub mod cloud_route;
-pub mod effect;
-pub mod event;
+pub mod cloud_provider;
 pub mod failure;
 #[cfg(test)]
 pub mod fixtures;
 pub mod ipam;
-pub mod lease;
-pub mod load_balancer;
 pub mod moment;
 pub mod name_syntax;
 pub mod node;
-pub mod node_index;
 pub mod node_lifecycle;
-pub mod node_ownership;
-pub mod own_write;
-pub mod patch;
-pub mod permit;
-pub mod plan;
-pub mod provider_id;
-pub mod retry;
+pub mod reconciliation;
 pub mod rollout;
 pub mod route;
+pub mod safety;
 pub mod selector;
 pub mod service;
 pub mod settings;
-pub mod tenure;
 pub mod well_known;
-mod write_refusal;

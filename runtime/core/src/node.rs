@@ -11,29 +11,33 @@
 //! replaced, and the taint's removal also when the object has changed at all.
 
 pub mod addresses;
+pub mod answer_check;
 mod candidate_vote;
+pub mod cloud_node;
 mod confirm;
 mod effect;
 mod facts;
+pub mod index;
 pub mod labels;
 pub mod object;
+pub mod ownership;
 mod waiting;
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 
-use crate::answer_check::{self, Checked, Known};
 use crate::cloud::instance::{Address, CloudEvent, EventType, Lookup};
-use crate::effect::{Decision, When};
 use crate::moment::Moment;
-use crate::node_index::AddressClash;
-use crate::node_ownership::{Owner, owner, stored_provider_id};
-use crate::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
+use crate::reconciliation::effect::{Decision, When};
+use crate::reconciliation::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
+use answer_check::{Checked, Known};
+use index::AddressClash;
 use object::{is_uninitialized, node_ref, taints, uid};
+use ownership::{Owner, owner, stored_provider_id};
 
 pub use confirm::Proposal;
 pub use effect::{CandidateVote, Looked, NodeEffect, NodeOutcome};

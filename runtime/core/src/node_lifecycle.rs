@@ -24,19 +24,19 @@ pub(crate) mod survey;
 mod survey_bisection;
 mod witness;
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use k8s_openapi::api::core::v1::Taint;
 
-use crate::answer_check;
-use crate::brake::{Brake, Rise};
-use crate::budget_reservation::{Reservation, why_refused};
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{ClusterError, Decision, When};
 use crate::moment::{Moment, Now};
+use crate::node::answer_check;
 use crate::node::object::{is_ready, name, node_ref, taints, uid};
-use crate::node_ownership::owner;
-use crate::patch::{NodePatch, TaintChange, Taints};
-use crate::retry;
+use crate::node::ownership::owner;
+use crate::reconciliation::effect::{ClusterError, Decision, When};
+use crate::reconciliation::patch::{NodePatch, TaintChange, Taints};
+use crate::reconciliation::retry;
+use crate::safety::brake::{Brake, Rise};
+use crate::safety::budget_reservation::{Reservation, why_refused};
 use crate::well_known::SHUTDOWN_TAINT;
 
 pub use deletion_guard::Held;

@@ -30,13 +30,13 @@ mod route_diff;
 
 use std::time::Duration;
 
-use crate::answer_check;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{Decision, When};
 use crate::moment::{Moment, Now};
+use crate::node::answer_check;
 use crate::node::object::node_ref;
-use crate::retry::Backoff;
+use crate::reconciliation::effect::{Decision, When};
+use crate::reconciliation::retry::Backoff;
 
 pub use carry_over::CarryOver;
 pub use effect::{RouteEffect, RouteListing, RouteOutcome, RoutesListed};

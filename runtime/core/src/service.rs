@@ -35,12 +35,12 @@ mod waiting;
 mod work;
 mod world;
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{Decision, When};
 use crate::moment::{Moment, Now};
-use crate::permit::Mode;
+use crate::reconciliation::effect::{Decision, When};
+use crate::safety::permit::Mode;
 
 pub use account_proof::{Account, is_same};
 pub use change_filter::{is_relevant_change, needs_update};
@@ -208,13 +208,13 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
     let why = match claims.owner(service) {
         Owner::Absent(name) => format!(
             "the Service belongs to the provider {}, which is not configured; its load balancer is not changed",
-            crate::answer_check::quoted(name)
+            crate::node::answer_check::quoted(name)
         ),
         Owner::Unserved if is_load_balancer(service) && claims.are_expected(service) => {
             match class(service) {
                 Some(class) => format!(
                     "no provider here serves the load balancer class {}",
-                    crate::answer_check::quoted(class)
+                    crate::node::answer_check::quoted(class)
                 ),
                 None => "no provider here serves Services without a load balancer class".to_owned(),
             }
@@ -257,7 +257,7 @@ fn warning(reason: &str, message: &str) -> ServiceAction {
 }
 
 fn event(event_type: EventType, reason: &str, message: &str) -> ServiceAction {
-    let message = crate::answer_check::message(message);
+    let message = crate::node::answer_check::message(message);
     ServiceAction::RecordEvent(CloudEvent::new(event_type, reason, message))
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::brake::Allowances;
 use crate::cloud::error::Owner;
+use crate::safety::brake::Allowances;
 use crate::selector::Selector;
 
 /// The node controller's settings.
@@ -240,7 +240,7 @@ impl Default for ServiceRules {
             is_default: true,
             adoption: Adoption::Never,
             ingress: IngressRules::default(),
-            confirm_removal: crate::brake::target_removal::CONFIRM_AFTER,
+            confirm_removal: crate::safety::brake::target_removal::CONFIRM_AFTER,
             allowances: Allowances::default(),
         }
     }

@@ -37,7 +37,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use ccm_core::cloud::{Capabilities, CloudProvider};
+use ccm_core::cloud::Capabilities;
+use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::rollout::{TrialKind, TrialTally};
 use ccm_host::Provider;
 use tokio::sync::Notify;

@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::permit::Mode;
 use ccm_core::rollout::{Loaded, Role, RolloutDecision, RolloutFacts, RolloutRules, decide};
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::tenure::Tenure;
 use ccm_host::{Host, Inspection, Provider};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -39,7 +39,7 @@ use crate::trust::TrustPolicy;
 use clock::Clock;
 use record_writer::RecordWriter;
 use self_check::Check;
-use source_watcher::{Fed, SourceWatcher};
+use source_watcher::{SourceReport, SourceWatcher};
 use version_work::{Ended, Resources};
 
 /// The right to decide, valid for one tenure.
@@ -96,7 +96,7 @@ pub struct RolloutControllerParts {
     /// Whether the spec of the provider's object is used, for people.
     pub specification: watch::Receiver<Specification>,
     /// Where the record is stored.
-    pub store_of_record: Arc<dyn RecordStore>,
+    pub record_store: Arc<dyn RecordStore>,
     /// `Some` while this process leads.
     pub lead: watch::Receiver<Option<Lead>>,
     /// In any mode but [`Mode::Enforce`] the controller acts as a follower: it tries nothing and writes nothing.
@@ -137,7 +137,7 @@ struct Generated {
 
 /// External inputs that change over time.
 struct Inputs {
-    store_of_record: Arc<dyn RecordStore>,
+    record_store: Arc<dyn RecordStore>,
     seen: watch::Receiver<StoredRecord>,
     trust: watch::Receiver<Arc<TrustPolicy>>,
     load_policy: watch::Receiver<Arc<dyn LoadPolicyOf>>,
@@ -161,7 +161,7 @@ impl RolloutController {
             rules,
             notice,
             specification,
-            store_of_record,
+            record_store,
             lead,
             mode,
             metrics,
@@ -185,10 +185,10 @@ impl RolloutController {
             resources: Arc::new(resources),
             clock: Clock::start(pace),
             facts,
-            record_writer: RecordWriter::start(name.clone(), store_of_record.clone()),
+            record_writer: RecordWriter::start(name.clone(), record_store.clone()),
             inputs: Inputs {
-                seen: store_of_record.seen(),
-                store_of_record,
+                seen: record_store.seen(),
+                record_store,
                 trust,
                 load_policy,
                 rules,
@@ -293,7 +293,7 @@ impl RolloutController {
             () = changed(&mut inputs.notice) => self.notice(),
             // The next report contains it.
             () = changed(&mut inputs.specification) => {}
-            Some(fed) = self.source_watcher.next() => self.fed(fed),
+            Some(report) = self.source_watcher.next() => self.absorb_source_report(report),
             Some(ended) = self.works.join_next() => self.work_ended(ended),
             Some(Ok((digest, said))) = self.check.asked.join_next() => self.check_ended(&digest, said),
             () = tallied => {}
@@ -311,14 +311,14 @@ impl RolloutController {
         let leads = self.inputs.mode == Mode::Enforce && self.inputs.lead.borrow().is_some();
         if !leads {
             self.facts.follows();
-            self.record_writer.rests();
+            self.record_writer.stop_writing();
             return;
         }
         if self.facts.role == Role::Leader {
             return;
         }
         // The watched record may still miss what the previous leader wrote last, so it is read directly.
-        match self.inputs.store_of_record.read().await {
+        match self.inputs.record_store.read().await {
             Ok(StoredRecord::Known { record, orders }) => {
                 self.facts.ordered(orders);
                 self.facts.leads(record.map(|record| *record));
@@ -339,7 +339,7 @@ impl RolloutController {
         let StoredRecord::Known { record, orders } = seen else {
             return;
         };
-        if let Some(before) = self.inputs.store_of_record.inherited() {
+        if let Some(before) = self.inputs.record_store.inherited() {
             self.facts.inherits(&before);
         }
         let is_lost = record.is_none() && self.facts.role == Role::Leader;
@@ -348,7 +348,7 @@ impl RolloutController {
         self.facts.ordered(orders);
         // The record was deleted, or none was ever written. The state in the status also depends on the orders.
         if is_lost || is_ordered {
-            self.record_writer.writes_anew();
+            self.record_writer.force_rewrite();
         }
     }
 
@@ -359,23 +359,23 @@ impl RolloutController {
         self.facts.notice = said.join("; ");
     }
 
-    fn fed(&mut self, fed: Fed) {
+    fn absorb_source_report(&mut self, report: SourceReport) {
         let now = self.clock.now();
-        match fed {
-            Fed::Place(place) => {
+        match report {
+            SourceReport::Located(place) => {
                 tracing::info!(target: "rollout", provider = %self.name, source = %place, "watching the source");
                 self.resources.at(&place);
                 // Withdraws the offer of the previous source.
                 self.facts.unoffered("", true);
             }
-            Fed::Offered(artifact) => {
+            SourceReport::Offered(artifact) => {
                 let digest = artifact.digest;
                 tracing::info!(target: "rollout", provider = %self.name, %digest, origin = %artifact.origin, "a module is offered");
                 self.facts
                     .offered(version_work::release(&artifact, ""), now);
                 self.offered = Some(artifact);
             }
-            Fed::Trouble(error) => {
+            SourceReport::Failed(error) => {
                 tracing::warn!(target: "rollout", provider = %self.name, %error, "the source offers nothing");
                 let is_withdrawn = matches!(
                     error,

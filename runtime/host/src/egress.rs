@@ -49,7 +49,7 @@ mod token_bucket;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use ccm_core::permit::CloudRequest;
+use ccm_core::safety::permit::CloudRequest;
 use http::HeaderMap;
 use http::header::{HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep_until};

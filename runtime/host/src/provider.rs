@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{Capabilities, ProviderError};
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 
 use crate::call::{Call, Calls, deadline};
 use crate::digest::Digest;

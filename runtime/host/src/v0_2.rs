@@ -12,15 +12,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{
-    Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, EventType, FindReply,
-    Instance, Lookup, Owner, ProviderError, Readiness, Reply,
-};
-use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
 };
-use ccm_core::permit::Permit;
+use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use ccm_core::cloud::{
+    Address, AddressType, Capabilities, CloudEvent, CloudNode, EventType, FindReply, Instance,
+    Lookup, Owner, ProviderError, Readiness,
+};
+use ccm_core::cloud_provider::{CloudProvider, Reply};
+use ccm_core::safety::permit::Permit;
 
 use crate::bindings::{common, instances};
 use crate::egress::CallScope;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use ccm_core::cloud::CloudProvider as _;
-use ccm_core::load_balancer::{Found, Progress};
+use ccm_core::cloud::load_balancer::{Found, Progress};
+use ccm_core::cloud_provider::CloudProvider as _;
 use serde_json::{Value, json};
 
 use super::world::{World, changes, reading, service};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ccm_core::cloud::CloudProvider as _;
-use ccm_core::load_balancer::{Found, Progress};
+use ccm_core::cloud::load_balancer::{Found, Progress};
+use ccm_core::cloud_provider::CloudProvider as _;
 use serde_json::json;
 
 use super::world::{CLUSTER, World, changes, reading, service};

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, ProviderError};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Ensured, Progress, UpdateRequest,
 };
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_fixtures::objects::cloud_service;
 use ccm_fixtures::permits;
 use ccm_host::grant::{AwsKeys, AwsSigV4, AwsSource, Credential, Grants, Secret, TargetGrant};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ccm_core::brake::{Allowances, Brake};
+use ccm_core::safety::brake::{Allowances, Brake};
 
 use crate::cloud_lies::cloud::Lie;
 use crate::cloud_lies::mutant::Mutant;

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise};
-use ccm_core::effect::{
-    BudgetOutcome, ClusterError, Decision, EventOutcome, Outcome as _, Performed, When,
-};
 use ccm_core::moment::{Moment, Now};
 use ccm_core::node::object::NodeRef;
+use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::node_lifecycle::{
     DeletionResult, Facts, Finding, LifecycleEffect, LifecycleOutcome, Memory, NodeDeletion, Pass,
     Survey, decide,
 };
-use ccm_core::node_ownership::OwnershipContext;
+use ccm_core::reconciliation::effect::{
+    BudgetOutcome, ClusterError, Decision, EventOutcome, Outcome as _, Performed, When,
+};
+use ccm_core::safety::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise};
 use ccm_core::settings::LifecycleRules;
 use ccm_core::well_known;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};

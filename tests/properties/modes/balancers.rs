@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply, Ingress,
     LoadBalancerStatus, Progress, ProgressReply, UpdateRequest,
 };
-use ccm_core::permit::{Permit, RequestOutcome};
+use ccm_core::cloud::{Capabilities, CloudNode, FindReply, ProviderError};
+use ccm_core::cloud_provider::{CloudProvider, Reply};
+use ccm_core::safety::permit::{Permit, RequestOutcome};
 use ccm_fixtures::permits;
 
 /// The state of a load balancer.

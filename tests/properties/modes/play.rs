@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ccm_controllers::{Metrics, PlanBook, Settings};
-use ccm_core::audit::AuditSink;
+use ccm_controllers::{Metrics, Settings, SharedPlan};
 use ccm_core::moment::Moment;
-use ccm_core::permit::{Mode, Refusal};
+use ccm_core::safety::audit::AuditSink;
+use ccm_core::safety::permit::{Mode, Refusal};
 use ccm_core::settings::{NodeRules, NodeSettings};
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::permits::change;
@@ -68,11 +68,11 @@ async fn played(world: &World, mode: Mode) -> Played {
         made.expect("the node can be made");
     }
     cluster.keep_writes();
-    let (book, audit) = (PlanBook::default(), Arc::new(RecordingAudit::default()));
+    let (shared_plan, audit) = (SharedPlan::default(), Arc::new(RecordingAudit::default()));
     let result = ccm_tests::controllers::run_one(
         cluster.client_as(CONTROLLERS),
         Arc::new(cloud(world.clone())),
-        settings(world, mode, book.clone(), audit.clone()),
+        settings(world, mode, shared_plan.clone(), audit.clone()),
         Metrics::default(),
         tokio::time::sleep(LONG),
     );
@@ -81,13 +81,13 @@ async fn played(world: &World, mode: Mode) -> Played {
     assert!(asked.is_empty(), "a look-up may change nothing: {asked:?}");
     let mut played = Played {
         planned: BTreeMap::new(),
-        is_sure: book.plan().is_sure(),
+        is_sure: shared_plan.snapshot().is_sure(),
         written: BTreeMap::new(),
         requests: 0,
         deletions: audit.deletions().len(),
         verbs: Vec::new(),
     };
-    for planned in book.plan().changes() {
+    for planned in shared_plan.snapshot().changes() {
         let Some(_) = planned.object.strip_prefix("node/") else {
             panic!("{planned:?} is not about a node");
         };
@@ -114,7 +114,7 @@ async fn played(world: &World, mode: Mode) -> Played {
     played
 }
 
-fn settings(world: &World, mode: Mode, plan: PlanBook, audit: Arc<dyn AuditSink>) -> Settings {
+fn settings(world: &World, mode: Mode, plan: SharedPlan, audit: Arc<dyn AuditSink>) -> Settings {
     let base = ccm_tests::controllers::settings();
     Settings {
         audit,

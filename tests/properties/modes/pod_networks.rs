@@ -6,10 +6,10 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
+use ccm_controllers::{Controllers, Metrics, Settings, SharedPlan};
 use ccm_core::cloud::ProviderError;
-use ccm_core::cloud_route::{CloudRoute, RouteTarget};
-use ccm_core::permit::{Mode, RequestOutcome};
+use ccm_core::cloud::route::{CloudRoute, RouteTarget};
+use ccm_core::safety::permit::{Mode, RequestOutcome};
 use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork, RouteSettings};
 use ccm_fixtures::kubernetes::{ObjectBuilder, node};
 use ccm_fixtures::permits::change;
@@ -137,17 +137,17 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
     let routes =
         fates().filter_map(|(index, fate)| Some(route(&block(index), target(index, fate)?)));
     let (cloud, made) = cloud(routes.collect());
-    let book = PlanBook::default();
+    let shared_plan = SharedPlan::default();
     let result = run_one(
         cluster.client_as(CONTROLLERS),
         Arc::new(cloud),
-        settings(mode, book.clone()),
+        settings(mode, shared_plan.clone()),
         Metrics::default(),
         tokio::time::sleep(LONG),
     );
     result.await.expect("the provider makes routes");
     let mut played = Played::default();
-    for planned in book.plan().changes() {
+    for planned in shared_plan.snapshot().changes() {
         let (object, verb) = (planned.object.clone(), planned.verb.clone());
         played.planned.insert(object, verb);
     }
@@ -169,7 +169,7 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
     played
 }
 
-fn settings(mode: Mode, plan: PlanBook) -> Settings {
+fn settings(mode: Mode, plan: SharedPlan) -> Settings {
     let cluster_cidr = CLUSTER.parse().expect("a network");
     Settings {
         controllers: Controllers {

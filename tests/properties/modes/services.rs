@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
-use ccm_core::permit::Mode;
-use ccm_core::plan::{ChangePlace, PlanVerdict};
+use ccm_controllers::{Controllers, Metrics, Settings, SharedPlan};
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::plan::{ChangePlace, PlanVerdict};
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_fixtures::kubernetes::{node, service};
 use ccm_sim::cluster::Cluster;
@@ -140,7 +140,7 @@ async fn played(fates: &[Fate], mode: Mode) -> Played {
     world
         .run(
             &cluster,
-            settings(Mode::Enforce, PlanBook::default()),
+            settings(Mode::Enforce, SharedPlan::default()),
             BEFORE,
         )
         .await;
@@ -149,12 +149,12 @@ async fn played(fates: &[Fate], mode: Mode) -> Played {
     }
     world.cloud.forget();
     cluster.keep_writes();
-    let book = PlanBook::default();
+    let shared_plan = SharedPlan::default();
     world
-        .run(&cluster, settings(mode, book.clone()), LONG)
+        .run(&cluster, settings(mode, shared_plan.clone()), LONG)
         .await;
 
-    let plan = book.plan();
+    let plan = shared_plan.snapshot();
     let mut planned: BTreeMap<String, First> = BTreeMap::new();
     for change in plan.changes() {
         let first = planned.entry(change.object.clone()).or_default();
@@ -285,7 +285,7 @@ impl World {
     }
 }
 
-fn settings(mode: Mode, plan: PlanBook) -> Settings {
+fn settings(mode: Mode, plan: SharedPlan) -> Settings {
     Settings {
         controllers: Controllers {
             service: true,

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudProvider as _, Lookup};
-use ccm_core::permit::Permit;
+use ccm_core::cloud::Lookup;
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::Permit;
 use ccm_delivery::active::{Active, Generation};
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{Compiler, Digest, GuestConfig, Host, LoadError, Module};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_controllers::{Controllers, Metrics, Pace, Settings};
-use ccm_core::brake::{Allowance, Allowances, Brake};
-use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, Readiness};
-use ccm_core::permit::Permit;
+use ccm_core::cloud::{CloudNode, FindReply, Lookup, Readiness};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::brake::{Allowance, Allowances, Brake};
+use ccm_core::safety::permit::Permit;
 use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_fixtures::kubernetes::{node, service};

@@ -5,10 +5,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{Address, AddressType, CloudNode, CloudProvider as _, ProviderError};
-use ccm_core::cloud_route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest};
-use ccm_core::load_balancer::Progress;
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::cloud::load_balancer::Progress;
+use ccm_core::cloud::route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest};
+use ccm_core::cloud::{Address, AddressType, CloudNode, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_host::Provider;
 use ccm_sim::hetzner::{Fault, Location, ServerSpec, Trouble};
 use ipnet::Ipv4Net;

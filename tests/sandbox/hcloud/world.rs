@@ -1,7 +1,8 @@
 //! The set-up of these tests: both simulated clouds, Robot behind TLS with a private authority, the real host, and the
 //! shipped guest between them. Asserts nothing about the guest's answers.
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, ProviderError, Readiness};
+use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError, Readiness};
+use ccm_core::cloud_provider::CloudProvider as _;
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_fixtures::objects::ready_node;
 use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};

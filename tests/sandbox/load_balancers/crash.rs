@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
-use ccm_core::permit::CloudRequest;
+use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::safety::permit::CloudRequest;
 use tokio::sync::watch;
 
 /// When the manager dies, relative to the write.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Readiness};
-use ccm_core::load_balancer::EnsureRequest;
-use ccm_core::permit::Mode;
+use ccm_core::cloud::load_balancer::EnsureRequest;
+use ccm_core::cloud::{CloudNode, Readiness};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::Mode;
 use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::{figure, trial};
 use libtest_mimic::{Failed, Trial};

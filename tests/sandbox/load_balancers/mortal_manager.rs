@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Found, GetReply, Progress,
     ProgressReply, UpdateRequest,
 };
-use ccm_core::permit::Permit;
+use ccm_core::cloud::{Capabilities, CloudNode, FindReply};
+use ccm_core::cloud_provider::{CloudProvider, Reply};
+use ccm_core::safety::permit::Permit;
 use ccm_host::Provider;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;

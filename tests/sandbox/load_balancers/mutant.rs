@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::load_balancer::{Adoptable, CloudService, EnsureReply, EnsureRequest};
+use ccm_core::cloud::load_balancer::{Adoptable, CloudService, EnsureReply, EnsureRequest};
 use ccm_sim::hetzner::{Fault, Trouble};
 use http::Method;
 use serde_json::Value;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_controllers::{Controllers, Metrics, Pace, Settings};
-use ccm_core::audit::{AuditSink, NoAudit};
-use ccm_core::brake::{Allowance, Allowances, Brake};
-use ccm_core::cloud::CloudProvider;
+use ccm_core::cloud_provider::CloudProvider;
+use ccm_core::safety::audit::{AuditSink, NoAudit};
+use ccm_core::safety::brake::{Allowance, Allowances, Brake};
 use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_fixtures::kubernetes::node;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ccm_core::cloud::{AddressType, CloudProvider as _, Lookup, ProviderError};
+use ccm_core::cloud::{AddressType, Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_fixtures::objects::ready_node;
 
 use crate::loading::cloud::{Cloud, CloudMode};

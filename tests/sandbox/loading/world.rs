@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{GuestConfig, Host, LoadError, Module, Provider};
 pub(crate) use ccm_tests::errors::chain;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudProvider as _, FindReply, Instance, Lookup, ProviderError};
+use ccm_core::cloud::{FindReply, Instance, Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::{Isolation, LoadError, Module, Provider};
 use ccm_tests::harness::trial;

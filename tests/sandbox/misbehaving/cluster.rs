@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_controllers::{Metrics, Settings};
-use ccm_core::cloud::{CloudProvider as _, Lookup};
+use ccm_core::cloud::Lookup;
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::settings::NodeSettings;
 use ccm_core::well_known::{OWNER_LABEL, UNINITIALIZED_TAINT};
 use ccm_fixtures::kubernetes::node;

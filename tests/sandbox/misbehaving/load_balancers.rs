@@ -8,11 +8,12 @@ mod whole;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudProvider as _, ProviderError};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Pending, UpdateRequest,
 };
-use ccm_core::permit::Mode;
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::Mode;
 use ccm_fixtures::objects::{cloud_node, cloud_service};
 use ccm_host::Provider;
 use ccm_tests::harness::trial;

@@ -3,7 +3,7 @@
 
 use std::process::{Command, ExitCode, Stdio};
 
-use ccm_core::cloud::CloudProvider as _;
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::{figure, trial};
 use guest_misbehaving::behaviour::Behaviour;

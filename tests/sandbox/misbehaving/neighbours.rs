@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ccm_core::cloud::CloudProvider as _;
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_fixtures::objects::cloud_node;
 use ccm_tests::counts::Count;
 use ccm_tests::harness::trial;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
+use ccm_core::cloud::{Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_fixtures::objects::cloud_node;
 use ccm_tests::counts::Count;
 use ccm_tests::harness::{Test, figure};

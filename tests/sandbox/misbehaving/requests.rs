@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::Author;
-use ccm_core::cloud::{CloudProvider as _, FindReply, Lookup};
-use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::cloud::{FindReply, Lookup};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::audit::Author;
+use ccm_core::safety::permit::{Mode, Permit};
+use ccm_core::safety::tenure::Tenure;
 use ccm_fixtures::audit::{AuditEntry, RecordingAudit};
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::grant::{Grants, RequestBudget};

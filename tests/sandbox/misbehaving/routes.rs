@@ -8,9 +8,10 @@ mod whole;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, ProviderError};
-use ccm_core::cloud_route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteTarget};
-use ccm_core::permit::Mode;
+use ccm_core::cloud::route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteTarget};
+use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::Mode;
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::Provider;
 use ccm_tests::harness::trial;

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 
 use crate::misbehaving::behaviours::{KEPT_BYTES, assert_harmless};
 use crate::misbehaving::target::TargetMode;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _};
-use ccm_core::load_balancer::{CloudService, EnsureRequest, Ensured};
-use ccm_core::permit::Mode;
+use ccm_core::cloud::CloudNode;
+use ccm_core::cloud::load_balancer::{CloudService, EnsureRequest, Ensured};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::Orders;
+use ccm_core::safety::permit::Mode;
 use ccm_delivery::active::Active;
 use ccm_fixtures::objects::cloud_service;
 use ccm_sim::hetzner::{Hetzner, ServerSpec};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ccm_core::permit::Mode;
 use ccm_core::rollout::{Orders, Phase, Record};
+use ccm_core::safety::permit::Mode;
 use ccm_delivery::artifact::Artifact;
 use ccm_delivery::rollout_controller::Served;
 use ccm_delivery::source::SourceError;
@@ -221,7 +221,7 @@ fn g10_a_follower_serves_what_its_leader_wrote_down_or_nothing() {
         // Its source has the other version already, and nothing supplies the active one.
         let follower = World::start(Start {
             leads: false,
-            store_of_record: Some(leader.store_of_record.clone()),
+            record_store: Some(leader.record_store.clone()),
             ..Start::default()
         });
         follower.offer(&two);

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, ProviderError, Readiness};
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::cloud::{CloudNode, ProviderError, Readiness};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::{Orders, Record, Release, RolloutRules};
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::permit::{Mode, Permit};
+use ccm_core::safety::tenure::Tenure;
 use ccm_delivery::active::Active;
 use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
@@ -179,7 +180,7 @@ impl LoadPolicyOf for Granting {
 pub(crate) struct World {
     offers: mpsc::UnboundedSender<Result<Artifact, SourceError>>,
     found: Arc<Mutex<Option<Artifact>>>,
-    pub(crate) store_of_record: Arc<MemoryRecordStore>,
+    pub(crate) record_store: Arc<MemoryRecordStore>,
     load_policy: watch::Sender<Arc<dyn LoadPolicyOf>>,
     trust: watch::Sender<Arc<TrustPolicy>>,
     lead: watch::Sender<Option<Lead>>,
@@ -197,7 +198,7 @@ pub(crate) struct Start<'a> {
     pub(crate) mode: Mode,
     pub(crate) trust: TrustPolicy,
     /// The record of another process, if there was one.
-    pub(crate) store_of_record: Option<Arc<MemoryRecordStore>>,
+    pub(crate) record_store: Option<Arc<MemoryRecordStore>>,
     /// The load policy, if the guest is another one.
     pub(crate) load_policy: Option<Arc<dyn LoadPolicyOf>>,
     /// Whether the source has lost all versions but the offered one.
@@ -214,7 +215,7 @@ impl Default for Start<'_> {
                 allows_unsigned: true,
                 ..TrustPolicy::default()
             },
-            store_of_record: None,
+            record_store: None,
             load_policy: None,
             has_lost: false,
         }
@@ -228,7 +229,7 @@ impl World {
             leads,
             mode,
             trust,
-            store_of_record,
+            record_store,
             load_policy,
             has_lost,
         } = start;
@@ -236,7 +237,7 @@ impl World {
             Some(folder) => MemoryRecordStore::kept_in(folder, "cloud"),
             None => MemoryRecordStore::new(),
         };
-        let store_of_record = store_of_record.unwrap_or_else(|| Arc::new(own()));
+        let record_store = record_store.unwrap_or_else(|| Arc::new(own()));
         let store = folder.map(|folder| folder.join("modules"));
         let (offers, offered) = mpsc::unbounded_channel();
         let (sources, source) = mpsc::channel(1);
@@ -268,7 +269,7 @@ impl World {
             rules: watch::Sender::new(RolloutRules::default()).subscribe(),
             notice: watch::Sender::new(String::new()).subscribe(),
             specification: watch::Sender::new(Default::default()).subscribe(),
-            store_of_record: store_of_record.clone(),
+            record_store: record_store.clone(),
             lead: lead.subscribe(),
             mode,
             metrics: Metrics::default(),
@@ -277,7 +278,7 @@ impl World {
         World {
             offers,
             found,
-            store_of_record,
+            record_store,
             load_policy,
             trust,
             lead,
@@ -302,7 +303,7 @@ impl World {
     }
 
     pub(crate) fn order(&self, orders: Orders) {
-        self.store_of_record.order(orders);
+        self.record_store.order(orders);
     }
 
     /// Sets a load policy that lacks these grants, or that grants no target.
@@ -371,14 +372,14 @@ impl World {
 
     /// Waits until the record satisfies a condition.
     pub(crate) async fn recorded(&self, what: &str, is: impl Fn(&Record) -> bool) -> Record {
-        let mut seen = self.store_of_record.seen();
+        let mut seen = self.record_store.seen();
         let recorded = seen.wait_for(
             |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if is(record)),
         );
         let Ok(recorded) = tokio::time::timeout(TIMEOUT, recorded).await else {
             panic!(
                 "waited for: {what}; it is {:?}",
-                *self.store_of_record.seen().borrow()
+                *self.record_store.seen().borrow()
             );
         };
         match &*recorded.unwrap() {
@@ -392,7 +393,7 @@ impl World {
 
     /// The record as it is stored.
     pub(crate) fn record(&self) -> Option<Record> {
-        match &*self.store_of_record.seen().borrow() {
+        match &*self.record_store.seen().borrow() {
             StoredRecord::Known { record, .. } => record.as_deref().cloned(),
             StoredRecord::Unknown(_) => None,
         }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::Author;
-use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
-use ccm_core::load_balancer::EnsureRequest;
-use ccm_core::permit::Mode;
+use ccm_core::cloud::load_balancer::EnsureRequest;
+use ccm_core::cloud::{Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::TrialKind;
+use ccm_core::safety::audit::Author;
+use ccm_core::safety::permit::Mode;
 use ccm_delivery::active::{Active, Generation};
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::objects::ready_node;

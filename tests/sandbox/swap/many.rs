@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudProvider as _, Lookup};
-use ccm_core::load_balancer::{DeleteRequest, EnsureRequest, Ensured, Progress};
+use ccm_core::cloud::Lookup;
+use ccm_core::cloud::load_balancer::{DeleteRequest, EnsureRequest, Ensured, Progress};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::TrialKind;
 use ccm_delivery::active::{Active, Generation};
 use ccm_fixtures::objects::ready_node;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ccm_core::cloud::CloudProvider as _;
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_delivery::active::Active;
 use ccm_fixtures::objects::ready_node;
 use tokio::time::Instant;

@@ -4,10 +4,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::CloudNode;
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Ensured, Pending, Progress, UpdateRequest,
 };
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_delivery::active::{Active, Generation};
 use ccm_fixtures::objects::{cloud_service, ready_node};
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};

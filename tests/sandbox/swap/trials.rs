@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudProvider as _, Lookup};
+use ccm_core::cloud::Lookup;
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::{TrialKind, TrialTally};
 use ccm_delivery::active::{Active, Generation};
 use ccm_fixtures::objects::ready_node;

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ccm_core::load_balancer::CloudService;
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::cloud::load_balancer::CloudService;
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_delivery::active::Generation;
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_fixtures::objects::cloud_service;

@@ -420,7 +420,7 @@ pub(super) fn scope(manifest: &str, cloud: &Cloud) -> CallScope {
     grants.targets[0].credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
     let granted = manifest.narrow(grants).unwrap();
     let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
-    let permit = permits::permit(TIMEOUT, ccm_core::permit::Mode::Enforce, 1000);
+    let permit = permits::permit(TIMEOUT, ccm_core::safety::permit::Mode::Enforce, 1000);
     let deadline = tokio::time::Instant::now() + TIMEOUT;
     egress.scope(permit, deadline, false)
 }

@@ -41,8 +41,8 @@ pub(super) fn write(line: &str) {
 
 #[cfg(test)]
 mod tests {
-    use ccm_core::audit::{Act, AuditRecord, Author, BrakeState, End, Leader, Subject};
-    use ccm_core::brake::{Brake, BudgetLevel};
+    use ccm_core::safety::audit::{Act, AuditRecord, Author, BrakeState, End, Leader, Subject};
+    use ccm_core::safety::brake::{Brake, BudgetLevel};
     use serde_json::Value;
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use ccm_core::audit::{Act, Author, End};
-use ccm_core::permit::Access;
+use ccm_core::safety::audit::{Act, Author, End};
+use ccm_core::safety::permit::Access;
 use serde_json::Value;
 
 use super::*;

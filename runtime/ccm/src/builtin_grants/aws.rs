@@ -11,7 +11,7 @@ use ccm_host::grant::{
 use url::Url;
 
 use super::{BuiltinGrants, OPENS_NOTHING, Read, is_true};
-use crate::config::{INSTANCE_METADATA, SESSION_NAME, Surroundings, sts};
+use crate::config::{ConfigContext, INSTANCE_METADATA, SESSION_NAME, sts};
 
 /// Variables of secrets; each may have the suffix `_FILE`.
 pub(super) const SECRETS: [&str; 3] = [
@@ -35,9 +35,9 @@ const INSTANCE_METADATA_V6: &str = "http://[fd00:ec2::254]";
 /// The region that the configuration or a variable names.
 pub(super) fn region(
     values: &BTreeMap<String, String>,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
 ) -> Option<String> {
-    let set = |key| setting(key, values, surroundings);
+    let set = |key| setting(key, values, context);
     let region = REGIONS.into_iter().find_map(set)?;
     Some(region.trim().to_owned())
 }
@@ -46,9 +46,9 @@ pub(super) fn region(
 /// not set, as in the module.
 pub(super) fn names_cluster(
     values: &BTreeMap<String, String>,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
 ) -> bool {
-    let set = |key| setting(key, values, surroundings);
+    let set = |key| setting(key, values, context);
     let mut set = CLUSTERS.into_iter().filter_map(set);
     set.any(|value| !value.trim().is_empty())
 }
@@ -56,10 +56,10 @@ pub(super) fn names_cluster(
 fn setting(
     key: &str,
     values: &BTreeMap<String, String>,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
 ) -> Option<String> {
     let written = values.get(key).cloned();
-    written.or_else(|| (surroundings.variable)(key))
+    written.or_else(|| (context.variable)(key))
 }
 
 /// Adds the ID of the instance that this machine is to the module's configuration, or returns a warning why it is not
@@ -83,8 +83,8 @@ pub(crate) fn add_instance(
 ///
 /// # Errors
 /// The variable for its URL holds no URL.
-pub(super) fn instance_metadata(surroundings: &Surroundings<'_>) -> Result<Option<Issuer>, String> {
-    let variable = |name| (surroundings.variable)(name);
+pub(super) fn instance_metadata(context: &ConfigContext<'_>) -> Result<Option<Issuer>, String> {
+    let variable = |name| (context.variable)(name);
     if variable("AWS_EC2_METADATA_DISABLED").is_some_and(|value| is_true(&value)) {
         return Ok(None);
     }
@@ -125,9 +125,9 @@ impl BuiltinGrants {
         &mut self,
         service: &str,
         region: &str,
-        surroundings: &Surroundings<'_>,
+        context: &ConfigContext<'_>,
     ) -> Credential {
-        let source = self.aws_source(region, surroundings);
+        let source = self.aws_source(region, context);
         let source = source.unwrap_or_else(|mistake| {
             self.mistake(mistake);
             AwsSource::Keys(AwsKeys {
@@ -146,16 +146,16 @@ impl BuiltinGrants {
     fn aws_source(
         &mut self,
         region: &str,
-        surroundings: &Surroundings<'_>,
+        context: &ConfigContext<'_>,
     ) -> Result<AwsSource, String> {
-        let variable = |name: &str| (surroundings.variable)(name);
+        let variable = |name: &str| (context.variable)(name);
         let is_set = |name: &str| variable(name).or_else(|| variable(&format!("{name}_FILE")));
         let [id, secret, token] = SECRETS;
         if is_set(id).is_some() || is_set(secret).is_some() {
-            let token = is_set(token).map(|_| self.secret(token, surroundings));
+            let token = is_set(token).map(|_| self.secret(token, context));
             return Ok(AwsSource::Keys(AwsKeys {
-                access_key_id: self.secret(id, surroundings).text,
-                secret_access_key: self.secret(secret, surroundings).into_secret(),
+                access_key_id: self.secret(id, context).text,
+                secret_access_key: self.secret(secret, context).into_secret(),
                 session_token: token.map(Read::into_secret),
             }));
         }
@@ -192,7 +192,7 @@ impl BuiltinGrants {
                 authorization: file.or_else(text),
             });
         }
-        match instance_metadata(surroundings)? {
+        match instance_metadata(context)? {
             Some(issuer) => Ok(AwsSource::InstanceMetadata { issuer }),
             None => Err("no keys of AWS: AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE and AWS_CONTAINER_CREDENTIALS_FULL_URI are not set, and AWS_EC2_METADATA_DISABLED forbids to ask the instance".to_owned()),
         }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::profile::MetricsProfile;
 use super::{is_false, is_true, profile_of};
-use crate::config::Surroundings;
+use crate::config::ConfigContext;
 
 /// Why the address of the metrics cannot be determined.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,15 +33,15 @@ impl std::error::Error for MetricsMistake {}
 /// A variable is malformed.
 pub(crate) fn metrics_address(
     guest: &str,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
 ) -> Result<Option<SocketAddr>, MetricsMistake> {
     let Some(metrics) = profile_of(guest).and_then(|profile| profile.metrics.as_ref()) else {
         return Ok(None);
     };
-    if !is_enabled(metrics, surroundings)? {
+    if !is_enabled(metrics, context)? {
         return Ok(None);
     }
-    let written = (surroundings.variable)(metrics.address);
+    let written = (context.variable)(metrics.address);
     let text = written.as_deref().unwrap_or(metrics.default_address);
     listen_address(text).map(Some).ok_or_else(|| {
         MetricsMistake::Address(format!(
@@ -53,9 +53,9 @@ pub(crate) fn metrics_address(
 
 fn is_enabled(
     metrics: &MetricsProfile,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
 ) -> Result<bool, MetricsMistake> {
-    match (surroundings.variable)(metrics.switch) {
+    match (context.variable)(metrics.switch) {
         None => Ok(true),
         Some(text) if is_true(&text) => Ok(true),
         Some(text) if is_false(&text) => Ok(false),

@@ -53,7 +53,7 @@ fn read(variables: &[(&str, &str)]) -> BuiltinGrants {
 
 /// Reads with these variables; the file `/secret` holds a secret.
 fn read_for(guest: &str, variables: &[(&str, &str)]) -> BuiltinGrants {
-    let surroundings = Surroundings {
+    let context = ConfigContext {
         absent: None,
         variable: &|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
@@ -66,8 +66,8 @@ fn read_for(guest: &str, variables: &[(&str, &str)]) -> BuiltinGrants {
         secret: &|_| Err("no cluster".to_owned()),
     };
     let manifest = manifest_of(guest);
-    let values = values(&manifest, &surroundings);
-    grants(guest, &manifest, &values, None, &surroundings)
+    let values = values(&manifest, &context);
+    grants(guest, &manifest, &values, None, &context)
 }
 
 /// The granted targets: name, endpoint, kind of credential.

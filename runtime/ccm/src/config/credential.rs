@@ -15,7 +15,7 @@ use super::raw_credential::{
     RawOAuth2Grant,
 };
 use super::secret::SecretSource;
-use super::{PLACEHOLDER, Surroundings};
+use super::{ConfigContext, PLACEHOLDER};
 
 /// The metadata service of an instance of EC2.
 pub(crate) const INSTANCE_METADATA: &str = "http://169.254.169.254";
@@ -34,7 +34,7 @@ pub(crate) fn sts(region: &str) -> String {
 /// Reads the parts of one credential; adds errors to `mistakes`.
 struct Reader<'a> {
     place: String,
-    surroundings: &'a Surroundings<'a>,
+    context: &'a ConfigContext<'a>,
     /// The target's proxy, for an issuer that names none.
     default: &'a ProxyChoice,
     mistakes: &'a mut Vec<String>,
@@ -53,7 +53,7 @@ impl Reader<'_> {
 
     /// The secret; after a mistake, a placeholder.
     fn secret(&mut self, key: &str, source: &SecretSource) -> Secret {
-        let read = source.read(self.surroundings);
+        let read = source.read(self.context);
         let read = self.noted(key, read);
         read.unwrap_or_else(|| Secret::new(PLACEHOLDER.to_owned()))
     }
@@ -61,7 +61,7 @@ impl Reader<'_> {
     /// Text that need not be secret, but may come from the same source as a secret; after a mistake, or where the
     /// machine does not have it, `missing`.
     fn text(&mut self, key: &str, source: &SecretSource) -> String {
-        let read = source.text(self.surroundings);
+        let read = source.text(self.context);
         let read = self.noted(key, read);
         let text = read.map(|text| text.as_str().to_owned());
         text.filter(|text| text != PLACEHOLDER)
@@ -91,7 +91,7 @@ impl Reader<'_> {
         let written = raw.as_ref().map_or(default, |raw| &raw.endpoint);
         let endpoint = written.parse::<Url>().map_err(|error| error.to_string());
         let endpoint = self.noted(&key, endpoint);
-        let (surroundings, mistakes) = (self.surroundings, &mut *self.mistakes);
+        let (context, mistakes) = (self.context, &mut *self.mistakes);
         let issuer = match raw {
             None => Issuer {
                 proxy: self.default.clone().grant(),
@@ -99,8 +99,8 @@ impl Reader<'_> {
             },
             Some(raw) => {
                 let addresses = ranges(&place, &raw.addresses, mistakes);
-                let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, surroundings, mistakes);
-                let proxy = proxy(&place, raw.proxy, surroundings, mistakes);
+                let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, context, mistakes);
+                let proxy = proxy(&place, raw.proxy, context, mistakes);
                 Issuer {
                     endpoint: endpoint?,
                     addresses,
@@ -253,12 +253,12 @@ pub(super) fn credential(
     place: &str,
     raw: Option<RawCredential>,
     default: &ProxyChoice,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> Credential {
     let mut reader = Reader {
         place: format!("{place}: credential"),
-        surroundings,
+        context,
         default,
         mistakes,
     };

@@ -11,7 +11,7 @@ use ccm_host::egress::{check_endpoint, check_proxy};
 use ccm_host::grant::{Fingerprint, Grants, RequestBudget, TargetGrant};
 use ipnet::IpNet;
 
-use super::Surroundings;
+use super::ConfigContext;
 use super::credential::credential;
 use super::proxy::{ProxyChoice, proxy};
 use super::raw::{RawGrants, RawRequestBudget, RawTarget};
@@ -26,14 +26,14 @@ pub(super) fn grants(
     place: &str,
     raw: RawGrants,
     default: &ProxyChoice,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> Grants {
     Grants {
         targets: raw
             .targets
             .into_iter()
-            .filter_map(|target| target_grant(place, target, default, surroundings, mistakes))
+            .filter_map(|target| target_grant(place, target, default, context, mistakes))
             .collect(),
         annotation_prefixes: raw.annotation_prefixes,
     }
@@ -43,7 +43,7 @@ fn target_grant(
     provider: &str,
     raw: RawTarget,
     default: &ProxyChoice,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> Option<TargetGrant> {
     let place = format!("{provider}: target {:?}", raw.name);
@@ -56,7 +56,7 @@ fn target_grant(
     let endpoint = endpoint.map_err(|why| mistakes.push(format!("{place}: endpoint: {why}")));
     let addresses = ranges(&place, &raw.addresses, mistakes);
     let rules = rules(&place, raw.rules, mistakes);
-    let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, surroundings, mistakes);
+    let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, context, mistakes);
     let fingerprints = fingerprints(&place, &raw.certificate_fingerprints, mistakes);
     if endpoint.as_ref().is_ok_and(|url| url.scheme() != "https") && !fingerprints.is_empty() {
         mistakes.push(format!(
@@ -68,8 +68,8 @@ fn target_grant(
         mistakes.push(format!("{place}: requestBudget: {mistake}"));
         None
     });
-    let proxy = proxy(&place, raw.proxy, surroundings, mistakes).or(default);
-    let credential = credential(&place, raw.credential, &proxy, surroundings, mistakes);
+    let proxy = proxy(&place, raw.proxy, context, mistakes).or(default);
+    let credential = credential(&place, raw.credential, &proxy, context, mistakes);
     if mistakes.len() > before {
         return None;
     }
@@ -98,7 +98,7 @@ pub(super) fn authorities(
     place: &str,
     file: Option<PathBuf>,
     pem: Option<String>,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> Option<String> {
     match (file, pem) {
@@ -109,7 +109,7 @@ pub(super) fn authorities(
             None
         }
         (Some(path), None) => {
-            let text = surroundings.text_of(&path);
+            let text = context.text_of(&path);
             text.map_err(|error| {
                 mistakes.push(format!("{place}: caFile {}: {error}", path.display()))
             })

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::raw::RawProvider;
 use super::raw_credential::RawCredential;
 use super::secret::{SecretKey, SecretSource};
-use super::{Mistakes, ProviderConfig, Surroundings, provider};
+use super::{ConfigContext, Mistakes, ProviderConfig, provider};
 
 /// Largest spec that is read, as JSON.
 pub(crate) const MOST_SPEC_BYTES: usize = 128 << 10;
@@ -96,14 +96,14 @@ impl WrittenObject {
         self,
         secret: &dyn Fn(&SecretKey) -> Result<String, String>,
     ) -> Result<ProviderConfig, SpecRefusal> {
-        let surroundings = Surroundings {
+        let context = ConfigContext {
             variable: &|_| None,
             file: &|_| Err("objects name no files".to_owned()),
             secret,
             absent: None,
         };
         let mut mistakes = Vec::new();
-        match provider(self.0, &surroundings, &mut mistakes) {
+        match provider(self.0, &context, &mut mistakes) {
             Some(config) if mistakes.is_empty() => Ok(config),
             _ => Err(invalid(mistakes.join("; "))),
         }

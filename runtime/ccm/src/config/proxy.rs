@@ -12,7 +12,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::Surroundings;
+use super::ConfigContext;
 use super::grants::{authorities, ranges};
 use super::secret::SecretSource;
 
@@ -58,9 +58,9 @@ impl ProxyChoice {
     ///
     /// # Errors
     /// The variable names no proxy.
-    pub(crate) fn environment(surroundings: &Surroundings<'_>) -> Result<ProxyChoice, String> {
+    pub(crate) fn environment(context: &ConfigContext<'_>) -> Result<ProxyChoice, String> {
         // Clouds and registries at http:// are on this machine, and need no proxy.
-        let Some(found) = from_environment(false, surroundings.variable) else {
+        let Some(found) = from_environment(false, context.variable) else {
             return Ok(ProxyChoice::Direct);
         };
         let proxy = Proxy::parse(&found.url);
@@ -195,11 +195,11 @@ impl<'de> Visitor<'de> for Form {
 pub(super) fn registry_proxy(
     place: &str,
     raw: Option<RawProxy>,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> Option<ProxyGrant> {
     let authorities = raw.as_ref().and_then(RawProxy::authorities_field);
-    let grant = proxy(place, raw, surroundings, mistakes).grant()?;
+    let grant = proxy(place, raw, context, mistakes).grant()?;
     if !grant.proxy.speaks_http() {
         mistakes.push(format!(
             "{place}: proxy: registries are reached through http:// and https:// proxies only"
@@ -217,14 +217,14 @@ pub(super) fn registry_proxy(
 pub(super) fn proxy(
     place: &str,
     raw: Option<RawProxy>,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> ProxyChoice {
     let place = format!("{place}: proxy");
     let choice = match raw {
         None => return ProxyChoice::Unset,
         Some(RawProxy::Direct) => return ProxyChoice::Direct,
-        Some(RawProxy::Environment) => ProxyChoice::environment(surroundings),
+        Some(RawProxy::Environment) => ProxyChoice::environment(context),
         Some(RawProxy::Unknown) => {
             Err("expected `environment`, `direct` or a mapping with `url`".to_owned())
         }
@@ -232,10 +232,10 @@ pub(super) fn proxy(
             let server = *server;
             let addresses = ranges(&place, &server.addresses, mistakes);
             let (file, pem) = (server.ca_file, server.ca_pem);
-            let ca_pem = authorities(&place, file, pem, surroundings, mistakes);
+            let ca_pem = authorities(&place, file, pem, context, mistakes);
             let login = server.login;
             let no_proxy = NoProxy::parse(&server.no_proxy);
-            named(&server.url, login, surroundings)
+            named(&server.url, login, context)
                 .and_then(|proxy| {
                     let grant = ProxyGrant {
                         proxy,
@@ -256,11 +256,7 @@ pub(super) fn proxy(
 }
 
 /// The proxy at the URL, with its login.
-fn named(
-    url: &str,
-    login: Option<RawLogin>,
-    surroundings: &Surroundings<'_>,
-) -> Result<Proxy, String> {
+fn named(url: &str, login: Option<RawLogin>, context: &ConfigContext<'_>) -> Result<Proxy, String> {
     // The URL is not quoted: it may contain a password.
     let proxy = Proxy::parse(url).map_err(|error| format!("url: {error}"))?;
     if proxy.has_login() {
@@ -272,7 +268,7 @@ fn named(
     let Some(RawLogin { user, password }) = login else {
         return Ok(proxy);
     };
-    let password = password.text(surroundings);
+    let password = password.text(context);
     let password = password.map_err(|error| format!("login: {error}"))?;
     let with_login = proxy.with_login(&user, &password);
     with_login.map_err(|error| format!("login: {error}"))

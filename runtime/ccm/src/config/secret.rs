@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{PLACEHOLDER, Surroundings};
+use super::{ConfigContext, PLACEHOLDER};
 
 /// Source of a secret.
 #[derive(Clone, Deserialize, JsonSchema)]
@@ -73,26 +73,23 @@ impl SecretSource {
     ///
     /// # Errors
     /// The reason; never any part of the secret.
-    pub(super) fn read(&self, surroundings: &Surroundings<'_>) -> Result<Secret, String> {
-        Ok(Secret::new(self.text(surroundings)?.to_string()).read_from(&self.to_string()))
+    pub(super) fn read(&self, context: &ConfigContext<'_>) -> Result<Secret, String> {
+        Ok(Secret::new(self.text(context)?.to_string()).read_from(&self.to_string()))
     }
 
     /// Reads the secret as text, for callers with their own type.
     ///
     /// # Errors
     /// As for [`SecretSource::read`].
-    pub(super) fn text(
-        &self,
-        surroundings: &Surroundings<'_>,
-    ) -> Result<Zeroizing<String>, String> {
+    pub(super) fn text(&self, context: &ConfigContext<'_>) -> Result<Zeroizing<String>, String> {
         let text = match self {
-            SecretSource::Env(name) => or_placeholder(surroundings.value_of(name)?),
+            SecretSource::Env(name) => or_placeholder(context.value_of(name)?),
             SecretSource::File(path) => {
-                let text = surroundings.text_of(path);
+                let text = context.text_of(path);
                 or_placeholder(text.map_err(|error| format!("{}: {error}", path.display()))?)
             }
             SecretSource::Secret(key) => {
-                (surroundings.secret)(key).map_err(|error| format!("{key}: {error}"))?
+                (context.secret)(key).map_err(|error| format!("{key}: {error}"))?
             }
         };
         // Mounted Secrets and `echo` end in a newline that no token contains.

@@ -9,7 +9,7 @@ use ccm_delivery::trust::{Identity, Keyless, MinimumVersion, Pin, PublicKey, Roo
 use ccm_host::grant::ProxyGrant;
 use ipnet::IpNet;
 
-use super::Surroundings;
+use super::ConfigContext;
 use super::grants::{authorities, ranges};
 use super::proxy::registry_proxy;
 use super::raw::{RawKeyless, RawPem, RawRegistry, RawTrust};
@@ -54,12 +54,12 @@ impl Default for RegistryConfig {
 pub(super) fn registry(
     place: &str,
     raw: RawRegistry,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> RegistryConfig {
     let place = format!("{place}: registry");
     let credentials = raw.credentials.and_then(|source| {
-        let text = source.text(surroundings);
+        let text = source.text(context);
         text.and_then(|text| {
             RegistryCredentials::parse_docker_config(&text).map_err(|error| error.to_string())
         })
@@ -75,7 +75,7 @@ pub(super) fn registry(
             )),
         }
     }
-    let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, surroundings, mistakes);
+    let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, context, mistakes);
     let poll = match raw.poll_interval.as_deref().map(crate::flags::go_duration) {
         None => POLL,
         Some(Ok(poll)) if poll >= SHORTEST_POLL => poll,
@@ -96,7 +96,7 @@ pub(super) fn registry(
         mirrors,
         poll,
         addresses: ranges(&place, &raw.addresses, mistakes),
-        proxy: registry_proxy(&place, raw.proxy, surroundings, mistakes),
+        proxy: registry_proxy(&place, raw.proxy, context, mistakes),
         plain_http: raw.plain_http,
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn trust(
     place: &str,
     raw: RawTrust,
     location: Option<&Location>,
-    surroundings: &Surroundings<'_>,
+    context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> TrustPolicy {
     let place = format!("{place}: trust");
@@ -141,7 +141,7 @@ pub(super) fn trust(
                 RawPem::File(path) => format!("{}: {error}", path.display()),
             })
         };
-        let text = text(&pem, surroundings);
+        let text = text(&pem, context);
         match text.and_then(|text| text.map(read).transpose()) {
             Ok(key) => keys.extend(key),
             Err(error) => noted("keys", error),
@@ -149,7 +149,7 @@ pub(super) fn trust(
     }
     let mut signers = Vec::new();
     for raw in raw.keyless {
-        match keyless(&raw, surroundings) {
+        match keyless(&raw, context) {
             Ok(signer) => signers.extend(signer),
             Err(error) => noted("keyless", error),
         }
@@ -170,13 +170,13 @@ pub(super) fn trust(
 
 /// One keyless signer; `None` if its files are missing, and that is no mistake. JSON in `roots` is a complete trusted
 /// root.
-fn keyless(raw: &RawKeyless, surroundings: &Surroundings<'_>) -> Result<Option<Keyless>, String> {
+fn keyless(raw: &RawKeyless, context: &ConfigContext<'_>) -> Result<Option<Keyless>, String> {
     let joined = |pems: &[RawPem]| -> Result<Option<String>, String> {
         let texts: Result<Option<Vec<String>>, String> =
-            pems.iter().map(|pem| text(pem, surroundings)).collect();
+            pems.iter().map(|pem| text(pem, context)).collect();
         Ok(texts?.map(|texts| texts.join("\n")))
     };
-    let (roots, logs) = (text(&raw.roots, surroundings)?, joined(&raw.logs)?);
+    let (roots, logs) = (text(&raw.roots, context)?, joined(&raw.logs)?);
     let (Some(roots), Some(logs), Some(time_stamps)) = (roots, logs, joined(&raw.time_stamps)?)
     else {
         return Ok(None);
@@ -200,11 +200,11 @@ fn keyless(raw: &RawKeyless, surroundings: &Surroundings<'_>) -> Result<Option<K
 }
 
 /// The text; `None` if its file is missing, and that is no mistake.
-fn text(pem: &RawPem, surroundings: &Surroundings<'_>) -> Result<Option<String>, String> {
+fn text(pem: &RawPem, context: &ConfigContext<'_>) -> Result<Option<String>, String> {
     match pem {
         RawPem::Pem(text) => Ok(Some(text.clone())),
         RawPem::File(path) => {
-            let text = surroundings.text_of(path);
+            let text = context.text_of(path);
             text.map_err(|error| format!("{}: {error}", path.display()))
         }
     }

@@ -11,7 +11,7 @@ use ccm_core::settings::Adoption;
 use super::*;
 
 fn read(text: &str) -> Result<Vec<ProviderConfig>, Mistakes> {
-    let surroundings = Surroundings {
+    let context = ConfigContext {
         absent: None,
         variable: &|name| (name == "TOKEN").then(|| "s3cret".to_owned()),
         file: &|path| match path.to_str() {
@@ -23,7 +23,7 @@ fn read(text: &str) -> Result<Vec<ProviderConfig>, Mistakes> {
             _ => Err("there is no such Secret".to_owned()),
         },
     };
-    parse(text, &surroundings)
+    parse(text, &context)
 }
 
 const GOOD: &str = "
@@ -315,13 +315,13 @@ fn secrets_of_the_cluster_are_listed_before_they_are_read() {
 fn a_rotated_secret_is_a_change_and_the_same_file_is_none() {
     let with = |token: &str| {
         let token = token.to_owned();
-        let surroundings = Surroundings {
+        let context = ConfigContext {
             absent: None,
             variable: &|_| Some(token.clone()),
             file: &|_| Ok("-----BEGIN CERTIFICATE-----".to_owned()),
             secret: &|_| Err("no cluster".to_owned()),
         };
-        parse(GOOD, &surroundings).unwrap()
+        parse(GOOD, &context).unwrap()
     };
     assert!(with("one") == with("one"));
     assert!(with("one") != with("two"));
@@ -414,7 +414,7 @@ C/a0GSjtONkfnH7WXZ8EgZ+WS4tf5QQiSowjgKY0vJb0WzEIBXRqY3xB4g==\n\
 
 #[test]
 fn the_configurations_that_operators_are_shown_are_valid() {
-    let surroundings = Surroundings {
+    let context = ConfigContext {
         absent: None,
         variable: &|_| Some("a-token".to_owned()),
         file: &|path| match path.extension() {
@@ -436,7 +436,7 @@ fn the_configurations_that_operators_are_shown_are_valid() {
     assert!(variants.len() >= 4);
     let variants = variants.iter().map(|folder| configuration(folder));
     for text in pages.chain(variants) {
-        let read = parse(&text, &surroundings);
+        let read = parse(&text, &context);
         assert_eq!(read.err().map(|Mistakes(all)| all), None, "{text}");
     }
 }
@@ -471,13 +471,13 @@ fn no_variant_that_is_shipped_runs_a_module_that_nobody_vouches_for() {
             _ => Ok("a-token".to_owned()),
         };
         let with = |file: &dyn Fn(&Path) -> Result<String, String>| {
-            let surroundings = Surroundings {
+            let context = ConfigContext {
                 absent: None,
                 variable: &|_| None,
                 file,
                 secret: &|_| Ok(r#"{"auths":{}}"#.to_owned()),
             };
-            parse(&text, &surroundings).map_err(|Mistakes(mistakes)| mistakes)
+            parse(&text, &context).map_err(|Mistakes(mistakes)| mistakes)
         };
         let signed = with(&|path| match path.extension() {
             Some(end) if end == "pub" => Ok(PUBLIC_KEY.to_owned()),

@@ -1,7 +1,7 @@
 //! The demo's status page: the one of `ccm run`, on loopback, without authorisation.
 
 use anyhow::Context as _;
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_serving::PlainServer;
 
 use super::narrate::Narrator;

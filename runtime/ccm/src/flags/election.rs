@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ccm_core::lease::Timing;
+use ccm_core::safety::lease::Timing;
 use clap::ArgMatches;
 
 use super::{path, text};

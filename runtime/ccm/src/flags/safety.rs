@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ccm_core::brake::{Allowance, Allowances, Brake};
-use ccm_core::permit::Mode;
+use ccm_core::safety::brake::{Allowance, Allowances, Brake};
+use ccm_core::safety::permit::Mode;
 use clap::ArgMatches;
 
 use super::{go_duration, list, text};

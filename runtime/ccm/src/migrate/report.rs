@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ccm_core::plan::{ChangePlace, Plan, PlanVerdict, Planned};
+use ccm_core::safety::plan::{ChangePlace, Plan, PlanVerdict, Planned};
 use serde_json::{Value, json};
 
 use super::differences::Difference;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use clap::Subcommand as _;
 
 use super::*;

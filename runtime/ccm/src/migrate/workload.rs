@@ -56,7 +56,7 @@ impl WorkloadName {
 pub(super) struct Workload {
     /// Command and arguments of the container.
     pub(super) arguments: Vec<String>,
-    pub(super) surroundings: WorkloadSurroundings,
+    pub(super) context: WorkloadSurroundings,
 }
 
 /// Reads the workload.
@@ -91,7 +91,7 @@ pub(super) async fn read(
     let words = container.command.iter().chain(&container.args).flatten();
     Ok(Workload {
         arguments: words.map(|word| expanded(word, &variables)).collect(),
-        surroundings: WorkloadSurroundings {
+        context: WorkloadSurroundings {
             files: files(&mut sources, &pod, container).await?,
             variables,
         },

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup, ProviderError, Readiness};
-use ccm_core::load_balancer::{CloudService, Found};
+use ccm_core::cloud::load_balancer::{CloudService, Found};
+use ccm_core::cloud::{CloudNode, Lookup, ProviderError, Readiness};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::moment::Moment;
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 use ccm_host::Provider;
 use serde_json::{Value, json};
 

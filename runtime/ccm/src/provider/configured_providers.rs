@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use crate::builtin_grants::{self, CloudConfig};
-use crate::config::{self, Absent, Mistakes, PLACEHOLDER, ProviderConfig, Surroundings};
+use crate::config::{self, Absent, ConfigContext, Mistakes, PLACEHOLDER, ProviderConfig};
 use crate::provider_loading::PROCESS;
 
 /// Size limit in bytes, as in `run`.
@@ -60,7 +60,7 @@ pub(super) fn read(path: &Path, name: Option<&str>, inputs: Inputs) -> anyhow::R
         }
     }
     let absent = Absent::new(Path::exists);
-    let surroundings = Surroundings {
+    let context = ConfigContext {
         secret: &|_| match inputs {
             Inputs::Elsewhere | Inputs::Here => Ok(PLACEHOLDER.to_owned()),
             Inputs::Used => Err("Secrets of a cluster are not read here".to_owned()),
@@ -68,7 +68,7 @@ pub(super) fn read(path: &Path, name: Option<&str>, inputs: Inputs) -> anyhow::R
         absent: Some(&absent).filter(|_| inputs == Inputs::Elsewhere),
         ..PROCESS
     };
-    let providers = config::parse(&text, &surroundings);
+    let providers = config::parse(&text, &context);
     Ok(Read {
         absent: absent.noted(),
         ..Read::new(providers)

@@ -22,7 +22,7 @@ mod routes;
 
 use std::sync::Arc;
 
-use ccm_core::cloud::CloudProvider as _;
+use ccm_core::cloud_provider::CloudProvider as _;
 
 use super::Verdict;
 use super::arguments::{ReportForm, Suite, Test};

@@ -4,8 +4,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ccm_core::audit::{Attempt, AuditRecord, AuditSink, Refused, Unrecordable};
-use ccm_core::permit::{Access, CloudRequest};
+use ccm_core::safety::audit::{Attempt, AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::safety::permit::{Access, CloudRequest};
 use ccm_host::egress::FetchError;
 use ccm_host::{CallUsage, InjectedFault, Interceptor};
 use serde::Serialize;

@@ -9,12 +9,13 @@ mod report;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudProvider as _, ProviderError};
-use ccm_core::cloud_node::cloud_node;
+use ccm_core::cloud::ProviderError;
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::node::Looked;
-use ccm_core::node_index::{Clashes, NodeIndex};
-use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::node::cloud_node::cloud_node;
+use ccm_core::node::index::{Clashes, NodeIndex};
+use ccm_core::safety::permit::{Mode, Permit};
+use ccm_core::safety::tenure::Tenure;
 use ccm_host::Provider;
 use ccm_host::egress::now;
 use k8s_openapi::api::core::v1::{Node, Service};

@@ -16,8 +16,8 @@ use super::objects::{ObjectSpec, ProviderObjects};
 use super::secrets::Secrets;
 use crate::builtin_grants;
 use crate::config::{
-    self, MOST_SPEC_BYTES, Mistakes, ProviderConfig, ProxyChoice, SecretKey, Surroundings, Written,
-    WrittenObject,
+    self, ConfigContext, MOST_SPEC_BYTES, Mistakes, ProviderConfig, ProxyChoice, SecretKey,
+    Written, WrittenObject,
 };
 use crate::flags::CloudProxy;
 use crate::provider_loading::PROCESS;
@@ -150,11 +150,11 @@ impl Configuration {
                         let written = self.parsed.read(text).with_context(invalid)?;
                         named = written.secrets();
                         self.secrets.learn(&named).await;
-                        let surroundings = Surroundings {
+                        let context = ConfigContext {
                             secret: &|key| self.secrets.get(key),
                             ..PROCESS
                         };
-                        written.meaning(&surroundings).with_context(invalid)?
+                        written.meaning(&context).with_context(invalid)?
                     }
                 }
             }
@@ -267,10 +267,10 @@ impl Configuration {
     }
 
     /// The proxy of a provider with built-in grants for which no file names one.
-    fn proxy(&self, surroundings: &Surroundings<'_>) -> Result<ProxyChoice, String> {
+    fn proxy(&self, context: &ConfigContext<'_>) -> Result<ProxyChoice, String> {
         match self.cloud_proxy {
             CloudProxy::Direct => Ok(ProxyChoice::Unset),
-            CloudProxy::Environment => ProxyChoice::environment(surroundings),
+            CloudProxy::Environment => ProxyChoice::environment(context),
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) struct ProviderInstance {
     specification: watch::Sender<Specification>,
     served: watch::Receiver<Served>,
     recorded: watch::Receiver<StoredRecord>,
-    store_of_record: Option<Arc<ClusterRecordStore>>,
+    record_store: Option<Arc<ClusterRecordStore>>,
     tasks: Vec<AbortHandle>,
 }
 
@@ -84,23 +84,23 @@ impl ProviderInstance {
         };
         let mut tasks = Vec::new();
         let mut in_cluster = None;
-        let store_of_record: Arc<dyn RecordStore> = match &shared.client {
+        let record_store: Arc<dyn RecordStore> = match &shared.client {
             Some(client) => {
-                let store_of_record =
+                let record_store =
                     ClusterRecordStore::new(&config.name, client.clone(), channels.writer, memory);
                 // An embedded module never changes while the program runs: its object only informs people.
-                let store_of_record = Arc::new(match is_written_down(&config) {
-                    true => store_of_record,
-                    false => store_of_record.waiting(),
+                let record_store = Arc::new(match is_written_down(&config) {
+                    true => record_store,
+                    false => record_store.waiting(),
                 });
-                let kept = store_of_record.clone();
+                let kept = record_store.clone();
                 tasks.push(tokio::spawn(async move { kept.run().await }).abort_handle());
-                in_cluster = Some(store_of_record.clone());
-                store_of_record
+                in_cluster = Some(record_store.clone());
+                record_store
             }
             None => Arc::new(memory),
         };
-        let recorded = store_of_record.seen();
+        let recorded = record_store.seen();
         let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
         let (load_policy, receiver) = watch::channel(load_policy(&config, shared));
         let (rules, ruled) = watch::channel(config.rollout);
@@ -113,7 +113,7 @@ impl ProviderInstance {
             trust: trusted,
             load_policy: receiver,
             rules: ruled,
-            store_of_record,
+            record_store,
             lead: channels.lead,
             mode: shared.mode,
             pace: shared.pace,
@@ -133,7 +133,7 @@ impl ProviderInstance {
             specification,
             served,
             recorded,
-            store_of_record: in_cluster,
+            record_store: in_cluster,
             tasks,
         })
     }
@@ -150,12 +150,12 @@ impl ProviderInstance {
         let before = &self.config;
         if !is_same_source(before, &config) {
             let source = source(&config, shared, self.credentials.subscribe())?;
-            if let Some(store_of_record) = self
-                .store_of_record
+            if let Some(record_store) = self
+                .record_store
                 .as_ref()
                 .filter(|_| is_written_down(&config))
             {
-                store_of_record.need();
+                record_store.need();
             }
             // The receiver ends only with this instance.
             let _ = self.sources.send(source).await;

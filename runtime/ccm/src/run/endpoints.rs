@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use ccm_controllers::Heartbeats;
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use ccm_delivery::source::Location;
 use ccm_host::egress::now;
 use ccm_serving::{

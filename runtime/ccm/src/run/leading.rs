@@ -11,8 +11,8 @@ use ccm_controllers::{
     Clients, Controllers, LeaseName, Metrics, Provided, RestClients, Settings, Stopped,
     tenure_client,
 };
-use ccm_core::permit::Mode;
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::well_known::{
     IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
     SERVICE_CONTROLLER,

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccm_controllers::PlanBook;
+use ccm_controllers::SharedPlan;
 use ccm_controllers::api_error::describe;
-use ccm_core::plan::{Plan, PlanVerdict};
+use ccm_core::safety::plan::{Plan, PlanVerdict};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Config};
@@ -25,12 +25,12 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_secs(6);
 
 /// Completes when everything has been judged for [`QUIET`], or after `timeout`.
-pub(super) async fn judged(book: &PlanBook, timeout: Duration) {
+pub(super) async fn judged(shared_plan: &SharedPlan, timeout: Duration) {
     let began = Instant::now();
     let mut open = began;
     while began.elapsed() < timeout && open.elapsed() < QUIET {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        if !book.plan().is_sure() {
+        if !shared_plan.snapshot().is_sure() {
             open = Instant::now();
         }
     }

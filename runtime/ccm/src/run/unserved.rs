@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ccm_controllers::Settings;
-use ccm_core::permit::Mode;
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::tenure::Tenure;
 use tokio::sync::watch;
 
 use super::leading::{Groups, Manager};

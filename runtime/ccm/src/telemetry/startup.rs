@@ -1,9 +1,9 @@
 //! The log lines of the program's start.
 
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use http::Uri;
 
-/// Logs the program's version and its surroundings, in one line. `endpoints` are the addresses at which it serves,
+/// Logs the program's version and its context, in one line. `endpoints` are the addresses at which it serves,
 /// `providers` the configured names.
 pub(crate) fn announce(mode: Mode, api_server: &Uri, endpoints: &[String], providers: &[String]) {
     tracing::info!(

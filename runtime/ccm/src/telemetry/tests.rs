@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;

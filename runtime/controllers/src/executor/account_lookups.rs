@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use ccm_core::cloud::load_balancer::Found;
 use ccm_core::cloud::{Lookup, ProviderError};
-use ccm_core::cloud_node::cloud_node;
-use ccm_core::load_balancer::Found;
+use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::node::object::name;
+use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::node_lifecycle::{confirms_provider_id, witnesses};
-use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::service::{Account, ProofScope, ServiceRef, Witnesses, cloud_service, is_same};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;

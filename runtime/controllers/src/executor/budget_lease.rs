@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use ccm_core::brake::{Brake, ClusterBudgets, Spent};
-use ccm_core::effect::ClusterError;
 use ccm_core::moment::{Moment, Now};
-use ccm_core::tenure::Tenure;
+use ccm_core::reconciliation::effect::ClusterError;
+use ccm_core::safety::brake::{Brake, ClusterBudgets, Spent};
+use ccm_core::safety::tenure::Tenure;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as StdMutex};
 
-use ccm_core::audit::BrakeState;
-use ccm_core::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise, Spent};
-use ccm_core::effect::{BudgetOutcome, ClusterError};
 use ccm_core::moment::Moment;
-use ccm_core::permit::Mode;
-use ccm_core::tenure::Tenure;
+use ccm_core::reconciliation::effect::{BudgetOutcome, ClusterError};
+use ccm_core::safety::audit::BrakeState;
+use ccm_core::safety::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise, Spent};
+use ccm_core::safety::permit::Mode;
+use ccm_core::safety::tenure::Tenure;
 use k8s_openapi::jiff::SignedDuration;
 use kube::Client;
 use tokio::sync::{Mutex, OnceCell};

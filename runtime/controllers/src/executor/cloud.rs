@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CallFailure, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
-use ccm_core::effect::Performed;
-use ccm_core::permit::Permit;
+use ccm_core::cloud::{CallFailure, CloudNode, FindReply, ProviderError};
+use ccm_core::cloud_provider::{CloudProvider, Reply};
+use ccm_core::reconciliation::effect::Performed;
+use ccm_core::safety::permit::Permit;
 use tokio::task::JoinSet;
 
 use crate::clock::boottime;

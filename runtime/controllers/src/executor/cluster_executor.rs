@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ccm_core::effect::Performed;
 use ccm_core::ipam::{IpamEffect, IpamOutcome};
+use ccm_core::reconciliation::effect::Performed;
 use ccm_core::well_known::IPAM_CONTROLLER;
 use kube::Api;
 

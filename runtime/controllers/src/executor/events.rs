@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ccm_core::cloud::CloudEvent;
-use ccm_core::effect::EventOutcome;
-use ccm_core::event::EventSubject;
 use ccm_core::node::object::NodeRef;
+use ccm_core::reconciliation::effect::EventOutcome;
+use ccm_core::reconciliation::event::EventSubject;
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::ServiceRef;
-use ccm_core::tenure::Tenure;
 use ccm_core::well_known::{
     IPAM_CONTROLLER, IPAM_EVENTS, ROUTE_CONTROLLER, ROUTE_EVENTS, SERVICE_EVENTS,
 };

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use ccm_core::cloud::{Lookup, ProviderError};
-use ccm_core::effect::{Effect as _, Performed};
 use ccm_core::node::object::{NodeRef, name};
 use ccm_core::node::{CandidateVote, Looked, NodeEffect, NodeOutcome};
+use ccm_core::reconciliation::effect::{Effect as _, Performed};
 use k8s_openapi::api::core::v1::Node;
 
 use super::node_requests::{patch_node, patch_node_status, read_node};

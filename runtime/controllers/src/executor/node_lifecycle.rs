@@ -1,12 +1,12 @@
 //! The node lifecycle controller's effects: surveys, taints and deletions.
 
-use ccm_core::audit::{Deletion, Subject};
-use ccm_core::cloud_node::cloud_node;
-use ccm_core::effect::{ClusterError, Effect as _, Performed};
+use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::node::object::NodeRef;
 use ccm_core::node_lifecycle::{
     DeletionResult, LifecycleEffect, LifecycleOutcome, NodeDeletion, Survey, Surveyed, is_drained,
 };
+use ccm_core::reconciliation::effect::{ClusterError, Effect as _, Performed};
+use ccm_core::safety::audit::{Deletion, Subject};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Preconditions};

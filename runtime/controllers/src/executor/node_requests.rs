@@ -1,8 +1,8 @@
 //! The requests about Node objects that several controllers make. The executor has already permitted each of them.
 
-use ccm_core::effect::ObjectResult;
 use ccm_core::node::object::NodeRef;
-use ccm_core::tenure::Tenure;
+use ccm_core::reconciliation::effect::ObjectResult;
+use ccm_core::safety::tenure::Tenure;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
 use serde_json::Value;

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use ccm_core::cloud::CloudEvent;
-use ccm_core::effect::ClusterError;
 use ccm_core::ipam::other_allocator::{LeaseAnswer, Question, Why, WriterAnswer};
 use ccm_core::node::object::NodeRef;
+use ccm_core::reconciliation::effect::ClusterError;
 use ccm_core::well_known::{IPAM_CONTROLLER, KUBE_CONTROLLER_MANAGER_LEASE};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use ccm_core::effect::{ClusterError, ObjectResult};
 use ccm_core::failure;
-use ccm_core::tenure::Tenure;
+use ccm_core::reconciliation::effect::{ClusterError, ObjectResult};
+use ccm_core::safety::tenure::Tenure;
 
 use crate::api_error::describe;
 use crate::pruned_objects::Pruned;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use ccm_core::answer_check::check_event;
-use ccm_core::audit::Subject;
 use ccm_core::cloud::ProviderError;
-use ccm_core::cloud_node::cloud_node;
-use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use ccm_core::effect::{Answered, Effect as _, Performed};
+use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::moment::Moment;
-use ccm_core::permit::Permit;
+use ccm_core::node::answer_check::check_event;
+use ccm_core::node::cloud_node::cloud_node;
+use ccm_core::reconciliation::effect::{Answered, Effect as _, Performed};
 use ccm_core::route::{RouteEffect, RouteListing, RouteOutcome, RoutesListed};
+use ccm_core::safety::audit::Subject;
+use ccm_core::safety::permit::Permit;
 use k8s_openapi::api::core::v1::Node;
 
 use super::cloud::{Cloud, Unmade, apart, made, performed};

@@ -4,17 +4,17 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use ccm_core::audit::Subject;
-use ccm_core::brake::{Allowances, Brake, SharedBudget};
-use ccm_core::cloud::{Owner, ProviderError};
-use ccm_core::effect::{Answered, InUse, ObjectResult, Performed};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply, LoadBalancerStatus,
     ProgressReply, UpdateRequest,
 };
+use ccm_core::cloud::{Owner, ProviderError};
 use ccm_core::moment::Moment;
-use ccm_core::patch::ServicePatch;
-use ccm_core::permit::Permit;
+use ccm_core::reconciliation::effect::{Answered, InUse, ObjectResult, Performed};
+use ccm_core::reconciliation::patch::ServicePatch;
+use ccm_core::safety::audit::Subject;
+use ccm_core::safety::brake::{Allowances, Brake, SharedBudget};
+use ccm_core::safety::permit::Permit;
 use ccm_core::service::{OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef};
 use ccm_core::well_known::SERVICE_CONTROLLER;
 use k8s_openapi::api::core::v1::Service;

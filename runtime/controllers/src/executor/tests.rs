@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use ccm_core::cloud::{CloudEvent, EventType};
-use ccm_core::effect::{EventOutcome, Outcome as _};
 use ccm_core::node::NodeOutcome;
 use ccm_core::node::object::NodeRef;
+use ccm_core::reconciliation::effect::{EventOutcome, Outcome as _};
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::ServiceRef;
-use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::core::Status;

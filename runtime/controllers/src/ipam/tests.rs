@@ -214,7 +214,7 @@ async fn in_plan_mode_the_blocks_are_said_and_in_neither_other_mode_is_anything_
         let plan = settings.plan.clone();
         run_while(&cluster, settings, Metrics::default(), async || {
             seconds(1).await;
-            let plan = plan.plan();
+            let plan = plan.snapshot();
             let reported: Vec<String> = plan.changes().map(ToString::to_string).collect();
             match mode {
                 Mode::Plan => {
@@ -232,7 +232,7 @@ async fn in_plan_mode_the_blocks_are_said_and_in_neither_other_mode_is_anything_
         })
         .await;
         assert_eq!(
-            plan.plan().changes().count(),
+            plan.snapshot().changes().count(),
             usize::from(mode == Mode::Plan)
         );
         assert_eq!(written(&cluster), [""; 0]);

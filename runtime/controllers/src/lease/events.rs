@@ -1,8 +1,8 @@
 //! Events about the Lease, as client-go's elector records them (PROC-043). Builds values; sends nothing.
 
 use ccm_core::cloud::{CloudEvent, EventType};
-use ccm_core::event::EventSubject;
-use ccm_core::event::reasons;
+use ccm_core::reconciliation::event::EventSubject;
+use ccm_core::reconciliation::event::reasons;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::jiff::Timestamp;

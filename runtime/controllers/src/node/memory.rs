@@ -5,13 +5,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::effect::When;
 use ccm_core::moment::{Moment, rounded};
 use ccm_core::node::object::is_uninitialized;
+use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::node::{Facts, Looked, RetainedState};
-use ccm_core::node_ownership::OwnershipContext;
-use ccm_core::own_write::OwnWrite;
-use ccm_core::retry;
+use ccm_core::reconciliation::effect::When;
+use ccm_core::reconciliation::own_write::OwnWrite;
+use ccm_core::reconciliation::retry;
 use ccm_core::settings::NodeRules;
 use ccm_core::well_known::NODE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use crate::queue::Capacity;
     use ccm_core::cloud::Lookup;
-    use ccm_core::node_index::Clashes;
+    use ccm_core::node::index::Clashes;
     use serde_json::{Value, json};
 
     fn node(change: fn(&mut Value)) -> Node {

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, ProviderError};
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, at_once, found, instance, late};
 use ccm_sim::cluster::Cluster;

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use ccm_core::cloud::Lookup;
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_fixtures::provider::ScriptedProvider;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use tokio::time::sleep;
 
 use super::*;
 use crate::fixtures::{NO_CONTROLLERS, run_one, settings};
-use crate::{Controllers, Metrics, PlanBook, Settings};
+use crate::{Controllers, Metrics, Settings, SharedPlan};
 
 /// With this controller alone, nobody else reports a pass.
 #[tokio::test(start_paused = true)]
@@ -21,7 +21,7 @@ async fn no_plan_is_whole_before_the_first_pass_over_all_nodes() {
         let slow = FaultEffect::Delayed(Duration::from_secs(5));
         cluster.inject(Fault::next(verb, "nodes", slow));
     }
-    let plan = PlanBook::default();
+    let plan = SharedPlan::default();
     let settings = Settings {
         controllers: Controllers {
             node_lifecycle: true,
@@ -43,9 +43,9 @@ async fn no_plan_is_whole_before_the_first_pass_over_all_nodes() {
     );
     let look = async {
         sleep(Duration::from_secs(1)).await;
-        let early = plan.plan().is_whole();
+        let early = plan.snapshot().is_whole();
         sleep(Duration::from_secs(20)).await;
-        (early, plan.plan().is_whole())
+        (early, plan.snapshot().is_whole())
     };
     let (ended, looked) = tokio::join!(run, look);
     ended.unwrap();

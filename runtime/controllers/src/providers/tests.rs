@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ccm_core::cloud::{Capabilities, CloudNode, Lookup};
-use ccm_core::node_ownership::NodeClaim;
+use ccm_core::node::ownership::NodeClaim;
 use ccm_core::selector::Selector;
 use ccm_core::settings::{NodeSettings, ServiceRules};
 use ccm_fixtures::kubernetes::{ObjectBuilder, node};

@@ -5,7 +5,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use ccm_core::node_ownership::NodeClaim;
+use ccm_core::node::ownership::NodeClaim;
 use ccm_core::settings::{NodeSettings, ServiceRules};
 use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, at_once, late};

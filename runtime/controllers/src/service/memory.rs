@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::effect::When;
 use ccm_core::moment::Moment;
-use ccm_core::own_write::OwnWrite;
-use ccm_core::retry;
+use ccm_core::reconciliation::effect::When;
+use ccm_core::reconciliation::own_write::OwnWrite;
+use ccm_core::reconciliation::retry;
 use ccm_core::service::{
     Account, Facts, RetainedState, Targets, World, is_load_balancer, is_relevant_change,
     needs_cleanup,

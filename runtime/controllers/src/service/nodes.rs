@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ccm_core::moment::Moment;
 use ccm_core::node::object::name;
-use ccm_core::node_ownership::OwnershipContext;
+use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Targets;
 use ccm_core::service::targets::{is_eligible, wakes};
 use ccm_core::settings::ServiceSettings;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use ccm_core::brake::Objects;
 use ccm_core::cloud::Owner;
-use ccm_core::effect::InUse;
+use ccm_core::reconciliation::effect::InUse;
+use ccm_core::safety::brake::Objects;
 use ccm_core::service::{
     Addresses, OwnerState, ServiceRef, has_address, is_load_balancer, recorded_owner, service_ref,
 };

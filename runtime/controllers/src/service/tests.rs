@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_fixtures::kubernetes::{node, service};
 use ccm_fixtures::provider::{Call, ScriptedProvider};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::{Controllers, Metrics, PlanBook, Settings, fixtures};
+use crate::{Controllers, Metrics, Settings, SharedPlan, fixtures};
 use balancers::Balancers;
 
 /// Longer than any debounce and any reconciliation here, shorter than a drift check.
@@ -372,7 +372,7 @@ async fn in_plan_mode_nothing_is_written_and_the_plan_names_the_service() {
     let world = World::new();
     world.serve("web").await;
     let before = world.cluster.requests().len();
-    let plan = PlanBook::default();
+    let plan = SharedPlan::default();
     let settings = Settings {
         mode: Mode::Plan,
         plan: plan.clone(),
@@ -380,7 +380,7 @@ async fn in_plan_mode_nothing_is_written_and_the_plan_names_the_service() {
     };
     world.run_while(settings, async {}).await;
     assert_eq!(world.written(before), [""; 0]);
-    let plan = plan.plan();
+    let plan = plan.snapshot();
     let objects: Vec<_> = plan
         .changes()
         .map(|change| change.object.as_str())
@@ -397,14 +397,14 @@ async fn in_plan_mode_a_service_that_the_provider_refuses_is_not_judged() {
         let error = ProviderError::Invalid("no such algorithm".to_owned());
         world.cloud.fail("ensure", error);
     }
-    let plan = PlanBook::default();
+    let plan = SharedPlan::default();
     let settings = Settings {
         mode: Mode::Plan,
         plan: plan.clone(),
         ..settings()
     };
     world.run_while(settings, async {}).await;
-    let plan = plan.plan();
+    let plan = plan.snapshot();
     let unsure: Vec<_> = plan.unsure().collect();
     assert_eq!(
         unsure,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::PostParams;
 use kube::{Api, Client, Config};

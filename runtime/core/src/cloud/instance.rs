@@ -7,7 +7,7 @@ use std::net::IpAddr;
 /// The groups of calls that a provider supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// Look-ups of machines: [`CloudProvider::find`](crate::cloud::CloudProvider::find).
+    /// Look-ups of machines: [`CloudProvider::find`](crate::cloud_provider::CloudProvider::find).
     pub instances: bool,
     /// Load balancers for Services.
     pub load_balancer: bool,
@@ -243,7 +243,7 @@ impl fmt::Display for CloudEvent {
     }
 }
 
-/// The reply to [`CloudProvider::find`](crate::cloud::CloudProvider::find). The host has checked its shape: one lookup per
+/// The reply to [`CloudProvider::find`](crate::cloud_provider::CloudProvider::find). The host has checked its shape: one lookup per
 /// node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FindReply {

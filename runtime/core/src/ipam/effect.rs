@@ -5,9 +5,11 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::cloud::instance::CloudEvent;
-use crate::effect::{Effect, EventOutcome, Modification, ObjectResult, Outcome, object_label};
 use crate::node::object::NodeRef;
-use crate::patch::PodCidrsPatch;
+use crate::reconciliation::effect::{
+    Effect, EventOutcome, Modification, ObjectResult, Outcome, object_label,
+};
+use crate::reconciliation::patch::PodCidrsPatch;
 use crate::well_known::IPAM_CONTROLLER;
 
 /// One action about a node's pod CIDRs.

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::allocator::{Exhausted, InvalidPodCidr, pod_cidrs};
 use super::effect::{IpamEffect, IpamOutcome};
-use crate::effect::{ClusterError, Performed};
-use crate::write_refusal::Refusals;
+use crate::reconciliation::effect::{ClusterError, Performed};
+use crate::reconciliation::write_refusal::Refusals;
 
 /// How often a reconciliation reads the node again after a conflict; upstream's number (IPAM-026).
 const MAX_CONFLICTS: u32 = 3;

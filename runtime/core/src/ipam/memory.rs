@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Node;
 use super::allocator::{Allocator, InvalidPodCidr, pod_cidrs};
 use super::cidr_set::CidrSetError;
 use super::facts::{Facts, RetainedState};
-use crate::effect::When;
 use crate::node::object::name;
+use crate::reconciliation::effect::When;
 use crate::settings::IpamSettings;
 
 /// The allocator and the retained state of all nodes.

@@ -3,10 +3,10 @@
 //! only by their votes.
 
 use crate::cloud::instance::Lookup;
-use crate::effect::Decision;
-use crate::event::reasons;
 use crate::moment::Moment;
-use crate::node_ownership::{OtherVote, Verdict, Vote};
+use crate::node::ownership::{OtherVote, Verdict, Vote};
+use crate::reconciliation::effect::Decision;
+use crate::reconciliation::event::reasons;
 
 use super::Facts;
 use super::effect::{CandidateVote, NodeEffect};
@@ -25,8 +25,8 @@ pub(super) fn decide(
         let vote = match looked.as_ref().map(|looked| &looked.lookup) {
             Ok(Lookup::Found(_)) => Vote::Found,
             Ok(Lookup::Gone | Lookup::NotMine) => Vote::NotMine,
-            Ok(Lookup::Unknown(why)) => Vote::Silent(crate::answer_check::message(why)),
-            Err(error) => Vote::Silent(crate::answer_check::message(&error.to_string())),
+            Ok(Lookup::Unknown(why)) => Vote::Silent(crate::node::answer_check::message(why)),
+            Err(error) => Vote::Silent(crate::node::answer_check::message(&error.to_string())),
         };
         let cast = CandidateVote {
             vote,

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::answer_check::Checked;
-use crate::brake::{Brake, Rise};
-use crate::budget_reservation::Reservation;
 use crate::cloud::instance::{Address, AddressType};
 use crate::moment::Moment;
+use crate::node::answer_check::Checked;
+use crate::safety::brake::{Brake, Rise};
+use crate::safety::budget_reservation::Reservation;
 
 use super::effect::NodeEffect;
 use super::object::{is_ready, node_ref};

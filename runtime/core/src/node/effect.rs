@@ -6,16 +6,16 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use super::object::{NodeRef, name};
-use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, Lookup};
-use crate::effect::{
+use crate::node::index::Clashes;
+use crate::node::ownership::{Verdict, Vote};
+use crate::reconciliation::effect::{
     BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, Outcome, object_label,
 };
-use crate::node_index::Clashes;
-use crate::node_ownership::{Verdict, Vote};
-use crate::patch::{NodePatch, NodeStatusPatch};
-use crate::plan::bookkeeping::is_all_of_node;
+use crate::reconciliation::patch::{NodePatch, NodeStatusPatch};
+use crate::safety::brake::{Brake, Rise};
+use crate::safety::plan::bookkeeping::is_all_of_node;
 use crate::well_known::NODE_CONTROLLER;
 
 /// One action about a node.

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::brake::Brake;
-use crate::budget_reservation::{Asked, BudgetReservation, Reservation};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::Lookup;
-use crate::effect::{BudgetOutcome, ClusterError, Performed};
 use crate::moment::Moment;
-use crate::node_ownership::{OwnershipContext, Verdict};
+use crate::node::ownership::{OwnershipContext, Verdict};
+use crate::reconciliation::effect::{BudgetOutcome, ClusterError, Performed};
+use crate::reconciliation::write_refusal::Refusals;
+use crate::safety::brake::Brake;
+use crate::safety::budget_reservation::{Asked, BudgetReservation, Reservation};
 use crate::settings::NodeRules;
-use crate::write_refusal::Refusals;
 
 use super::confirm::Proposal;
 use super::effect::{Looked, NodeEffect, NodeOutcome};

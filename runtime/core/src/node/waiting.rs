@@ -1,20 +1,20 @@
 //! Why a node is not done, how that is reported, and when the node is looked at again. Upstream reports nothing at all
 //! (NODE-020, EDGE-021).
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::answer_check::{self, Unusable};
-use crate::brake::Brake;
-use crate::budget_reservation::why_refused;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{ClusterError, Decision, When};
 use crate::moment::Moment;
-use crate::node_ownership::Verdict;
-use crate::retry::{self, Backoff, Retry};
+use crate::node::answer_check::{self, Unusable};
+use crate::node::ownership::Verdict;
+use crate::reconciliation::effect::{ClusterError, Decision, When};
+use crate::reconciliation::retry::{self, Backoff, Retry};
+use crate::safety::brake::Brake;
+use crate::safety::budget_reservation::why_refused;
 
 use super::addresses::NodeIpError;
 use super::effect::NodeEffect;

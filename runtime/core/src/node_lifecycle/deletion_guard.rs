@@ -8,9 +8,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use crate::brake::Brake;
 use crate::moment::Moment;
-use crate::node_ownership::stored_provider_id;
+use crate::node::ownership::stored_provider_id;
+use crate::safety::brake::Brake;
 use crate::selector::Selector;
 use crate::settings::LifecycleRules;
 use crate::well_known::{DELETE_UNTIL, LEAVING_TAINTS};
@@ -358,7 +358,7 @@ impl fmt::Display for Held {
             Held::Unknown(why) => write!(
                 f,
                 "the cloud cannot say whether the node's machine exists: {}",
-                crate::answer_check::message(why)
+                crate::node::answer_check::message(why)
             ),
             Held::Incomplete => write!(f, "the answers are not complete"),
             Held::MassOutage(_) => write!(

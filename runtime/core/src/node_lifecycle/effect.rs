@@ -4,16 +4,16 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, FindReply, Lookup};
-use crate::effect::{
+use crate::node::object::NodeRef;
+use crate::reconciliation::effect::{
     BudgetOutcome, ClusterError, Effect, EventOutcome, Modification, ObjectResult, Outcome,
     object_label,
 };
-use crate::node::object::NodeRef;
-use crate::patch::NodePatch;
-use crate::plan::bookkeeping::is_all_of_node;
+use crate::reconciliation::patch::NodePatch;
+use crate::safety::brake::{Brake, Rise};
+use crate::safety::plan::bookkeeping::is_all_of_node;
 use crate::well_known::NODE_LIFECYCLE_CONTROLLER;
 
 /// One action about a node that is NotReady, or Ready again.

@@ -1,17 +1,17 @@
 //! The facts of one reconciliation of a node that is NotReady, or Ready again. Decides nothing.
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::brake::Brake;
-use crate::budget_reservation::{Asked, BudgetReservation, Reservation};
-use crate::effect::{BudgetOutcome, ClusterError, Performed};
 use crate::moment::Moment;
-use crate::node_ownership::OwnershipContext;
+use crate::node::ownership::OwnershipContext;
+use crate::reconciliation::effect::{BudgetOutcome, ClusterError, Performed};
+use crate::reconciliation::write_refusal::Refusals;
+use crate::safety::brake::Brake;
+use crate::safety::budget_reservation::{Asked, BudgetReservation, Reservation};
 use crate::settings::LifecycleRules;
-use crate::write_refusal::Refusals;
 
 use super::deletion_guard::{Evidence, Held};
 use super::drain::is_cordoned;

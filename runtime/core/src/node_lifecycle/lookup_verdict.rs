@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::not_ready_history::Noted;
 use crate::cloud::instance::{Instance, Lookup};
-use crate::node_ownership::stored_provider_id;
+use crate::node::ownership::stored_provider_id;
 
 /// The power state of an existing machine; `None`: unknown.
 pub(super) fn power(instance: &Instance) -> Option<Noted> {

@@ -11,11 +11,11 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Lookup};
-use crate::effect::When;
 use crate::moment::Moment;
+use crate::node::index::Roll;
 use crate::node::object::{is_ready, is_uninitialized, name, uid as uid_of};
-use crate::node_index::Roll;
-use crate::node_ownership::{Owner, OwnershipContext, owner, stored_provider_id};
+use crate::node::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
+use crate::reconciliation::effect::When;
 use crate::settings::LifecycleRules;
 
 use super::deletion_guard::{Evidence, Held, Seen, age, is_wanted};

@@ -8,8 +8,8 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::moment::Moment;
 use crate::node::object::uid;
-use crate::node_ownership::stored_provider_id;
-use crate::retry::Backoff;
+use crate::node::ownership::stored_provider_id;
+use crate::reconciliation::retry::Backoff;
 
 use super::deletion_guard::Held;
 use super::survey::LookupGroup;

@@ -6,7 +6,7 @@ use super::memory::Pass;
 use super::not_ready_history::NodeHistory;
 use super::survey::scheme;
 use crate::node::object::name;
-use crate::node_ownership::owner;
+use crate::node::ownership::owner;
 use k8s_openapi::api::core::v1::Node;
 
 /// Schemes with at least one node that is not called gone; computed once per pass.

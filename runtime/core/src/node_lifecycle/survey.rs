@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
+use crate::cloud::provider_id::ProviderId;
 use crate::moment::Moment;
 use crate::node::object::{is_ready, name};
-use crate::node_ownership::{Owner, OwnershipContext, owner, stored_provider_id};
-use crate::provider_id::ProviderId;
+use crate::node::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 
 /// Maximum number of nodes in one look-up, including witnesses: half of what the contract allows.
 const MOST: usize = 2500;

@@ -10,8 +10,8 @@ use super::orders::{self, Ordered};
 use super::record::{Record, Release, cut};
 use super::trial;
 use crate::cloud::instance::EventType;
-use crate::event::reasons;
 use crate::moment::Moment;
+use crate::reconciliation::event::reasons;
 
 /// Returns the next effects for `facts`, or when to decide again.
 pub fn decide(facts: &RolloutFacts, now: RolloutTime) -> RolloutDecision {
@@ -294,7 +294,7 @@ impl<'a> DecisionBuilder<'a> {
         if !is_set_back && facts.source_trouble.is_empty() {
             return None;
         }
-        Some(RolloutEffect::Tell(RolloutEvent {
+        Some(RolloutEffect::RecordEvent(RolloutEvent {
             event_type: EventType::Warning,
             reason: UNSERVED,
             message: cut(&format!("nothing serves: {}", record.trouble)),
@@ -356,7 +356,7 @@ pub(super) fn told(
     release: &Release,
     message: String,
 ) -> RolloutEffect {
-    RolloutEffect::Tell(RolloutEvent {
+    RolloutEffect::RecordEvent(RolloutEvent {
         event_type,
         reason,
         message: cut(&message),

@@ -2,7 +2,7 @@
 //! state: `delivery` holds the code of the generations and routes calls to them as these facts say. Holds no rules:
 //! [`super::decide`] does.
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::collections::BTreeMap;
 
 use super::candidate::{Candidate, Step, Trying};
@@ -215,7 +215,7 @@ pub enum RolloutEffect {
     /// Remove this order, which is carried out.
     Clear(Order),
     /// Report this event, as an Event and in the log.
-    Tell(RolloutEvent),
+    RecordEvent(RolloutEvent),
 }
 
 /// The result of [`super::decide`].
@@ -409,7 +409,7 @@ impl RolloutFacts {
                 }
                 self.done.push(order.clone());
             }
-            RolloutEffect::Tell(event) => {
+            RolloutEffect::RecordEvent(event) => {
                 self.has_told_unserved |= event.reason == UNSERVED;
                 let rejections = [
                     reasons::PROVIDER_REJECTED,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::retry::Backoff;
+use crate::reconciliation::retry::Backoff;
 
 /// Limits and durations of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::decide::{DecisionBuilder, Placing, shown, told};
 use super::facts::{Cause, Order, RolloutEffect, RolloutEvent};
 use super::record::{Release, cut};
 use crate::cloud::instance::EventType;
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 
 /// Result of following the orders.
 pub(super) enum Ordered {
@@ -114,7 +114,7 @@ fn impossible(release: Option<&Release>, why: &str) -> Ordered {
     };
     Ordered::Do(vec![
         RolloutEffect::Clear(Order::RollBack),
-        RolloutEffect::Tell(event),
+        RolloutEffect::RecordEvent(event),
     ])
 }
 

@@ -1,6 +1,6 @@
 //! One trial: the next step of a version that is not active yet, and when it has failed.
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::time::Duration;
 
 use super::candidate::{Candidate, Step, Trying};

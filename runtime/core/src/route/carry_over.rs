@@ -6,11 +6,11 @@ use super::change::{Change, Doing, End};
 use super::destination_state::{Attempts, Wait};
 use super::facts::Facts;
 use super::{ASKED, BEGUN};
-use crate::brake::Brake;
-use crate::effect::{ClusterError, When};
-use crate::load_balancer::Pending;
+use crate::cloud::load_balancer::Pending;
 use crate::moment::Moment;
-use crate::retry::{self, Retry};
+use crate::reconciliation::effect::{ClusterError, When};
+use crate::reconciliation::retry::{self, Retry};
+use crate::safety::brake::Brake;
 
 /// State that a reconciliation leaves behind, for [`RetainedState::conclude`](super::RetainedState::conclude).
 #[derive(Debug, Clone, PartialEq)]

@@ -6,8 +6,8 @@ use ipnet::IpNet;
 
 use super::destination_state::{Attempts, Wait};
 use crate::cloud::error::ProviderError;
-use crate::cloud_route::CloudRoute;
-use crate::load_balancer::{Pending, Progress};
+use crate::cloud::load_balancer::{Pending, Progress};
+use crate::cloud::route::CloudRoute;
 use crate::moment::Moment;
 
 /// Maximum number of routes to one destination that a reconciliation removes. Clouds have one, some may have a few.

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::node::object::uid;
-use crate::patch::NetworkConditionPatch;
+use crate::reconciliation::patch::NetworkConditionPatch;
 use crate::well_known::NETWORK_UNAVAILABLE;
 
 /// Reasons and messages that mark the condition as ours (ROUTE-041).

@@ -1,7 +1,7 @@
 //! Computes the desired routes: for each initialised node of the provider, one per pod network inside the cluster's. A
 //! faulty pod network loses its own route only (F25).
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,9 +11,9 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
 use super::network::{has_family, is_inside, pod_cidrs, read};
-use crate::answer_check::quoted;
+use crate::node::answer_check::quoted;
 use crate::node::object::{is_uninitialized, name, uid};
-use crate::node_ownership::{Owner, OwnershipContext, owner};
+use crate::node::ownership::{Owner, OwnershipContext, owner};
 
 /// Desired routes of one node.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::change::Hint;
 use super::facts::Key;
-use crate::cloud_route::CloudRoute;
+use crate::cloud::route::CloudRoute;
 use crate::moment::Moment;
 
 /// State of one destination.

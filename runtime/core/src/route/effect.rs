@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::brake::{Brake, Rise};
 use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud::instance::CloudEvent;
-use crate::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use crate::effect::{
+use crate::cloud::load_balancer::hint_label;
+use crate::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use crate::node::object::NodeRef;
+use crate::reconciliation::effect::{
     Answered, BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, Outcome,
     object_label,
 };
-use crate::load_balancer::hint_label;
-use crate::node::object::NodeRef;
-use crate::patch::NetworkConditionPatch;
+use crate::reconciliation::patch::NetworkConditionPatch;
+use crate::safety::brake::{Brake, Rise};
 use crate::well_known::ROUTE_CONTROLLER;
 
 /// One action about routes, or about the node that wants them.

@@ -1,7 +1,7 @@
 //! The facts of one reconciliation of routes: the routes of one node, or the unwanted routes to one destination.
 //! Decides nothing.
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -10,19 +10,19 @@ use k8s_openapi::api::core::v1::Node;
 use super::change::{Change, Doing, End};
 use super::condition::{self, Network};
 use super::effect::{RouteEffect, RouteOutcome};
-use crate::answer_check;
-use crate::brake::{Brake, Rise};
 use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud::instance::CloudEvent;
-use crate::cloud_node::cloud_node;
-use crate::cloud_route::{
+use crate::cloud::route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
 };
-use crate::effect::{Answered, BudgetOutcome, ObjectResult, Performed};
 use crate::moment::{Moment, Now};
+use crate::node::answer_check;
+use crate::node::cloud_node::cloud_node;
 use crate::node::object::{name, node_ref};
-use crate::patch::NetworkConditionPatch;
-use crate::write_refusal::Refusals;
+use crate::reconciliation::effect::{Answered, BudgetOutcome, ObjectResult, Performed};
+use crate::reconciliation::patch::NetworkConditionPatch;
+use crate::reconciliation::write_refusal::Refusals;
+use crate::safety::brake::{Brake, Rise};
 
 /// Maximum re-reads of the node after a conflict in one reconciliation; upstream's number (ROUTE-043).
 const MAX_CONFLICTS: u32 = 5;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cloud::error::ProviderError;
 use crate::moment::Moment;
-use crate::retry::{self, Backoff, Retry};
+use crate::reconciliation::retry::{self, Backoff, Retry};
 use crate::settings::RouteSettings;
 
 /// Without a listing no new node gets a route, so a failed listing is retried within 30 s.

@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::network::{has, is_inside, read};
 use super::owned_routes::Known;
-use crate::answer_check::quoted;
-use crate::cloud_route::{CloudRoute, RouteTarget};
+use crate::cloud::route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
+use crate::node::answer_check::quoted;
 use crate::node::object::{is_uninitialized, uid};
 
 /// The request for a listing: when it was sent, and with which nodes.

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Node;
 use super::network::pod_cidrs;
 use crate::moment::Moment;
 use crate::node::object::uid;
-use crate::node_ownership::{recorded_owner, stored_provider_id};
-use crate::own_write::OwnWrite;
+use crate::node::ownership::{recorded_owner, stored_provider_id};
+use crate::reconciliation::own_write::OwnWrite;
 
 /// State of one node.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 
 use super::listing::Asked;
-use crate::cloud_route::{CloudRoute, RouteTarget};
+use crate::cloud::route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
 
 /// Routes known to be ours, with the name of their node.

@@ -24,14 +24,14 @@ use super::node_state::{NodeRecord, NodeState, fingerprint};
 use super::owned_routes::Known;
 use super::route_diff::{Planning, Tally, Work};
 use super::{BEGUN, not_listed};
-use crate::answer_check::quoted;
 use crate::cloud::error::ProviderError;
-use crate::cloud_route::{CloudRoute, ListRoutesReply};
-use crate::effect::When;
+use crate::cloud::route::{CloudRoute, ListRoutesReply};
 use crate::moment::Moment;
+use crate::node::answer_check::quoted;
 use crate::node::object::{name, uid};
-use crate::node_ownership::OwnershipContext;
-use crate::retry;
+use crate::node::ownership::OwnershipContext;
+use crate::reconciliation::effect::When;
+use crate::reconciliation::retry;
 use crate::settings::RouteSettings;
 
 /// Maximum number of foreign routes that are named.

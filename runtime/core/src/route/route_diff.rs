@@ -1,7 +1,7 @@
 //! Plans the work after a listing: compares the routes each node wants with the listed ones. Keeps no state. `listing`
 //! decides the kind of a listed route, such as a blackhole; `facts` decides what is replaced at once.
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::node_state::{NodeRecord, NodeState, fingerprint};
 use super::retained_state::Reconciliation;
 use super::warning;
 use crate::cloud::instance::CloudEvent;
-use crate::cloud_route::CloudRoute;
+use crate::cloud::route::CloudRoute;
 use crate::moment::Moment;
 use crate::node::object::name;
 

@@ -8,14 +8,14 @@ use super::effect::{ProofScope, ServiceAction};
 use super::stored_state::annotations;
 use super::waiting::{Doing, Obstacle};
 use super::{Facts, Step};
-use crate::load_balancer::{Ingress, LoadBalancerStatus};
+use crate::cloud::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::moment::Now;
 use crate::node_lifecycle::deletion_guard::has_delete_until;
 
 /// Account that a reconciliation relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
-    /// The provider's [generation](crate::cloud::CloudProvider::generation) when the reconciliation began; evidence
+    /// The provider's [generation](crate::cloud_provider::CloudProvider::generation) when the reconciliation began; evidence
     /// counts for this generation only.
     pub generation: u64,
     /// Whether this generation was proven before.

@@ -1,7 +1,7 @@
 //! Computes the retained state that the next reconciliation of a Service begins with, from the end of this one. Decides
 //! nothing: what to do and when to retry is settled before.
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 
 use super::effective_targets::LazyTargets;
 use super::facts::Facts;
@@ -15,11 +15,11 @@ use super::stored_state::{
 use super::waiting::{PENDING, retry_delay};
 use super::work::{Asked, Making, Work, is_unsure};
 use super::{Step, ensure};
-use crate::brake::Brake;
 use crate::cloud::error::ProviderError;
-use crate::effect::When;
-use crate::load_balancer::Ensured;
+use crate::cloud::load_balancer::Ensured;
 use crate::moment::Moment;
+use crate::reconciliation::effect::When;
+use crate::safety::brake::Brake;
 
 /// The retained state after the reconciliation that ended with `facts`, its `last` step and `when`. A reconciliation
 /// whose last step lists effects was cut short.

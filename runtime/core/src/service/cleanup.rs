@@ -1,7 +1,7 @@
 //! Removes an unwanted load balancer: the provider deletes it, a second look proves that it is gone, and only then is
 //! the Service released (F21). Upstream looks first and leaks what that look misses (SVC-042).
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::stored_state::{is_deleting, load_balancer_status};
 use super::waiting::{self, Doing, Obstacle};
 use super::work::{Work, is_unsure};
 use super::{Facts, Role, Step, account_proof, cloud_service, conditions, finalizer, normal};
-use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
-use crate::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
+use crate::cloud::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
 use crate::moment::Now;
+use crate::safety::brake::{Brake, Rise};
 
 const DELETED: &str = reasons::DELETED_LOAD_BALANCER;
 

@@ -4,11 +4,11 @@
 use k8s_openapi::api::core::v1::Service;
 
 use super::stored_state::condition;
-use crate::answer_check;
 use crate::cloud::error::ProviderError;
-use crate::load_balancer::LoadBalancerStatus;
+use crate::cloud::load_balancer::LoadBalancerStatus;
 use crate::moment::Now;
-use crate::patch::ConditionChange;
+use crate::node::answer_check;
+use crate::reconciliation::patch::ConditionChange;
 use crate::well_known::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
 
 /// Condition of a load balancer that is as wanted.

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 
-use crate::brake::{Brake, Rise};
 use crate::cloud::error::{CallFailure, Owner, ProviderError};
 use crate::cloud::instance::CloudEvent;
-use crate::effect::{
-    Answered, BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, ObjectWrite,
-    Outcome, object_label,
-};
-use crate::load_balancer::{
+use crate::cloud::load_balancer::{
     Adoptable, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply,
     ProgressReply, UpdateRequest, hint_label,
 };
-use crate::patch::ServicePatch;
-use crate::plan::bookkeeping::is_all_of_service;
+use crate::reconciliation::effect::{
+    Answered, BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, ObjectWrite,
+    Outcome, object_label,
+};
+use crate::reconciliation::patch::ServicePatch;
+use crate::safety::brake::{Brake, Rise};
+use crate::safety::plan::bookkeeping::is_all_of_service;
 use crate::well_known::SERVICE_CONTROLLER;
 
 /// Identifies one Service object.
@@ -52,7 +52,7 @@ impl fmt::Display for ServiceRef {
 pub struct ServiceEffect {
     /// The Service that the action is about.
     pub service: ServiceRef,
-    /// The provider's [generation](crate::cloud::CloudProvider::generation) when the reconciliation began. The account
+    /// The provider's [generation](crate::cloud_provider::CloudProvider::generation) when the reconciliation began. The account
     /// of another one is unproven: it must not be asked to make anything.
     pub generation: u64,
     /// The action itself.
@@ -124,7 +124,7 @@ pub enum OwnerState {
 /// The scope of an account proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProofScope {
-    /// The provider's [generation](crate::cloud::CloudProvider::generation) that the proof is about.
+    /// The provider's [generation](crate::cloud_provider::CloudProvider::generation) that the proof is about.
     pub generation: u64,
     /// Ignore earlier proofs of that generation, because something is about to be given up.
     pub is_anew: bool,

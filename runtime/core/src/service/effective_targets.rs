@@ -10,9 +10,9 @@ use super::Facts;
 use super::stored_state::load_balancer_status;
 use super::targets::{self, names, union};
 use super::waiting::Obstacle;
-use crate::brake::target_removal::{PendingRemoval, RemovalVerdict, judge};
 use crate::cloud::instance::CloudNode;
 use crate::moment::Moment;
+use crate::safety::brake::target_removal::{PendingRemoval, RemovalVerdict, judge};
 
 /// Targets that may be sent now.
 pub(super) struct EffectiveTargets {

@@ -1,7 +1,7 @@
 //! Ensures a wanted load balancer: calls the provider when something differs from the last completed request, checks
 //! the answer and writes it down.
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use super::effect::{OwnerState, ServiceAction};
@@ -15,18 +15,18 @@ use super::{
     Facts, Step, account_proof, cloud_service, conditions, finalizer, granted_annotations,
     ingress_validation, normal, service_ref, source_ranges, targets, update, waiting, warning,
 };
-use crate::answer_check::faults_event;
-use crate::brake::{Brake, Rise};
 use crate::cloud::error::{Owner, ProviderError};
 use crate::cloud::instance::CloudNode;
-use crate::effect::Answered;
-use crate::load_balancer::{
+use crate::cloud::load_balancer::{
     Adoptable, CloudService, EnsureReply, EnsureRequest, Ensured, Ingress, IpMode,
     LoadBalancerStatus,
 };
 use crate::moment::{Moment, Now};
 use crate::name_syntax::{is_dns_label, is_dns_subdomain};
-use crate::patch::ServicePatch;
+use crate::node::answer_check::faults_event;
+use crate::reconciliation::effect::Answered;
+use crate::reconciliation::patch::ServicePatch;
+use crate::safety::brake::{Brake, Rise};
 
 pub(super) fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a> {
     let is_marked =

@@ -13,15 +13,15 @@ use super::targets::Targets;
 use super::work::{Asked, EnsureAnswer, Making, Work, without_status};
 use super::world::World;
 use super::{cloud_service, finalizer};
-use crate::answer_check;
-use crate::brake::Brake;
 use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud::instance::{CloudEvent, CloudNode};
-use crate::effect::{Answered, BudgetOutcome, ClusterError, Performed};
-use crate::load_balancer::{CloudService, EnsureReply, Ensured, Progress};
+use crate::cloud::load_balancer::{CloudService, EnsureReply, Ensured, Progress};
 use crate::moment::Moment;
-use crate::patch::ServicePatch;
-use crate::write_refusal::Refusals;
+use crate::node::answer_check;
+use crate::reconciliation::effect::{Answered, BudgetOutcome, ClusterError, Performed};
+use crate::reconciliation::patch::ServicePatch;
+use crate::reconciliation::write_refusal::Refusals;
+use crate::safety::brake::Brake;
 
 /// Maximum re-reads of the Service after a conflict in one reconciliation; then it is retried later.
 const MAX_CONFLICTS: u32 = 20;

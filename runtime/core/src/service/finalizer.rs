@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::stored_state::{annotations, finalizers, has_finalizer, recorded_owner, uid};
 use super::{Role, World};
-use crate::patch::{FinalizerChange, ServicePatch};
+use crate::reconciliation::patch::{FinalizerChange, ServicePatch};
 use crate::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 
 /// Whether the Service has both marks.

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::Facts;
-use crate::answer_check::{self, Fault, quoted};
-use crate::load_balancer::AnnotationChange;
+use crate::cloud::load_balancer::AnnotationChange;
 use crate::name_syntax;
+use crate::node::answer_check::{self, Fault, quoted};
 
 /// Maximum number of annotations in one answer; the rest is left out.
 const MOST: usize = 16;

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-use crate::answer_check::{address, quoted};
-use crate::effect::InUse;
-use crate::load_balancer::{Ingress, LoadBalancerStatus, PortStatus};
+use crate::cloud::load_balancer::{Ingress, LoadBalancerStatus, PortStatus};
 use crate::name_syntax;
+use crate::node::answer_check::{address, quoted};
+use crate::reconciliation::effect::InUse;
 use crate::settings::IngressRules;
 
 /// Maximum number of ingress entries; real load balancers have fewer.

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::effect::ServiceRef;
 use super::stored_state::{load_balancer_status, service_ref, spec};
-use crate::effect::InUse;
-use crate::load_balancer::Ingress;
+use crate::cloud::load_balancer::Ingress;
+use crate::reconciliation::effect::InUse;
 
 /// Index of IPs by Service and of Services by IP. The key is namespace and name; a recreated Service replaces the old
 /// one.

@@ -6,10 +6,10 @@ use super::source_ranges::source_ranges;
 use super::stored_state::{
     annotations, is_load_balancer, load_balancer_status, service_ref, service_type, spec,
 };
-use crate::answer_check;
-use crate::load_balancer::{
+use crate::cloud::load_balancer::{
     CloudService, IpFamily, IpFamilyPolicy, Protocol, ServicePort, TrafficPolicy,
 };
+use crate::node::answer_check;
 use crate::well_known::{LAST_APPLIED, OUR_DOMAIN};
 
 /// Path at which kube-proxy reports whether a node has endpoints (SVC-092).

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::targets::{Targets, are_same};
 use super::work::Asked;
-use crate::brake::target_removal::PendingRemoval;
 use crate::cloud::instance::CloudNode;
-use crate::load_balancer::{CloudService, LoadBalancerStatus};
+use crate::cloud::load_balancer::{CloudService, LoadBalancerStatus};
 use crate::moment::Moment;
+use crate::safety::brake::target_removal::PendingRemoval;
 
 /// State kept from earlier reconciliations of a Service.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::effect::ServiceRef;
-use crate::load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol};
+use crate::cloud::load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol};
 use crate::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 
 /// Whether the type is LoadBalancer.

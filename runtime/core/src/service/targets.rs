@@ -6,8 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::cloud::instance::CloudNode;
-use crate::cloud_node::cloud_node;
-use crate::node_ownership::stored_provider_id;
+use crate::node::cloud_node::cloud_node;
+use crate::node::ownership::stored_provider_id;
 use crate::well_known::{EXCLUDE_FROM_LOAD_BALANCERS, TO_BE_DELETED_TAINT};
 
 /// Nodes that receive traffic. All Services share one list.

@@ -1,6 +1,6 @@
 //! Updates the nodes behind a load balancer that is otherwise as wanted (SVC-066 to SVC-070).
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use super::effect::ServiceAction;
@@ -8,7 +8,7 @@ use super::waiting::{Doing, Obstacle};
 use super::{Facts, Step, cloud_service, normal, warning};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
-use crate::load_balancer::{Progress, UpdateRequest};
+use crate::cloud::load_balancer::{Progress, UpdateRequest};
 
 /// Maximum number of node names in an Event (SVC-069).
 const MOST_NAMES: usize = 20;

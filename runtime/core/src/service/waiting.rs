@@ -1,21 +1,21 @@
 //! Why a Service is not done, how that is reported, and when to retry (SVC-022, SVC-024, EDGE-069).
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::time::Duration;
 
 use super::effect::{ServiceAction, ServiceRef};
 use super::facts::{Stored, Trouble};
 use super::source_ranges::SourceRangesError;
 use super::{Facts, conditions, ingress_validation, stored_state, warning};
-use crate::answer_check::quoted;
-use crate::brake::Brake;
 use crate::cloud::error::{Owner, ProviderError};
-use crate::effect::{ClusterError, When};
-use crate::load_balancer::Pending;
+use crate::cloud::load_balancer::Pending;
 use crate::moment::{Moment, Now};
-use crate::patch::ServicePatch;
-use crate::permit::Mode;
-use crate::retry::{self, Retry};
+use crate::node::answer_check::quoted;
+use crate::reconciliation::effect::{ClusterError, When};
+use crate::reconciliation::patch::ServicePatch;
+use crate::reconciliation::retry::{self, Retry};
+use crate::safety::brake::Brake;
+use crate::safety::permit::Mode;
 use crate::well_known::DELETE_UNTIL;
 
 /// Range of the retry delay that a provider may request for a pending operation; values outside are clamped.

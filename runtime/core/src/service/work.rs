@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::effect::OwnerState;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
-use crate::effect::Answered;
-use crate::load_balancer::{
+use crate::cloud::load_balancer::{
     Adoptable, CloudService, EnsureReply, Ensured, GetReply, LoadBalancerStatus, Pending, Progress,
 };
-use crate::patch::ServicePatch;
+use crate::reconciliation::effect::Answered;
+use crate::reconciliation::patch::ServicePatch;
 
 /// An answer to an ensure call.
 pub(super) type EnsureAnswer = Result<Answered<EnsureReply>, ProviderError>;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 
 use super::owning_provider::{Claim, Claims, Owner};
-use crate::node_ownership::OwnershipContext;
-use crate::permit::Mode;
+use crate::node::ownership::OwnershipContext;
+use crate::safety::permit::Mode;
 use crate::settings::ServiceRules;
 
 /// Context shared by all reconciliations of one controller.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
-use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply, Pending, Progress,
     ProgressReply, UpdateRequest,
 };
-use ccm_core::permit::Permit;
+use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use ccm_core::cloud::{Capabilities, CloudNode, FindReply, ProviderError};
+use ccm_core::cloud_provider::{CloudProvider, Reply};
+use ccm_core::safety::permit::Permit;
 
 use super::traffic_split::{Side, Trial};
 use super::{Active, Generation, Holding, Roles, compare, hint, reads};
@@ -77,7 +78,7 @@ impl<P: Holding> CloudProvider for Active<P> {
             };
             let provider = &turn.generation().provider;
             let answer = provider.ensure_load_balancer(&request, permit.clone());
-            let reply = turn.heard("load-balancer.ensure", answer.await, &permit)?;
+            let reply = turn.count_answer("load-balancer.ensure", answer.await, &permit)?;
             let ensured = match reply.ensured {
                 Ensured::Pending(pending) => Ensured::Pending(turn.tagged(pending)),
                 ready @ Ensured::Ready(_) => {
@@ -102,7 +103,7 @@ impl<P: Holding> CloudProvider for Active<P> {
             };
             let provider = &turn.generation().provider;
             let answer = provider.update_targets(&request, permit.clone());
-            let reply = turn.heard("load-balancer.update-targets", answer.await, &permit)?;
+            let reply = turn.count_answer("load-balancer.update-targets", answer.await, &permit)?;
             if reply.progress == Progress::Done {
                 self.settled.agreed(&request.service, &request.targets);
             }
@@ -123,7 +124,7 @@ impl<P: Holding> CloudProvider for Active<P> {
             };
             let provider = &turn.generation().provider;
             let answer = provider.delete_load_balancer(&request, permit.clone());
-            let reply = turn.heard("load-balancer.delete", answer.await, &permit)?;
+            let reply = turn.count_answer("load-balancer.delete", answer.await, &permit)?;
             Ok(turn.progress(reply))
         })
     }
@@ -182,14 +183,14 @@ impl<P: Holding> Active<P> {
         let impossible = match &answer {
             Ok(reply) => match compare::impossible(nodes, &self.schemes, &reply.lookups) {
                 None => {
-                    trial.heard(Side::Candidate, reads::FIND, &answer, &permit);
+                    trial.count_answer(Side::Candidate, reads::FIND, &answer, &permit);
                     return answer;
                 }
                 impossible => impossible,
             },
             // The cloud's rate limit applies to both generations.
             Err(ProviderError::Throttled { .. }) => {
-                trial.heard(Side::Candidate, reads::FIND, &answer, &permit);
+                trial.count_answer(Side::Candidate, reads::FIND, &answer, &permit);
                 return answer;
             }
             Err(_) => None,
@@ -199,9 +200,9 @@ impl<P: Holding> Active<P> {
         let is_late = |answer: &Result<_, _>| matches!(answer, Err(ProviderError::TimedOut(_)));
         let is_short_of_time = is_late(&answer) && is_late(&second);
         if !is_short_of_time {
-            trial.heard(Side::Serving, reads::FIND, &second, &permit);
+            trial.count_answer(Side::Serving, reads::FIND, &second, &permit);
         }
-        trial.heard(Side::Candidate, reads::FIND, &answer, &permit);
+        trial.count_answer(Side::Candidate, reads::FIND, &answer, &permit);
         if is_short_of_time {
             return answer;
         }
@@ -250,7 +251,7 @@ impl<P: Holding> Roles<P> {
         permit: &Permit,
     ) -> Result<T, ProviderError> {
         if let Some(trial) = &self.trial {
-            trial.heard(Side::Serving, function, &answer, permit);
+            trial.count_answer(Side::Serving, function, &answer, permit);
         }
         answer
     }
@@ -292,7 +293,7 @@ impl<P: Holding> RoutedCall<P> {
         }
     }
 
-    pub(super) fn heard<T>(
+    pub(super) fn count_answer<T>(
         &self,
         function: &str,
         answer: Result<T, ProviderError>,
@@ -303,7 +304,7 @@ impl<P: Holding> RoutedCall<P> {
                 true => Side::Candidate,
                 false => Side::Serving,
             };
-            trial.heard(side, function, &answer, permit);
+            trial.count_answer(side, function, &answer, permit);
         }
         answer
     }

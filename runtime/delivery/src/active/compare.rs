@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use ccm_core::cloud::load_balancer::Found;
+use ccm_core::cloud::provider_id::ProviderId;
+use ccm_core::cloud::route::{CloudRoute, RouteTarget};
 use ccm_core::cloud::{Address, CloudNode, Instance, Lookup};
-use ccm_core::cloud_route::{CloudRoute, RouteTarget};
-use ccm_core::load_balancer::Found;
-use ccm_core::provider_id::ProviderId;
 use ipnet::IpNet;
 
 /// Maximum number of reported differences of one answer.
@@ -58,7 +58,7 @@ pub(super) fn routes(serving: &[CloudRoute], candidate: &[CloudRoute]) -> Vec<St
             None => "none".to_owned(),
         };
         (ours != theirs).then(|| {
-            let what = told("leads to", &word(ours), &word(theirs));
+            let what = difference("leads to", &word(ours), &word(theirs));
             format!("route {}: {what}", shown(destination))
         })
     })
@@ -115,7 +115,7 @@ fn lookup(serving: &Lookup, candidate: &Lookup) -> Option<String> {
         | (Lookup::Gone, Lookup::Gone)
         | (Lookup::NotMine, Lookup::NotMine) => None,
         (Lookup::Found(ours), Lookup::Found(theirs)) => instance(ours, theirs),
-        (ours, theirs) => Some(told("lookup", kind(ours), kind(theirs))),
+        (ours, theirs) => Some(difference("lookup", kind(ours), kind(theirs))),
     }
 }
 
@@ -131,7 +131,11 @@ fn kind(lookup: &Lookup) -> &'static str {
 /// The first difference only: an answer about another machine differs in everything.
 fn instance(ours: &Instance, theirs: &Instance) -> Option<String> {
     if ours.provider_id != theirs.provider_id {
-        return Some(told("provider ID", &ours.provider_id, &theirs.provider_id));
+        return Some(difference(
+            "provider ID",
+            &ours.provider_id,
+            &theirs.provider_id,
+        ));
     }
     for (what, ours, theirs) in [
         ("instance type", &ours.instance_type, &theirs.instance_type),
@@ -140,14 +144,14 @@ fn instance(ours: &Instance, theirs: &Instance) -> Option<String> {
     ] {
         if ours != theirs {
             let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
-            return Some(told(what, &word(ours), &word(theirs)));
+            return Some(difference(what, &word(ours), &word(theirs)));
         }
     }
     let is_same = |(ours, theirs): (&Address, &Address)| ours.is_same(theirs);
     let are_same = ours.addresses.len() == theirs.addresses.len()
         && ours.addresses.iter().zip(&theirs.addresses).all(is_same);
     (!are_same).then(|| {
-        told(
+        difference(
             "addresses",
             &list(&ours.addresses),
             &list(&theirs.addresses),
@@ -163,7 +167,7 @@ fn list(addresses: &[Address]) -> String {
     words.join(", ")
 }
 
-fn told(what: &str, ours: &str, theirs: &str) -> String {
+fn difference(what: &str, ours: &str, theirs: &str) -> String {
     format!(
         "{what} {}, and {} by the candidate",
         shown(ours),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ccm_core::load_balancer::Pending;
+use ccm_core::cloud::load_balancer::Pending;
 
 /// Length of the generation's number, which precedes the guest's bytes and does not count towards their length limit.
 const TAG: usize = size_of::<u64>();

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::cloud::load_balancer::{CloudService, EnsureRequest};
 use ccm_core::cloud::{CloudNode, ProviderError};
-use ccm_core::load_balancer::{CloudService, EnsureRequest};
-use ccm_core::permit::{CloudRequest, Mode, Permit, Refusal};
 use ccm_core::rollout::Plans;
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::safety::permit::{CloudRequest, Mode, Permit, Refusal};
+use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
 
 use super::{Active, Generation, Holding};
@@ -137,13 +137,13 @@ async fn wants_change<P: Holding>(
     request: &EnsureRequest,
     tenure: &Arc<Tenure>,
 ) -> Result<bool, ProviderError> {
-    let heard = Arc::new(Heard::default());
+    let wanted = Arc::new(ChangeWanted::default());
     let until = now().after(CALL);
-    let permit = Permit::new(until, Mode::Plan, 1, tenure.clone(), heard.clone());
+    let permit = Permit::new(until, Mode::Plan, 1, tenure.clone(), wanted.clone());
     let answer = provider.ensure_load_balancer(request, Arc::new(permit));
     let answer = answer.await;
     // How the provider reacts to the refusal is irrelevant.
-    if heard.0.load(Ordering::Acquire) {
+    if wanted.0.load(Ordering::Acquire) {
         return Ok(true);
     }
     answer.map(|_| false)
@@ -151,9 +151,9 @@ async fn wants_change<P: Holding>(
 
 /// Set when a change was refused only because of plan mode.
 #[derive(Default)]
-struct Heard(AtomicBool);
+struct ChangeWanted(AtomicBool);
 
-impl AuditSink for Heard {
+impl AuditSink for ChangeWanted {
     fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
         // Never reached by a change in plan mode.
         Err(Unrecordable)

@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ccm_core::cloud::load_balancer::CloudService;
 use ccm_core::cloud::{CloudNode, FindReply, ProviderError, Readiness};
-use ccm_core::load_balancer::CloudService;
-use ccm_core::permit::Permit;
 use ccm_core::rollout::TrialKind;
+use ccm_core::safety::permit::Permit;
 use ccm_host::egress::now;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -24,7 +24,7 @@ const READ: Duration = Duration::from_secs(60);
 const NODES: usize = 3;
 /// UID of a placeholder, used before any object was seen. No cluster has an object with this UID.
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
-const NOBODYS_NAME: &str = "wasm-ccm-asks-about-nobody";
+const PLACEHOLDER_NAME: &str = "wasm-ccm-asks-about-nobody";
 
 /// The objects that the controllers asked about last.
 #[derive(Default)]
@@ -113,7 +113,7 @@ impl<P: Holding> Active<P> {
                 TrialKind::Shadow => {
                     let permit = reading(permit);
                     let answer = serving.provider.find(&nodes, permit.clone()).await;
-                    trial.heard(Side::Serving, FIND, &answer, &permit);
+                    trial.count_answer(Side::Serving, FIND, &answer, &permit);
                     trial.compare_find(serving, &nodes, answer, &permit).await;
                 }
                 TrialKind::Canary => {
@@ -152,7 +152,7 @@ impl<P: Holding> Trial<P> {
             .provider
             .find(nodes, permit_now.clone())
             .await;
-        self.heard(Side::Candidate, FIND, &theirs, &permit_now);
+        self.count_answer(Side::Candidate, FIND, &theirs, &permit_now);
         let (Ok(ours), Ok(theirs)) = (answer, theirs) else {
             return;
         };
@@ -166,7 +166,7 @@ impl<P: Holding> Trial<P> {
             .provider
             .find_fresh(nodes, permit_again.clone())
             .await;
-        self.heard(Side::Candidate, FIND, &theirs, &permit_again);
+        self.count_answer(Side::Candidate, FIND, &theirs, &permit_again);
         let ours = serving.provider.find_fresh(nodes, reading(permit)).await;
         if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
             self.compared(compare::lookups(nodes, &ours.lookups, &theirs.lookups));
@@ -186,14 +186,14 @@ impl<P: Holding> Trial<P> {
             .get_load_balancer(service, allowed.clone())
             .await;
         if self.kind == TrialKind::Canary && theirs.is_ok() {
-            return self.heard(Side::Candidate, GET, &theirs, &allowed);
+            return self.count_answer(Side::Candidate, GET, &theirs, &allowed);
         }
         let ours = serving
             .provider
             .get_load_balancer(service, reading(permit))
             .await;
-        self.heard(Side::Serving, GET, &ours, &allowed);
-        self.heard(Side::Candidate, GET, &theirs, &allowed);
+        self.count_answer(Side::Serving, GET, &ours, &allowed);
+        self.count_answer(Side::Candidate, GET, &theirs, &allowed);
         if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
             let name = format!("{}/{}", service.namespace, service.name);
             let difference = compare::balancers(&name, &ours.found, &theirs.found);
@@ -208,7 +208,7 @@ pub(super) fn reading(permit: &Permit) -> Arc<Permit> {
 
 fn nobodys_node() -> CloudNode {
     CloudNode {
-        name: NOBODYS_NAME.to_owned(),
+        name: PLACEHOLDER_NAME.to_owned(),
         uid: NOBODY.to_owned(),
         provider_id: None,
         labels: Default::default(),
@@ -225,7 +225,7 @@ fn nobodys_node() -> CloudNode {
 fn nobodys_service() -> CloudService {
     CloudService {
         namespace: "default".to_owned(),
-        name: NOBODYS_NAME.to_owned(),
+        name: PLACEHOLDER_NAME.to_owned(),
         uid: NOBODY.to_owned(),
         ..CloudService::default()
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::cloud::{CloudNode, ProviderError};
-use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use ccm_core::permit::Permit;
 use ccm_core::rollout::TrialKind;
+use ccm_core::safety::permit::Permit;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::RoutedCall;
@@ -47,7 +47,7 @@ impl<P: Holding> Active<P> {
         };
         let provider = &turn.generation().provider;
         let answer = provider.create_route(&request, permit.clone()).await;
-        let reply = turn.heard("routes.create", answer, &permit)?;
+        let reply = turn.count_answer("routes.create", answer, &permit)?;
         Ok(tagged(&turn, reply))
     }
 
@@ -63,7 +63,7 @@ impl<P: Holding> Active<P> {
         };
         let provider = &turn.generation().provider;
         let answer = provider.delete_route(&request, permit.clone()).await;
-        let reply = turn.heard("routes.delete", answer, &permit)?;
+        let reply = turn.count_answer("routes.delete", answer, &permit)?;
         Ok(tagged(&turn, reply))
     }
 
@@ -138,7 +138,7 @@ impl<P: Holding> Trial<P> {
         let permit = reading(permit);
         let provider = &self.candidate.provider;
         let theirs = provider.list_routes(nodes, permit.clone()).await;
-        self.heard(Side::Candidate, LIST, &theirs, &permit);
+        self.count_answer(Side::Candidate, LIST, &theirs, &permit);
         theirs
     }
 
@@ -154,11 +154,11 @@ impl<P: Holding> Trial<P> {
         let provider = &self.candidate.provider;
         let theirs = provider.list_routes(nodes, allowed.clone()).await;
         if self.kind == TrialKind::Canary && theirs.is_ok() {
-            return self.heard(Side::Candidate, LIST, &theirs, &allowed);
+            return self.count_answer(Side::Candidate, LIST, &theirs, &allowed);
         }
         let ours = serving.provider.list_routes(nodes, reading(permit)).await;
-        self.heard(Side::Serving, LIST, &ours, &allowed);
-        self.heard(Side::Candidate, LIST, &theirs, &allowed);
+        self.count_answer(Side::Serving, LIST, &ours, &allowed);
+        self.count_answer(Side::Candidate, LIST, &theirs, &allowed);
         if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
             self.compared(compare::routes(&ours.routes, &theirs.routes));
         }

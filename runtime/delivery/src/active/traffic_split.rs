@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::permit::Permit;
 use ccm_core::rollout::{Counts, TrialKind, TrialTally};
+use ccm_core::safety::permit::Permit;
 use ccm_host::egress::now;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
@@ -141,7 +141,7 @@ impl<P: Holding> Trial<P> {
     }
 
     /// Counts how a call ended.
-    pub(super) fn heard<T>(
+    pub(super) fn count_answer<T>(
         &self,
         side: Side,
         function: &str,
@@ -149,7 +149,7 @@ impl<P: Holding> Trial<P> {
         permit: &Permit,
     ) {
         let error = answer.as_ref().err();
-        if error.is_some_and(|error| self.is_nobodys(error, permit)) {
+        if error.is_some_and(|error| self.is_placeholders(error, permit)) {
             return;
         }
         self.count(|tally| {
@@ -197,7 +197,7 @@ impl<P: Holding> Trial<P> {
 
     /// Whether an error says nothing about the module: the tenure has ended, or the host answered in the guest's place
     /// during a rate-limit hold.
-    fn is_nobodys(&self, error: &ProviderError, permit: &Permit) -> bool {
+    fn is_placeholders(&self, error: &ProviderError, permit: &Permit) -> bool {
         match error {
             ProviderError::Throttled { .. } => self.candidate.provider.held_for().is_some(),
             _ => !permit.tenure().may_begin(now()),

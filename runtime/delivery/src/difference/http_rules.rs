@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ccm_core::permit::Access;
+use ccm_core::safety::permit::Access;
 use ccm_host::egress::rules::{Absence, Line, Rule};
 use ccm_host::manifest::{AuthKind, Manifest, Target};
 

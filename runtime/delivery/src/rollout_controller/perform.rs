@@ -1,17 +1,17 @@
 //! Performs effects. Long work is started here and completes in [`super::version_work`]; all other effects are done
 //! immediately.
 
-use ccm_core::event::reasons;
+use ccm_core::reconciliation::event::reasons;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::EventType;
-use ccm_core::permit::{Mode, Permit};
 use ccm_core::rollout::{
     Candidate, Cause, Noted, Record, Role, RolloutEffect, RolloutEvent, VersionFailure, Work,
     WorkResult, not_serving, state,
 };
+use ccm_core::safety::audit::NoAudit;
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_host::Digest;
 use ccm_host::egress::now;
 use tokio::task::{JoinError, JoinSet};
@@ -43,8 +43,8 @@ impl RolloutController {
             }
             // The facts then have no trial, and the roles follow from them.
             RolloutEffect::EndTrial => {}
-            RolloutEffect::Clear(order) => self.record_writer.clears(order.clone()),
-            RolloutEffect::Tell(event) => self.tell(event),
+            RolloutEffect::Clear(order) => self.record_writer.clear_order(order.clone()),
+            RolloutEffect::RecordEvent(event) => self.record_event(event),
         }
     }
 
@@ -78,7 +78,7 @@ impl RolloutController {
         let Some(record) = &self.facts.record else {
             return;
         };
-        self.record_writer.writes(Report {
+        self.record_writer.submit_report(Report {
             impairment: self.check.said.clone(),
             specification: self.inputs.specification.borrow().clone(),
             is_informational: false,
@@ -212,7 +212,7 @@ impl RolloutController {
         self.notice();
     }
 
-    fn tell(&mut self, event: &RolloutEvent) {
+    fn record_event(&mut self, event: &RolloutEvent) {
         let RolloutEvent {
             event_type,
             reason,
@@ -236,7 +236,7 @@ impl RolloutController {
         if let Some(result) = result {
             self.metrics.swapped(&self.name, result);
         }
-        self.record_writer.tells(event.clone());
+        self.record_writer.record_event(event.clone());
     }
 
     /// Publishes the current state: record, metrics, and the reason if nothing serves.
@@ -259,11 +259,11 @@ impl RolloutController {
             return;
         };
         self.served.send_if_modified(|served| {
-            let is_told = matches!(served, Served::Failed { why: told, is_final: known } if *told == why && *known == is_final);
-            if !is_told {
+            let is_current = matches!(served, Served::Failed { why: known_reason, is_final: known } if *known_reason == why && *known == is_final);
+            if !is_current {
                 *served = Served::Failed { why, is_final };
             }
-            !is_told
+            !is_current
         });
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::retry::Backoff;
+use ccm_core::reconciliation::retry::Backoff;
 use ccm_core::rollout::{Order, RolloutEvent};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
@@ -16,12 +16,12 @@ const AGAIN: Backoff = Backoff {
     first: Duration::from_millis(50),
     most: Duration::from_secs(30),
 };
-/// Attempts at removing an order or publishing an Event before the next note is handled.
+/// Attempts at removing an order or publishing an Event before the next one is handled.
 const TRIES: u32 = 8;
 
-enum Note {
-    Clear(Order),
-    Tell(RolloutEvent),
+enum Write {
+    ClearOrder(Order),
+    RecordEvent(RolloutEvent),
 }
 
 /// The report to write, and how often a rewrite of it was requested.
@@ -29,58 +29,59 @@ type PendingReport = Option<(Report, u64)>;
 
 /// See the module's documentation. Dropping it ends the tasks.
 pub(super) struct RecordWriter {
-    page: watch::Sender<PendingReport>,
-    notes: mpsc::UnboundedSender<Note>,
-    times: u64,
+    report: watch::Sender<PendingReport>,
+    queue: mpsc::UnboundedSender<Write>,
+    rewrites: u64,
     tasks: [AbortHandle; 2],
 }
 
 impl RecordWriter {
     /// Starts the tasks with nothing to write.
-    pub(super) fn start(name: String, store_of_record: Arc<dyn RecordStore>) -> RecordWriter {
-        let (page, pages) = watch::channel(None);
-        let (notes, noted) = mpsc::unbounded_channel();
-        let writer = tokio::spawn(write(name.clone(), store_of_record.clone(), pages));
-        let notary = tokio::spawn(note(name, store_of_record, noted));
+    pub(super) fn start(name: String, record_store: Arc<dyn RecordStore>) -> RecordWriter {
+        let (report, reports) = watch::channel(None);
+        let (queue, queued) = mpsc::unbounded_channel();
+        let report_writer =
+            tokio::spawn(write_reports(name.clone(), record_store.clone(), reports));
+        let queue_writer = tokio::spawn(write_queued(name, record_store, queued));
         RecordWriter {
-            page,
-            notes,
-            times: 0,
-            tasks: [writer.abort_handle(), notary.abort_handle()],
+            report,
+            queue,
+            rewrites: 0,
+            tasks: [report_writer.abort_handle(), queue_writer.abort_handle()],
         }
     }
 
     /// Submits a report; does nothing if it is already pending or written.
-    pub(super) fn writes(&self, report: Report) {
-        let new = Some((report, self.times));
-        self.page.send_if_modified(|page| {
-            let is_new = *page != new;
+    pub(super) fn submit_report(&self, report: Report) {
+        let new = Some((report, self.rewrites));
+        self.report.send_if_modified(|report| {
+            let is_new = *report != new;
             if is_new {
-                *page = new;
+                *report = new;
             }
             is_new
         });
     }
 
     /// Forces a rewrite: the written record is gone or outdated.
-    pub(super) fn writes_anew(&mut self) {
-        self.times += 1;
+    pub(super) fn force_rewrite(&mut self) {
+        self.rewrites += 1;
     }
 
     /// Stops writing, because another process leads.
-    pub(super) fn rests(&self) {
-        self.page.send_replace(None);
+    pub(super) fn stop_writing(&self) {
+        self.report.send_replace(None);
     }
 
     /// Submits a completed order for removal.
-    pub(super) fn clears(&self, order: Order) {
+    pub(super) fn clear_order(&self, order: Order) {
         // The receiving task lives as long as this value.
-        let _ = self.notes.send(Note::Clear(order));
+        let _ = self.queue.send(Write::ClearOrder(order));
     }
 
     /// Submits an Event for publication.
-    pub(super) fn tells(&self, event: RolloutEvent) {
-        let _ = self.notes.send(Note::Tell(event));
+    pub(super) fn record_event(&self, event: RolloutEvent) {
+        let _ = self.queue.send(Write::RecordEvent(event));
     }
 }
 
@@ -92,29 +93,29 @@ impl Drop for RecordWriter {
     }
 }
 
-async fn write(
+async fn write_reports(
     name: String,
-    store_of_record: Arc<dyn RecordStore>,
-    mut pages: watch::Receiver<PendingReport>,
+    record_store: Arc<dyn RecordStore>,
+    mut reports: watch::Receiver<PendingReport>,
 ) {
     let mut failures = 0;
-    let mut said = String::new();
+    let mut last_error = String::new();
     loop {
-        let page = pages.borrow_and_update().clone();
+        let report = reports.borrow_and_update().clone();
         let mut again = None;
-        if let Some((report, _)) = page {
-            match store_of_record.write(&report).await {
+        if let Some((report, _)) = report {
+            match record_store.write(&report).await {
                 Ok(()) => {
                     failures = 0;
-                    said.clear();
+                    last_error.clear();
                 }
                 Err(error) => {
                     failures += 1;
                     again = Some(AGAIN.after(failures));
                     let text = error.to_string();
-                    if error != RecordStoreError::NotLeader && text != said {
+                    if error != RecordStoreError::NotLeader && text != last_error {
                         tracing::warn!(target: "rollout", provider = %name, error = %text, "the record cannot be written; trying again");
-                        said = text;
+                        last_error = text;
                     }
                 }
             }
@@ -125,7 +126,7 @@ async fn write(
                 tokio::time::sleep(delay).await;
                 false
             }
-            None => pages.changed().await.is_err(),
+            None => reports.changed().await.is_err(),
         };
         if is_over {
             return;
@@ -133,35 +134,35 @@ async fn write(
     }
 }
 
-async fn note(
+async fn write_queued(
     name: String,
-    store_of_record: Arc<dyn RecordStore>,
-    mut noted: mpsc::UnboundedReceiver<Note>,
+    record_store: Arc<dyn RecordStore>,
+    mut queued: mpsc::UnboundedReceiver<Write>,
 ) {
     let mut left = Vec::new();
     loop {
-        let note = tokio::select! {
-            note = noted.recv() => note,
+        let next = tokio::select! {
+            next = queued.recv() => next,
             () = tokio::time::sleep(AGAIN.most), if !left.is_empty() => left.pop(),
         };
-        let Some(note) = note else { return };
-        if let Err(error) = carry_out(store_of_record.as_ref(), &note).await {
+        let Some(write) = next else { return };
+        if let Err(error) = perform(record_store.as_ref(), &write).await {
             tracing::warn!(target: "rollout", provider = %name, %error, "the result could not be recorded in an Event");
             // Only orders are retried: a late Event is of little value, but an annotation that stays in place could not
             // be used for another order.
-            if matches!(note, Note::Clear(_)) {
-                left.push(note);
+            if matches!(write, Write::ClearOrder(_)) {
+                left.push(write);
             }
         }
     }
 }
 
-async fn carry_out(store_of_record: &dyn RecordStore, note: &Note) -> Result<(), RecordStoreError> {
+async fn perform(record_store: &dyn RecordStore, write: &Write) -> Result<(), RecordStoreError> {
     let mut failures = 0;
     loop {
-        let done = match note {
-            Note::Clear(order) => store_of_record.clear(order).await,
-            Note::Tell(event) => store_of_record.record_event(event).await,
+        let done = match write {
+            Write::ClearOrder(order) => record_store.clear(order).await,
+            Write::RecordEvent(event) => record_store.record_event(event).await,
         };
         failures += 1;
         match done {

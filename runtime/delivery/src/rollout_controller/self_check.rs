@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
-use ccm_core::retry::PERSON;
+use ccm_core::reconciliation::retry::PERSON;
 use tokio::task::JoinSet;
 
 use super::RolloutController;

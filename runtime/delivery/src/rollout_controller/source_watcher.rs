@@ -11,13 +11,13 @@ use crate::artifact::Artifact;
 use crate::source::{Source, SourceError};
 
 /// A report of the source.
-pub(super) enum Fed {
+pub(super) enum SourceReport {
     /// A source is set; this is its location.
-    Place(String),
+    Located(String),
     /// The source offers this artifact.
     Offered(Arc<Artifact>),
     /// The source offers nothing, or cannot be reached.
-    Trouble(SourceError),
+    Failed(SourceError),
 }
 
 /// A request to fetch exactly these bytes again.
@@ -45,7 +45,7 @@ impl Asks {
 
 /// See the module's documentation. Dropping it ends the task.
 pub(super) struct SourceWatcher {
-    fed: mpsc::Receiver<Fed>,
+    received: mpsc::Receiver<SourceReport>,
     asks: Asks,
     task: AbortHandle,
 }
@@ -53,19 +53,19 @@ pub(super) struct SourceWatcher {
 impl SourceWatcher {
     /// Starts the task, which waits for the first source.
     pub(super) fn start(sources: mpsc::Receiver<Box<dyn Source>>) -> SourceWatcher {
-        let (feeds, fed) = mpsc::channel(1);
+        let (reports, received) = mpsc::channel(1);
         let (asks, asked) = mpsc::channel(1);
-        let task = tokio::spawn(serve(sources, feeds, asked));
+        let task = tokio::spawn(serve(sources, reports, asked));
         SourceWatcher {
-            fed,
+            received,
             asks: Asks(asks),
             task: task.abort_handle(),
         }
     }
 
     /// The next report. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Option<Fed> {
-        self.fed.recv().await
+    pub(super) async fn next(&mut self) -> Option<SourceReport> {
+        self.received.recv().await
     }
 
     /// Returns a handle for requesting bytes again.
@@ -82,25 +82,25 @@ impl Drop for SourceWatcher {
 
 async fn serve(
     mut sources: mpsc::Receiver<Box<dyn Source>>,
-    feeds: mpsc::Sender<Fed>,
+    reports: mpsc::Sender<SourceReport>,
     mut asked: mpsc::Receiver<Again>,
 ) {
     let Some(mut source) = sources.recv().await else {
         return;
     };
-    if feeds
-        .send(Fed::Place(source.place().to_owned()))
+    if reports
+        .send(SourceReport::Located(source.place().to_owned()))
         .await
         .is_err()
     {
         return;
     }
     loop {
-        let fed = tokio::select! {
+        let report = tokio::select! {
             biased;
             Some(other) = sources.recv() => {
                 source = other;
-                Fed::Place(source.place().to_owned())
+                SourceReport::Located(source.place().to_owned())
             }
             Some(Again { release, mut answer }) = asked.recv() => {
                 // A source may take minutes, or never finish.
@@ -115,14 +115,14 @@ async fn serve(
                     }
                 };
                 source = other;
-                Fed::Place(source.place().to_owned())
+                SourceReport::Located(source.place().to_owned())
             }
             brought = source.next() => match brought {
-                Ok(artifact) => Fed::Offered(Arc::new(artifact)),
-                Err(error) => Fed::Trouble(error),
+                Ok(artifact) => SourceReport::Offered(Arc::new(artifact)),
+                Err(error) => SourceReport::Failed(error),
             },
         };
-        if feeds.send(fed).await.is_err() {
+        if reports.send(report).await.is_err() {
             return;
         }
     }
@@ -198,11 +198,13 @@ mod tests {
         };
         assert!(sources.try_send(Box::new(one) as Box<dyn Source>).is_ok());
         let mut source_watcher = SourceWatcher::start(given);
-        assert!(matches!(next(&mut source_watcher).await, Fed::Place(place) if place == "one"));
+        assert!(
+            matches!(next(&mut source_watcher).await, SourceReport::Located(place) if place == "one")
+        );
         (source_watcher, offers, sources)
     }
 
-    async fn next(source_watcher: &mut SourceWatcher) -> Fed {
+    async fn next(source_watcher: &mut SourceWatcher) -> SourceReport {
         let next = tokio::time::timeout(Duration::from_secs(60), source_watcher.next());
         next.await.unwrap().unwrap()
     }
@@ -223,7 +225,10 @@ mod tests {
         settle().await;
         drop(given_up);
         offers.send(artifact()).unwrap();
-        assert!(matches!(next(&mut source_watcher).await, Fed::Offered(_)));
+        assert!(matches!(
+            next(&mut source_watcher).await,
+            SourceReport::Offered(_)
+        ));
     }
 
     #[tokio::test(start_paused = true)]
@@ -239,7 +244,9 @@ mod tests {
             offers,
         };
         assert!(sources.try_send(Box::new(two)).is_ok());
-        assert!(matches!(next(&mut source_watcher).await, Fed::Place(place) if place == "two"));
+        assert!(
+            matches!(next(&mut source_watcher).await, SourceReport::Located(place) if place == "two")
+        );
         // The interrupted request gets no answer; a new request goes to the new source.
         assert!(asking.await.is_none());
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::permit::Permit;
 use ccm_core::rollout::{Endorsement, Loaded, Noted, Release, Work, WorkResult};
+use ccm_core::safety::permit::Permit;
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
 
 use super::Generated;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ccm_core::permit::Access;
+use ccm_core::safety::permit::Access;
 use ccm_metrics::requests::{Ended, RequestEnd};
 use http::Method;
 use tokio::time::Instant;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use ccm_core::permit::Access;
+use ccm_core::safety::permit::Access;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{HeaderName, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};

@@ -1,7 +1,7 @@
 //! The ID that a cloud gives a request, from its response headers: the cloud's support asks for it. For the audit
 //! record.
 
-use ccm_core::audit::sanitised;
+use ccm_core::safety::audit::sanitised;
 
 use super::message::FetchResponse;
 

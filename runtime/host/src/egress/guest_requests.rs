@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use ccm_core::audit::Attempt;
 use ccm_core::cloud::CloudEvent;
-use ccm_core::permit::{Access, Permit, Refusal};
+use ccm_core::safety::audit::Attempt;
+use ccm_core::safety::permit::{Access, Permit, Refusal};
 use futures::StreamExt as _;
 use http::{HeaderMap, Method};
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use ccm_proxy::{Gated, WriteGate};
 use futures::future::BoxFuture;
 use http::Uri;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
-use ccm_core::permit::{CloudRequest, Permit, Refusal, RequestOutcome};
+use ccm_core::safety::permit::{CloudRequest, Permit, Refusal, RequestOutcome};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Current time on the boot-time clock, which continues during suspend.

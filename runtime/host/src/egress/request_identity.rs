@@ -1,8 +1,8 @@
 //! Identifies a request to the permit and in the audit record: module, target, rule, and a fingerprint of everything
 //! sent except headers.
 
-use ccm_core::audit::Author;
-use ccm_core::permit::{Access, CloudRequest};
+use ccm_core::safety::audit::Author;
+use ccm_core::safety::permit::{Access, CloudRequest};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 

@@ -9,7 +9,7 @@ mod matching;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use ccm_core::permit::Access;
+use ccm_core::safety::permit::Access;
 use http::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

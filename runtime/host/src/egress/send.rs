@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 use ccm_proxy::ProxyError;
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{Method, Request, Response, StatusCode};

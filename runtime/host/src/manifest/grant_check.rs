@@ -4,7 +4,7 @@
 //! half of its rights; a grant that is not requested only causes a warning. An optional target may be missing, but
 //! only as a whole.
 
-use ccm_core::permit::Access;
+use ccm_core::safety::permit::Access;
 use thiserror::Error;
 
 use super::{AuthKind, Manifest, Target};

@@ -22,11 +22,11 @@ mod request;
 use std::sync::Arc;
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     Adoptable, CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply,
     UpdateRequest,
 };
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 
 use super::{answer_limits, guest_nodes};
 use crate::bindings::load_balancer;

@@ -3,11 +3,11 @@
 //! name would be another name. Guests get no credentials; this is for a cloud that repeats one in an unexpected
 //! encoding.
 
-use ccm_core::cloud::{CloudEvent, FindReply, Instance, Lookup, Owner, ProviderError};
-use ccm_core::cloud_route::{ListRoutesReply, RouteReply, RouteTarget};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, LoadBalancerStatus, ProgressReply,
 };
+use ccm_core::cloud::route::{ListRoutesReply, RouteReply, RouteTarget};
+use ccm_core::cloud::{CloudEvent, FindReply, Instance, Lookup, Owner, ProviderError};
 
 use crate::egress::Egress;
 use crate::provider::Provider;

@@ -16,9 +16,9 @@ mod reply;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::cloud::{CloudNode, ProviderError};
-use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use ccm_core::permit::Permit;
+use ccm_core::safety::permit::Permit;
 
 use super::{answer_limits, few_enough, ready};
 use crate::bindings::{common, routes};

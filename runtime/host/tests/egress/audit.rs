@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ccm_core::audit::{Act, AuditRecord, End, Subject};
-use ccm_core::brake::{Allowance, Brake, SharedBudget};
-use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::audit::{Act, AuditRecord, End, Subject};
+use ccm_core::safety::brake::{Allowance, Brake, SharedBudget};
+use ccm_core::safety::permit::{Mode, Permit};
+use ccm_core::safety::tenure::Tenure;
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest, now};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::permit::{Mode, Permit};
+use ccm_core::safety::tenure::Tenure;
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::http_server::{Reply, Server, ok};
 use ccm_host::egress::{

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::http_server::{Reply, Server, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use bytes::Bytes;
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError, FetchRequest};
 use ccm_host::grant::{Credential, Secret};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ccm_core::moment::Moment;
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::permits::audited;
 use ccm_host::egress::{

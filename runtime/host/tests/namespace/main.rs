@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ccm_core::audit::NoAudit;
-use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::audit::NoAudit;
+use ccm_core::safety::permit::{Mode, Permit};
+use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::{Egress, EgressLimits, FetchRequest, NameLookup, now};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::manifest::Manifest;

@@ -1,6 +1,6 @@
 //! The calls of a provider of load balancers, and its answers.
 
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     EnsureReply, Ensured, Found, GetReply, LoadBalancerStatus, Pending, Progress, ProgressReply,
 };
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider as _, Lookup};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     Adoptable, CloudService, EnsureRequest, Ensured, Ingress, IpFamily, IpFamilyPolicy, IpMode,
     LoadBalancerStatus, PortStatus, Progress, Protocol, ServicePort, TrafficPolicy, UpdateRequest,
 };
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::cloud::{Capabilities, CloudNode, Lookup};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::{LoadError, Module};
 use guest_misbehaving::behaviour::{Balancing, Behaviour};

@@ -1,7 +1,7 @@
 //! The calls of a provider of routes, and its answers.
 
-use ccm_core::cloud_route::{ListRoutesReply, RouteReply};
-use ccm_core::load_balancer::{Pending, Progress};
+use ccm_core::cloud::load_balancer::{Pending, Progress};
+use ccm_core::cloud::route::{ListRoutesReply, RouteReply};
 
 use crate::misbehaving::steps;
 

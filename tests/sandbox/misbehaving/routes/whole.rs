@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{Address, AddressType, Capabilities, CloudNode, CloudProvider as _, Lookup};
-use ccm_core::cloud_route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteTarget};
-use ccm_core::load_balancer::Progress;
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::cloud::load_balancer::Progress;
+use ccm_core::cloud::route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteTarget};
+use ccm_core::cloud::{Address, AddressType, Capabilities, CloudNode, Lookup};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::{LoadError, Module};
 use guest_misbehaving::behaviour::{Behaviour, Routing};

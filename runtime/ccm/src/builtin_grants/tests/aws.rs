@@ -20,8 +20,8 @@ const KEYS: [(&str, &str); 2] = [
 ];
 const REGION: (&str, &str) = ("AWS_REGION", "eu-central-1");
 
-fn with<R>(variables: &[(&str, &str)], read: impl FnOnce(&Surroundings<'_>) -> R) -> R {
-    read(&Surroundings {
+fn with<R>(variables: &[(&str, &str)], read: impl FnOnce(&ConfigContext<'_>) -> R) -> R {
+    read(&ConfigContext {
         absent: None,
         variable: &|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
@@ -33,14 +33,8 @@ fn with<R>(variables: &[(&str, &str)], read: impl FnOnce(&Surroundings<'_>) -> R
 }
 
 fn read_aws(variables: &[(&str, &str)], asked: Option<&Result<String, String>>) -> BuiltinGrants {
-    with(variables, |surroundings| {
-        grants(
-            "aws",
-            &aws_manifest(),
-            &BTreeMap::new(),
-            asked,
-            surroundings,
-        )
+    with(variables, |context| {
+        grants("aws", &aws_manifest(), &BTreeMap::new(), asked, context)
     })
 }
 
@@ -155,8 +149,8 @@ fn the_region_comes_from_a_variable_or_from_the_instance() {
     }
     // The module's own key comes first, in a file as well as in a variable.
     let written = BTreeMap::from([("Region".to_owned(), "eu-north-1".to_owned())]);
-    let read = with(&[KEYS[0], KEYS[1], REGION], |surroundings| {
-        grants("aws", &aws_manifest(), &written, None, surroundings)
+    let read = with(&[KEYS[0], KEYS[1], REGION], |context| {
+        grants("aws", &aws_manifest(), &written, None, context)
     });
     let endpoint = read.grants.targets[0].endpoint.as_str();
     assert_eq!(endpoint, "https://ec2.eu-north-1.amazonaws.com/");
@@ -169,9 +163,7 @@ fn the_region_comes_from_a_variable_or_from_the_instance() {
 fn nobody_is_asked_for_the_region_where_a_variable_names_it_or_forbids_it() {
     let config = ProviderConfig::unwritten("aws");
     let asked = |config: &ProviderConfig, variables: &[(&str, &str)]| {
-        let issuer = with(variables, |surroundings| {
-            region_issuer(config, surroundings)
-        });
+        let issuer = with(variables, |context| region_issuer(config, context));
         issuer.map(|issuer| issuer.endpoint.to_string())
     };
     let usual = Some("http://169.254.169.254/".to_owned());
@@ -203,9 +195,7 @@ fn nobody_is_asked_for_the_region_where_a_variable_names_it_or_forbids_it() {
 #[test]
 fn nobody_is_asked_for_the_instance_where_a_setting_names_the_cluster() {
     let asked = |config: &ProviderConfig, variables: &[(&str, &str)]| {
-        let issuer = with(variables, |surroundings| {
-            instance_issuer(config, surroundings)
-        });
+        let issuer = with(variables, |context| instance_issuer(config, context));
         issuer.map(|issuer| issuer.endpoint.to_string())
     };
     let config = ProviderConfig::unwritten("aws");
@@ -325,6 +315,6 @@ fn keys_may_be_in_files_whose_rotation_is_noticed() {
     ];
     assert_eq!(source(&read_aws(&variables, None)), "keys from-a-file");
     let config = ProviderConfig::unwritten("aws");
-    let secrets = with(&variables, |surroundings| ambient(&config, surroundings));
+    let secrets = with(&variables, |context| ambient(&config, context));
     assert_eq!(secrets.len(), 2);
 }

@@ -5,7 +5,7 @@ use super::*;
 const DO_TOKEN: &str = "dop_v1_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn read(variables: &[(&str, &str)]) -> BuiltinGrants {
-    let surroundings = Surroundings {
+    let context = ConfigContext {
         absent: None,
         variable: &|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
@@ -16,8 +16,8 @@ fn read(variables: &[(&str, &str)]) -> BuiltinGrants {
     };
     let wasm = module("digitalocean").unwrap();
     let manifest = ccm_host::inspect("digitalocean", wasm).unwrap().manifest;
-    let values = values(&manifest, &surroundings);
-    let granted = grants("digitalocean", &manifest, &values, None, &surroundings);
+    let values = values(&manifest, &context);
+    let granted = grants("digitalocean", &manifest, &values, None, &context);
     assert!(granted.mistakes.len() == 1 || manifest.narrow(granted.grants.clone()).is_ok());
     granted
 }

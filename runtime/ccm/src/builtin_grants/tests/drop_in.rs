@@ -146,7 +146,7 @@ fn of_a_variable_and_its_file_the_variable_counts_with_one_warning() {
 fn a_file_that_does_not_count_is_no_secret_whose_rotation_matters() {
     let config = ProviderConfig::unwritten("hcloud");
     for (token, expected) in [(None, 1), (Some(TOKEN), 0)] {
-        let surroundings = Surroundings {
+        let context = ConfigContext {
             absent: None,
             variable: &|name| match name {
                 "HCLOUD_TOKEN" => token.map(str::to_owned),
@@ -156,7 +156,7 @@ fn a_file_that_does_not_count_is_no_secret_whose_rotation_matters() {
             file: &|_| Ok(TOKEN.to_owned()),
             secret: &|_| Err("no cluster".to_owned()),
         };
-        assert_eq!(ambient(&config, &surroundings).len(), expected);
+        assert_eq!(ambient(&config, &context).len(), expected);
     }
 }
 
@@ -182,7 +182,7 @@ fn robot_without_credentials_starts_and_half_of_them_is_a_mistake() {
 #[test]
 fn metrics_are_where_the_go_manager_serves_them() {
     let address = |variables: &[(&str, &str)]| {
-        let surroundings = Surroundings {
+        let context = ConfigContext {
             absent: None,
             variable: &|name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
@@ -191,7 +191,7 @@ fn metrics_are_where_the_go_manager_serves_them() {
             file: &|_| Err("no such file".to_owned()),
             secret: &|_| Err("no cluster".to_owned()),
         };
-        metrics_address("hcloud", &surroundings)
+        metrics_address("hcloud", &context)
             .map(|address| address.map(|address| address.to_string()))
             .map_err(|mistake| matches!(mistake, MetricsMistake::Switch(_)))
     };

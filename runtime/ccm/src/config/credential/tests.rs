@@ -1,7 +1,7 @@
 //! Credentials in a configuration, and their meaning.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use super::super::{API_VERSION, KIND, Mistakes, Surroundings, Written, parse};
+use super::super::{API_VERSION, ConfigContext, KIND, Mistakes, Written, parse};
 use super::*;
 
 /// A configuration with this credential.
@@ -13,7 +13,7 @@ fn configuration(credential: &str) -> String {
 
 /// The value of each variable is its own name in small letters.
 fn read(credential: &str) -> Result<Credential, Mistakes> {
-    let surroundings = Surroundings {
+    let context = ConfigContext {
         absent: None,
         variable: &|name| (!name.contains("UNSET")).then(|| name.to_ascii_lowercase()),
         file: &|path| match path.to_str() {
@@ -22,7 +22,7 @@ fn read(credential: &str) -> Result<Credential, Mistakes> {
         },
         secret: &|_| Err("there is no such Secret".to_owned()),
     };
-    let mut providers = parse(&configuration(credential), &surroundings)?;
+    let mut providers = parse(&configuration(credential), &context)?;
     let mut grants = providers.remove(0).grants.unwrap();
     Ok(grants.targets.remove(0).credential)
 }
@@ -212,13 +212,13 @@ fn the_issuer_has_the_proxy_of_its_target_unless_it_says_otherwise() {
             "      rules:",
             "      proxy: { url: 'http://proxy.example.com:3128' }\n      rules:",
         );
-        let surroundings = Surroundings {
+        let context = ConfigContext {
             absent: None,
             variable: &|name| Some(name.to_ascii_lowercase()),
             file: &|_| Err("no such file".to_owned()),
             secret: &|_| Err("there is no such Secret".to_owned()),
         };
-        let mut provider = parse(&text, &surroundings).unwrap().remove(0);
+        let mut provider = parse(&text, &context).unwrap().remove(0);
         let mut target = provider.grants.take().unwrap().targets.remove(0);
         target.credential.issuer_mut().unwrap().proxy.is_some()
     };

@@ -9,7 +9,7 @@ fn read(lines: &str) -> Result<ProviderConfig, String> {
     let text = format!(
         "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: hcloud\n{lines}"
     );
-    let surroundings = Surroundings {
+    let context = ConfigContext {
         absent: None,
         variable: &|name| match name {
             "HTTPS_PROXY" => Some("http://me:s3cret@env.test:3128".to_owned()),
@@ -23,7 +23,7 @@ fn read(lines: &str) -> Result<ProviderConfig, String> {
         },
         secret: &|_| Ok("s3cret".to_owned()),
     };
-    let providers = parse(&text, &surroundings);
+    let providers = parse(&text, &context);
     let mut providers = providers.map_err(|Mistakes(mistakes)| mistakes.join("; "))?;
     Ok(providers.remove(0))
 }

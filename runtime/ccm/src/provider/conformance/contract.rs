@@ -2,7 +2,7 @@
 
 use super::law::{self, Findings, Verdict};
 use super::module_under_test::ModuleUnderTest;
-use ccm_core::cloud::CloudProvider as _;
+use ccm_core::cloud_provider::CloudProvider as _;
 
 /// Tests the laws that come first.
 pub(super) async fn begin(tested: &ModuleUnderTest, findings: &mut Findings<'_>) {

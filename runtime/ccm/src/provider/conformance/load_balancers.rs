@@ -4,10 +4,11 @@ pub(super) mod sequence;
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, ProviderError};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Ensured, Found, LoadBalancerStatus, Progress,
 };
+use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::service::cloud_service;
 use ccm_host::InjectedFault;
 use k8s_openapi::api::core::v1::Service;

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, ProviderError};
-use ccm_core::cloud_node::cloud_node;
-use ccm_core::permit::{Access, CloudRequest, Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::node::cloud_node::cloud_node;
+use ccm_core::safety::permit::{Access, CloudRequest, Mode, Permit};
+use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
 use ccm_host::{InjectedFault, Provider};
 use k8s_openapi::api::core::v1::Service;

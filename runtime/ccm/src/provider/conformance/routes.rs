@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _};
-use ccm_core::cloud_route::{
+use ccm_core::cloud::CloudNode;
+use ccm_core::cloud::route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteTarget,
 };
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_host::InjectedFault;
 use ipnet::IpNet;
 

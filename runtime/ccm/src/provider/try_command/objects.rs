@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use ccm_core::cloud::Address;
-use ccm_core::patch::{FinalizerChange, NodePatch, NodeStatusPatch, ServicePatch};
+use ccm_core::reconciliation::patch::{FinalizerChange, NodePatch, NodeStatusPatch, ServicePatch};
 use ccm_core::service::{is_load_balancer, service_ref};
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, UNINITIALIZED_TAINT};
 use k8s_openapi::api::core::v1::{Node, NodeAddress, Service};
@@ -234,8 +234,8 @@ mod tests {
         let mut patch = ServicePatch::new("u");
         patch.finalizer = Some(FinalizerChange::Add(Vec::new()));
         patch.annotations = [("a".to_owned(), Some("b".to_owned()))].into();
-        patch.status = Some(ccm_core::load_balancer::LoadBalancerStatus {
-            ingress: vec![ccm_core::load_balancer::Ingress {
+        patch.status = Some(ccm_core::cloud::load_balancer::LoadBalancerStatus {
+            ingress: vec![ccm_core::cloud::load_balancer::Ingress {
                 ip: Some("192.0.2.1".to_owned()),
                 ..Default::default()
             }],

@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{CallFailure, CloudEvent, CloudProvider as _, ProviderError};
-use ccm_core::effect::{
+use ccm_core::cloud::{CallFailure, CloudEvent, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::moment::Now;
+use ccm_core::node::ownership::{OwnershipContext, Verdict};
+use ccm_core::node::{self, Looked, NodeEffect, NodeOutcome};
+use ccm_core::reconciliation::effect::{
     Answered, BudgetOutcome, Decision, Effect, EventOutcome, Outcome as _, Performed, When,
 };
-use ccm_core::moment::Now;
-use ccm_core::node::{self, Looked, NodeEffect, NodeOutcome};
-use ccm_core::node_ownership::{OwnershipContext, Verdict};
-use ccm_core::permit::Permit;
-use ccm_core::plan::Planned;
+use ccm_core::safety::permit::Permit;
+use ccm_core::safety::plan::Planned;
 use ccm_core::service::{
     self, Account, OwnerState, RetainedState, ServiceAction, ServiceEffect, ServiceOutcome,
     Targets, Witnesses, World,

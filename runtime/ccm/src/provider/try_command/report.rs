@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ccm_core::permit::Mode;
+use ccm_core::safety::permit::Mode;
 use ccm_host::Provider;
 use serde::Serialize;
 

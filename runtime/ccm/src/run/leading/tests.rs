@@ -1,7 +1,7 @@
 //! The lease under which each controller runs, and its identity.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use ccm_core::lease::Timing;
+use ccm_core::safety::lease::Timing;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Which budget withdrawals outlive a process, their requests to the API server, and the state after a failed write.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use ccm_core::brake::{Allowances, Rise};
+use ccm_core::safety::brake::{Allowances, Rise};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use futures::future::join_all;
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ccm_core::cloud::EventType;
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use ccm_core::well_known::NODE_CONTROLLER;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
 

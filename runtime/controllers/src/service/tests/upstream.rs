@@ -1,7 +1,7 @@
 //! Upstream's dynamic cases about Services (9.4), as far as they need the whole controller.
 
-use ccm_core::brake::Objects;
 use ccm_core::cloud::Owner;
+use ccm_core::safety::brake::Objects;
 use ccm_core::service::OwnerState;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::Node;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use crate::lease::Observation;
 use crate::moment::Moment;
+use crate::safety::lease::Observation;
 
 /// kube-controller-manager's default, for a record that states no duration.
 const UNSTATED: Duration = Duration::from_secs(15);

@@ -1,8 +1,8 @@
 //! Values about other allocators: the state, its evidence, the questions to the API server, and the changes to report.
 
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::event::reasons;
 use crate::moment::Moment;
+use crate::reconciliation::event::reasons;
 
 /// Event reason of this project when another allocator was found.
 const STANDS_BACK: &str = reasons::OTHER_POD_CIDR_ALLOCATOR;

@@ -14,9 +14,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::world::*;
-use crate::effect::{Decision, Performed, When};
 use crate::ipam::{CidrSet, Facts, Holder, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
-use crate::patch::PodCidrsPatch;
+use crate::reconciliation::effect::{Decision, Performed, When};
+use crate::reconciliation::patch::PodCidrsPatch;
 use crate::settings::IpamSettings;
 
 /// Seven blocks of IPv4 besides that of the Services, and four of IPv6: fewer than there are nodes.

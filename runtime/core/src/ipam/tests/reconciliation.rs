@@ -1,8 +1,8 @@
 //! One node's reconciliation, from the reservation of its blocks to its end.
 
 use super::world::*;
-use crate::effect::{ClusterError, Decision, EventOutcome, Performed, When};
 use crate::ipam::{IpamEffect, IpamOutcome, Memory, decide};
+use crate::reconciliation::effect::{ClusterError, Decision, EventOutcome, Performed, When};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::sync::Arc;
 

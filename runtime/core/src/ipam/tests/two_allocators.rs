@@ -22,14 +22,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::world::{self, Api};
-use crate::effect::{Decision, Performed, When};
 use crate::ipam::other_allocator::{
     AllocationState, AllocatorChange, GoneCondition, LeaseAnswer, OtherAllocator, Question, Writer,
     WriterAnswer,
 };
 use crate::ipam::{Facts, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
 use crate::moment::Moment;
-use crate::patch::PodCidrsPatch;
+use crate::reconciliation::effect::{Decision, Performed, When};
+use crate::reconciliation::patch::PodCidrsPatch;
 use crate::settings::OtherAllocatorRules;
 use kube_controller_manager::Controller;
 use ours::Ours;

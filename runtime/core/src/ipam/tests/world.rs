@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::effect::{ClusterError, Decision, EventOutcome, ObjectResult, Performed, When};
 use crate::fixtures;
 use crate::ipam::{CidrSet, Facts, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
-use crate::patch::PodCidrsPatch;
+use crate::reconciliation::effect::{
+    ClusterError, Decision, EventOutcome, ObjectResult, Performed, When,
+};
+use crate::reconciliation::patch::PodCidrsPatch;
 use crate::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 
 /// Parses `10.0.0.0/16 /24, fd00::/56 /64` and `10.0.0.0/20,fd00::/60`.

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instance, Lookup};
-use crate::effect::{Decision, EventOutcome, Performed, When};
 use crate::moment::Moment;
+use crate::node::index::Clashes;
+use crate::node::ownership::{Claim, OtherVote, OwnershipContext, Verdict, Vote};
 use crate::node::{CandidateVote, Facts, Looked, NodeEffect, NodeOutcome, RetainedState, decide};
-use crate::node_index::Clashes;
-use crate::node_ownership::{Claim, OtherVote, OwnershipContext, Verdict, Vote};
+use crate::reconciliation::effect::{Decision, EventOutcome, Performed, When};
 use crate::settings::NodeRules;
 
 /// A tainted node without a provider ID, with `b` as a second candidate, that has waited this many seconds.

@@ -1,14 +1,14 @@
 //! Changes for which one answer is not enough, and machines and addresses of other nodes.
 
 use super::world::*;
-use crate::brake::Brake;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::AddressType::{ExternalIp, InternalIp};
 use crate::cloud::instance::{Address, Instance};
-use crate::effect::{ClusterError, When};
 use crate::moment::Moment;
 use crate::node::Looked;
-use crate::node_index::{AddressClash, Clashes, DuplicateProviderId};
+use crate::node::index::{AddressClash, Clashes, DuplicateProviderId};
+use crate::reconciliation::effect::{ClusterError, When};
+use crate::safety::brake::Brake;
 use serde_json::{Value, json};
 use std::time::Duration;
 

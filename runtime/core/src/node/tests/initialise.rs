@@ -2,8 +2,8 @@
 
 use super::world::*;
 use crate::cloud::instance::Instance;
-use crate::effect::{ClusterError, When};
 use crate::node::object::is_uninitialized;
+use crate::reconciliation::effect::{ClusterError, When};
 use serde_json::json;
 
 fn stored_addresses(world: &World) -> String {

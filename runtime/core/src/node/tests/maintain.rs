@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{AddressType, Instance, Lookup};
-use crate::effect::{ClusterError, When};
+use crate::reconciliation::effect::{ClusterError, When};
 use serde_json::json;
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::world::*;
 use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
-use crate::effect::When;
 use crate::node::object::is_uninitialized;
+use crate::reconciliation::effect::When;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -3,10 +3,10 @@
 use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{AddressType, CloudEvent, EventType, Instance, Lookup};
-use crate::effect::{ClusterError, When};
 use crate::moment::Moment;
 use crate::node::Looked;
-use crate::node_index::Clashes;
+use crate::node::index::Clashes;
+use crate::reconciliation::effect::{ClusterError, When};
 use serde_json::json;
 use std::time::Duration;
 

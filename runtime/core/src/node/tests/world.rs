@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
-use crate::effect::{
+use crate::moment::Moment;
+use crate::node::index::Clashes;
+use crate::node::ownership::OwnershipContext;
+use crate::node::{Facts, Looked, NodeEffect, NodeOutcome, Proposal, RetainedState, decide};
+use crate::reconciliation::effect::{
     BudgetOutcome, ClusterError, Decision, EventOutcome, ObjectResult, Performed, When,
 };
-use crate::moment::Moment;
-use crate::node::{Facts, Looked, NodeEffect, NodeOutcome, Proposal, RetainedState, decide};
-use crate::node_index::Clashes;
-use crate::node_ownership::OwnershipContext;
 use crate::settings::NodeRules;
 
 /// The moment of every reconciliation, unless the world has another one.
@@ -40,7 +40,7 @@ pub(super) struct World {
     pub(super) proposal: Option<(Proposal, Moment)>,
     pub(super) is_unanswered: bool,
     /// Budget taken for changes that were refused.
-    pub(super) reservation: crate::budget_reservation::BudgetReservation,
+    pub(super) reservation: crate::safety::budget_reservation::BudgetReservation,
     /// Whether the next write is made and its answer is lost.
     pub(super) loses: bool,
     pub(super) rules: NodeRules,

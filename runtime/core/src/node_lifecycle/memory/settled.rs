@@ -2,7 +2,7 @@
 //! same however many nodes it has. Decides nothing about a node.
 
 use super::{MassOutage, Memory};
-use crate::node_index::Roll;
+use crate::node::index::Roll;
 
 impl Memory {
     /// Whether a pass over the nodes of this roll would do nothing: they are those of the last pass, none of them is unready

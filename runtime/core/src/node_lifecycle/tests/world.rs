@@ -9,13 +9,13 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::brake::{Allowances, ClusterBudgets, Objects};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Instance, Lookup};
-use crate::effect::{BudgetOutcome, EventOutcome, Outcome as _, Performed};
 use crate::moment::Moment;
-use crate::node_index::NodeIndex;
-use crate::node_ownership::OwnershipContext;
+use crate::node::index::NodeIndex;
+use crate::node::ownership::OwnershipContext;
+use crate::reconciliation::effect::{BudgetOutcome, EventOutcome, Outcome as _, Performed};
+use crate::safety::brake::{Allowances, ClusterBudgets, Objects};
 use crate::settings::LifecycleRules;
 
 const PROVIDER: &str = "sim";

@@ -34,7 +34,7 @@ fn what_requests_no_more_stands_in_for_a_version_that_is_lost_and_it_is_said_why
     assert_eq!(active.noted.requests.as_deref(), Some("GET /servers"));
     assert_eq!(world.stored.previous.as_ref().unwrap().digest, digest(1));
     let said = world.done.iter().find_map(|effect| match effect {
-        RolloutEffect::Tell(event) => Some((event.reason, event.message.clone())),
+        RolloutEffect::RecordEvent(event) => Some((event.reason, event.message.clone())),
         _ => None,
     });
     let (reason, message) = said.unwrap();
@@ -143,7 +143,9 @@ fn a_version_that_is_lost_beside_a_rejected_one_is_what_has_to_be_put_back() {
                     1.0.2 (sha256:020202020202) is offered, but rejected: it does not compile";
     assert_eq!(world.stored.trouble, expected);
     let said = world.done.iter().rev().find_map(|effect| match effect {
-        RolloutEffect::Tell(event) if event.reason == "ProviderNotServing" => Some(&event.message),
+        RolloutEffect::RecordEvent(event) if event.reason == "ProviderNotServing" => {
+            Some(&event.message)
+        }
         _ => None,
     });
     assert_eq!(said, Some(&format!("nothing serves: {expected}")));

@@ -195,7 +195,7 @@ fn a_source_that_goes_back_to_a_rejected_version_is_reported_once() {
     }
     assert_eq!(again(&world), 1);
     let said = world.done.iter().rev().find_map(|effect| match effect {
-        RolloutEffect::Tell(event) => Some(event.message.clone()),
+        RolloutEffect::RecordEvent(event) => Some(event.message.clone()),
         _ => None,
     });
     let said = said.unwrap();

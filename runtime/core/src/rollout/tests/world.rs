@@ -181,7 +181,7 @@ impl World {
     /// The reasons of all events so far.
     pub(super) fn told(&self) -> Vec<&'static str> {
         let told = self.done.iter().filter_map(|effect| match effect {
-            RolloutEffect::Tell(event) => Some(event.reason),
+            RolloutEffect::RecordEvent(event) => Some(event.reason),
             _ => None,
         });
         told.collect()

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::world::*;
-use crate::cloud_route::RouteTarget;
-use crate::effect::ClusterError;
+use crate::cloud::route::RouteTarget;
+use crate::reconciliation::effect::ClusterError;
 
 const TO_A: &str = "10.1.0.0/24";
 

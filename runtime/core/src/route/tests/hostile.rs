@@ -1,7 +1,7 @@
 //! Listings that no honest provider answers.
 
 use super::world::*;
-use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteTarget};
+use crate::cloud::route::{CloudRoute, ListRoutesReply, RouteTarget};
 
 fn route(id: &str, destination: &str, target: RouteTarget) -> CloudRoute {
     CloudRoute {

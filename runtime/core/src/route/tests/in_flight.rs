@@ -2,8 +2,8 @@
 
 use super::super::*;
 use super::world::{Hop, World, network, pending, unavailable, world};
-use crate::cloud_route::RouteTarget;
-use crate::load_balancer::Progress;
+use crate::cloud::load_balancer::Progress;
+use crate::cloud::route::RouteTarget;
 
 const TO_A: &str = "10.1.0.0/24";
 const TO_B: &str = "10.1.1.0/24";

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::cloud_route::RouteTarget;
-use crate::load_balancer::Progress;
-use crate::node_ownership::{Claim, OwnershipContext};
-use crate::permit::Mode;
+use crate::cloud::load_balancer::Progress;
+use crate::cloud::route::RouteTarget;
+use crate::node::ownership::{Claim, OwnershipContext};
+use crate::safety::permit::Mode;
 use crate::well_known::OWNER_LABEL;
 
 const TO_A: &str = "10.1.0.0/24";
@@ -240,11 +240,14 @@ fn route_031_the_message_names_the_hint_the_network_the_node_the_time_and_the_er
     world.with_listing();
     let mut facts = world.next().unwrap();
     let ask = super::super::decide(&facts, world.now());
-    let crate::effect::Decision::Do(effects) = ask else {
+    let crate::reconciliation::effect::Decision::Do(effects) = ask else {
         panic!("it asks");
     };
     let answer = crate::route::RouteOutcome::Changed(Err(unavailable().into()));
-    facts.absorb(&effects[0], crate::effect::Performed::Ended(answer));
+    facts.absorb(
+        &effects[0],
+        crate::reconciliation::effect::Performed::Ended(answer),
+    );
     world.now += 1_500;
     let event = facts.next_event(world.now().moment).unwrap();
     assert_eq!(

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::world::*;
-use crate::cloud_route::RouteTarget;
+use crate::cloud::route::RouteTarget;
 
 const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const CLUSTER: [&str; 2] = ["10.1.0.0/16", "fd00::/48"];

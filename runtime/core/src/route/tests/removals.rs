@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::*;
-use crate::cloud_route::RouteTarget;
+use crate::cloud::route::RouteTarget;
 use crate::route::Tally;
 
 const TO_A: &str = "10.1.0.0/24";

@@ -12,15 +12,17 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::brake::{Allowances, ClusterBudgets};
-use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
-use crate::effect::{Answered, BudgetOutcome, ClusterError, EventOutcome, ObjectResult, Performed};
-use crate::load_balancer::{Pending, Progress};
+use crate::cloud::load_balancer::{Pending, Progress};
+use crate::cloud::route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::moment::Moment;
 use crate::node::object::name;
-use crate::node_ownership::OwnershipContext;
-use crate::patch::NetworkConditionPatch;
-use crate::permit::Mode;
+use crate::node::ownership::OwnershipContext;
+use crate::reconciliation::effect::{
+    Answered, BudgetOutcome, ClusterError, EventOutcome, ObjectResult, Performed,
+};
+use crate::reconciliation::patch::NetworkConditionPatch;
+use crate::safety::brake::{Allowances, ClusterBudgets};
+use crate::safety::permit::Mode;
 use crate::settings::RouteSettings;
 use crate::well_known::UNINITIALIZED_TAINT;
 

@@ -1,7 +1,7 @@
 //! Which annotations a provider may write to a Service.
 
 use super::world::*;
-use crate::effect::When;
+use crate::reconciliation::effect::When;
 use serde_json::json;
 
 #[test]

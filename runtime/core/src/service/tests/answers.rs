@@ -1,8 +1,10 @@
 //! F18, F19: which ingress a provider may answer. One invalid part invalidates the whole answer.
 
 use super::world::*;
-use crate::effect::InUse;
-use crate::load_balancer::{Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol};
+use crate::cloud::load_balancer::{
+    Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol,
+};
+use crate::reconciliation::effect::InUse;
 use std::time::Duration;
 
 fn net(text: &str) -> ipnet::IpNet {

@@ -120,7 +120,7 @@ fn iface_030_a_provider_sees_a_service_and_not_the_object() {
         ]
     });
     let seen = cloud_service(&read(&stored));
-    use crate::load_balancer::{IpFamily, IpFamilyPolicy, Protocol, TrafficPolicy};
+    use crate::cloud::load_balancer::{IpFamily, IpFamilyPolicy, Protocol, TrafficPolicy};
     assert_eq!(
         seen.annotations.keys().collect::<Vec<_>>(),
         ["lb.example.com/type"]

@@ -2,9 +2,9 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::{BudgetOutcome, ClusterError, When};
-use crate::load_balancer::{Found, GetReply, Progress};
+use crate::cloud::load_balancer::{Found, GetReply, Progress};
 use crate::moment::Moment;
+use crate::reconciliation::effect::{BudgetOutcome, ClusterError, When};
 use crate::service::{Account, ServiceAction, Witnesses};
 use serde_json::json;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::cloud::error::{Owner, ProviderError};
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{ClusterError, When};
+use crate::reconciliation::effect::{ClusterError, When};
 use crate::service::{OwnerState, ServiceAction, ServiceRef};
 use crate::settings::Adoption;
 use serde_json::json;

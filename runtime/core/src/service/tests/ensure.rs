@@ -2,8 +2,8 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::{ClusterError, When};
-use crate::load_balancer::Ensured;
+use crate::cloud::load_balancer::Ensured;
+use crate::reconciliation::effect::{ClusterError, When};
 use crate::service::{Account, ServiceAction, Witnesses};
 use serde_json::json;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::When;
-use crate::permit::Mode;
+use crate::reconciliation::effect::When;
+use crate::safety::permit::Mode;
 
 #[test]
 fn in_plan_mode_everything_is_worked_out_until_the_first_change_is_refused() {

@@ -3,8 +3,8 @@
 use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
-use crate::effect::When;
-use crate::load_balancer::Progress;
+use crate::cloud::load_balancer::Progress;
+use crate::reconciliation::effect::When;
 use crate::service::targets::{is_eligible, wakes};
 use crate::service::{ServiceAction, Targets};
 use k8s_openapi::api::core::v1::Node;

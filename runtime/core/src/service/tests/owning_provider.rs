@@ -1,7 +1,7 @@
 //! The owner of a Service: the recorded one, the one by class, or none (SVC-010, SVC-011, SVC-046, EDGE-067).
 
 use super::world::*;
-use crate::effect::When;
+use crate::reconciliation::effect::When;
 use crate::service::{Addresses, Claim, Claims, ClaimsError, Owner};
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};

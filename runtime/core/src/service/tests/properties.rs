@@ -2,8 +2,8 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::When;
-use crate::load_balancer::{Found, GetReply, Progress};
+use crate::cloud::load_balancer::{Found, GetReply, Progress};
+use crate::reconciliation::effect::When;
 use crate::service::retained_state::Phase;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -2,10 +2,10 @@
 //! after it, within one reconciliation or from one to the next.
 
 use super::world::*;
-use crate::brake::Rise;
-use crate::effect::{BudgetOutcome, ClusterError, When};
-use crate::load_balancer::Progress;
+use crate::cloud::load_balancer::Progress;
 use crate::moment::Moment;
+use crate::reconciliation::effect::{BudgetOutcome, ClusterError, When};
+use crate::safety::brake::Rise;
 use crate::service::ServiceAction;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,9 +1,11 @@
 //! F20 and the conditions: when a status is written, and when it is cleared.
 
 use super::world::*;
-use crate::effect::{BudgetOutcome, When};
-use crate::load_balancer::{Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol};
+use crate::cloud::load_balancer::{
+    Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol,
+};
 use crate::moment::Moment;
+use crate::reconciliation::effect::{BudgetOutcome, When};
 use crate::service::is_same;
 use serde_json::json;
 use std::time::Duration;
@@ -144,7 +146,9 @@ fn a_condition_that_cannot_be_written_changes_no_wait() {
     let mut world = made();
     world.past.drift_due = true;
     world.ensure = [Err(denied())].into();
-    world.errors = vec![crate::effect::ClusterError::Conflict("409".to_owned())];
+    world.errors = vec![crate::reconciliation::effect::ClusterError::Conflict(
+        "409".to_owned(),
+    )];
     let run = world.reconcile();
     assert_eq!(run.again(), Duration::from_secs(10));
     assert_eq!(

@@ -3,7 +3,7 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::{ClusterError, When};
+use crate::reconciliation::effect::{ClusterError, When};
 use crate::service::{ServiceAction, needs_cleanup, needs_update};
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ fn upstream_process_service_deletion() {
     assert!(run.why().ends_with("error deletion"), "{id}: {}", run.why());
 
     let id = "TestProcessServiceDeletion/03";
-    world.delete = [Ok(crate::load_balancer::Progress::Done)].into();
+    world.delete = [Ok(crate::cloud::load_balancer::Progress::Done)].into();
     assert_eq!(world.reconcile().end, When::AwaitChange, "{id}");
     assert_eq!(calls(&world).2, 2, "{id}");
 }

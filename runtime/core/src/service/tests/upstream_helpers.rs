@@ -1,7 +1,7 @@
 //! Upstream's own cases about helpers for providers, each row under its ID in `tests/conformance.md`.
 
 use super::world::*;
-use crate::patch::{FinalizerChange, ServicePatch};
+use crate::reconciliation::patch::{FinalizerChange, ServicePatch};
 use crate::service::{
     cloud_service, has_finalizer, health_check, is_allow_all, needs_health_check,
     requests_only_local_traffic, source_ranges,

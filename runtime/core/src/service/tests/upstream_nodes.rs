@@ -2,7 +2,7 @@
 //! Services are several worlds here: each has reconciliations of its own.
 
 use super::world::*;
-use crate::effect::When;
+use crate::reconciliation::effect::When;
 use crate::service::{ServiceAction, Targets};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;

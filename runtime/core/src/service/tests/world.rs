@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use crate::cloud::error::{CallFailure, Owner, ProviderError};
 use crate::cloud::instance::CloudEvent;
-use crate::effect::{
-    Answered, BudgetOutcome, ClusterError, Decision, Effect as _, EventOutcome, InUse,
-    Modification, ObjectResult, Performed, When,
-};
-use crate::fixtures;
-use crate::load_balancer::{
+use crate::cloud::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus, Pending,
     Progress, ProgressReply,
 };
+use crate::fixtures;
 use crate::moment::{Moment, Now};
-use crate::node_ownership::OwnershipContext;
-use crate::permit::Mode;
+use crate::node::ownership::OwnershipContext;
+use crate::reconciliation::effect::{
+    Answered, BudgetOutcome, ClusterError, Decision, Effect as _, EventOutcome, InUse,
+    Modification, ObjectResult, Performed, When,
+};
+use crate::safety::permit::Mode;
 use crate::service::{
     self, Account, Facts, OwnerState, RetainedState, ServiceAction, ServiceEffect, ServiceOutcome,
     Targets, Witnesses, decide,

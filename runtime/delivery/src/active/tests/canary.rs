@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::scripted::{Play, found, node, permit, permit_of_the_past, service};
-use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
+use ccm_core::cloud::{Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::TrialTally;
 use futures::FutureExt as _;
 

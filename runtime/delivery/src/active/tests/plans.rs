@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudProvider as _, ProviderError};
-use ccm_core::load_balancer::{DeleteRequest, UpdateRequest};
-use ccm_core::permit::{Access, Refusal};
+use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::load_balancer::{DeleteRequest, UpdateRequest};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::Plans;
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::permit::{Access, Refusal};
+use ccm_core::safety::tenure::Tenure;
 use futures::FutureExt as _;
 
 use super::scripted::{Play, generation, permit, service};

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudProvider as _, ProviderError};
-use ccm_core::cloud_route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteTarget};
-use ccm_core::load_balancer::Progress;
-use ccm_core::permit::Access;
+use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::load_balancer::Progress;
+use ccm_core::cloud::route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteTarget};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::Access;
 
 use super::scripted::{Play, Scripted, node, permit, route};
 use super::shadow::{may, settle};

@@ -5,19 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::cloud::{
-    Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup, ProviderError, Reply,
-};
-use ccm_core::cloud_route::{
-    CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply, RouteTarget,
-};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply,
     LoadBalancerStatus, Pending, Progress, ProgressReply, UpdateRequest,
 };
+use ccm_core::cloud::route::{
+    CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply, RouteTarget,
+};
+use ccm_core::cloud::{Capabilities, CloudNode, FindReply, Instance, Lookup, ProviderError};
+use ccm_core::cloud_provider::{CloudProvider, Reply};
 use ccm_core::moment::Moment;
-use ccm_core::permit::{Access, Mode, Permit};
 use ccm_core::rollout::TrialKind;
+use ccm_core::safety::permit::{Access, Mode, Permit};
 use ccm_fixtures::objects::ready_node;
 use ccm_fixtures::permits;
 use tokio::sync::Semaphore;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::Author;
-use ccm_core::cloud::{Address, AddressType, CloudProvider as _, Instance, Lookup, ProviderError};
-use ccm_core::permit::{Access, CloudRequest, Permit, Refusal};
+use ccm_core::cloud::{Address, AddressType, Instance, Lookup, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::audit::Author;
+use ccm_core::safety::permit::{Access, CloudRequest, Permit, Refusal};
 use ccm_host::egress::now;
 
 use super::scripted::{Play, found, node, permit};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ccm_core::cloud::CloudProvider as _;
-use ccm_core::load_balancer::{DeleteRequest, Progress, UpdateRequest};
+use ccm_core::cloud::load_balancer::{DeleteRequest, Progress, UpdateRequest};
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::TrialKind;
 use futures::FutureExt as _;
 

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct World {
     cluster: Cluster,
-    store_of_record: Arc<ClusterRecordStore>,
+    record_store: Arc<ClusterRecordStore>,
     leader: watch::Sender<Option<Client>>,
     watching: JoinHandle<()>,
 }
@@ -41,13 +41,13 @@ impl World {
         let cluster = Cluster::new();
         cluster.define_providers(is_defined);
         let leader = watch::Sender::new(Some(cluster.client()));
-        let store_of_record =
+        let record_store =
             ClusterRecordStore::new("hcloud", cluster.client(), leader.subscribe(), memory);
-        let store_of_record = Arc::new(store_of_record);
-        let watched = store_of_record.clone();
+        let record_store = Arc::new(record_store);
+        let watched = record_store.clone();
         World {
             cluster,
-            store_of_record,
+            record_store,
             leader,
             watching: tokio::spawn(async move { watched.run().await }),
         }
@@ -68,7 +68,7 @@ impl World {
     }
 
     async fn seen(&self, what: &str, is: impl Fn(Option<&Record>, &Orders) -> bool) {
-        let mut seen = self.store_of_record.seen();
+        let mut seen = self.record_store.seen();
         let known = seen.wait_for(|seen| match seen {
             StoredRecord::Known { record, orders } => is(record.as_deref(), orders),
             StoredRecord::Unknown(_) => false,
@@ -108,7 +108,7 @@ async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.store_of_record.write(&report()).await.unwrap();
+    world.record_store.write(&report()).await.unwrap();
     world
         .seen("the record", |record, _| record == Some(&full()))
         .await;
@@ -122,7 +122,7 @@ async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
     let limits = json!({"memoryMiB": 64, "callSeconds": 60, "heldMiB": 32, "memoryShareMiB": 384});
     assert_eq!(status["limits"], limits);
     let empty = Report::default();
-    world.store_of_record.write(&empty).await.unwrap();
+    world.record_store.write(&empty).await.unwrap();
     world
         .seen("the empty record", |record, _| {
             record == Some(&Record::default())
@@ -138,7 +138,7 @@ async fn orders_come_by_annotations_and_go_when_they_are_done() {
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.store_of_record.write(&report()).await.unwrap();
+    world.record_store.write(&report()).await.unwrap();
     world.annotate("wasm-ccm.dev/roll-back", "true").await;
     world.annotate("wasm-ccm.dev/pin", &digest(1)).await;
     let pinned = |orders: &Orders| orders.pin == Some(digest(1));
@@ -146,12 +146,8 @@ async fn orders_come_by_annotations_and_go_when_they_are_done() {
         .seen("both", |_, orders| orders.roll_back && pinned(orders))
         .await;
     // This write succeeds although the object has changed since the last one.
-    world
-        .store_of_record
-        .write(&Report::default())
-        .await
-        .unwrap();
-    world.store_of_record.clear(&Order::RollBack).await.unwrap();
+    world.record_store.write(&Report::default()).await.unwrap();
+    world.record_store.clear(&Order::RollBack).await.unwrap();
     world
         .seen("one is done", |_, orders| {
             !orders.roll_back && pinned(orders)
@@ -165,11 +161,11 @@ async fn an_order_that_was_given_meanwhile_is_not_taken_away_with_the_one_that_i
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.store_of_record.write(&report()).await.unwrap();
+    world.record_store.write(&report()).await.unwrap();
     for (set, done, left) in [(2, 1, Some(digest(2))), (2, 2, None)] {
         world.annotate("wasm-ccm.dev/retry", &digest(set)).await;
         let done = Order::Retry(digest(done));
-        world.store_of_record.clear(&done).await.unwrap();
+        world.record_store.clear(&done).await.unwrap();
         let object = world.api().get("hcloud").await.unwrap();
         let annotations = object.metadata.annotations.unwrap_or_default();
         let found = annotations.get("wasm-ccm.dev/retry");
@@ -184,7 +180,7 @@ async fn a_record_that_was_read_once_stays_in_the_cluster_when_the_right_to_it_i
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.store_of_record.write(&report()).await.unwrap();
+    world.record_store.write(&report()).await.unwrap();
     world.seen("the record", |record, _| record.is_some()).await;
     let refused = FaultEffect::Refused {
         code: 403,
@@ -207,7 +203,7 @@ async fn an_object_that_somebody_deletes_is_made_again() {
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.store_of_record.write(&report()).await.unwrap();
+    world.record_store.write(&report()).await.unwrap();
     world.seen("the record", |record, _| record.is_some()).await;
     world
         .api()
@@ -215,7 +211,7 @@ async fn an_object_that_somebody_deletes_is_made_again() {
         .await
         .unwrap();
     // The write succeeds whether the store has seen the deletion or not.
-    world.store_of_record.write(&report()).await.unwrap();
+    world.record_store.write(&report()).await.unwrap();
     world
         .seen("the record again", |record, _| record == Some(&full()))
         .await;
@@ -229,11 +225,11 @@ async fn whoever_does_not_lead_writes_nothing() {
         .await;
     world.leader.send_replace(None);
     assert_eq!(
-        world.store_of_record.write(&report()).await,
+        world.record_store.write(&report()).await,
         Err(RecordStoreError::NotLeader)
     );
     assert_eq!(
-        world.store_of_record.clear(&Order::RollBack).await,
+        world.record_store.clear(&Order::RollBack).await,
         Err(RecordStoreError::NotLeader)
     );
     let objects = world.api().list(&ListParams::default()).await.unwrap();
@@ -246,14 +242,14 @@ async fn what_happens_is_told_by_events_about_the_object() {
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.store_of_record.write(&report()).await.unwrap();
+    world.record_store.write(&report()).await.unwrap();
     let event = RolloutEvent {
         event_type: EventType::Warning,
         reason: "ProviderRejected",
         message: "\u{1b}[31m1.0.3 is rejected\nit traps".to_owned(),
         release: None,
     };
-    world.store_of_record.record_event(&event).await.unwrap();
+    world.record_store.record_event(&event).await.unwrap();
     let api: Api<Event> = Api::namespaced(world.cluster.client(), "default");
     let events = api.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(events.len(), 1);
@@ -277,15 +273,11 @@ async fn without_the_kind_the_record_is_in_memory_and_what_was_kept_there_counts
         .await
         .unwrap();
     let world = World::start(false, MemoryRecordStore::kept_in(folder.path(), "hcloud"));
-    let StoredRecord::Known { record, .. } = world.store_of_record.read().await.unwrap() else {
+    let StoredRecord::Known { record, .. } = world.record_store.read().await.unwrap() else {
         panic!("it is known where the record is");
     };
     assert_eq!(record.as_deref(), Some(&full()));
-    world
-        .store_of_record
-        .write(&Report::default())
-        .await
-        .unwrap();
+    world.record_store.write(&Report::default()).await.unwrap();
     world
         .seen("the new record", |record, _| {
             record == Some(&Record::default())
@@ -304,7 +296,7 @@ async fn a_status_that_somebody_edited_is_read_as_far_as_it_goes() {
     world
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    world.store_of_record.write(&report()).await.unwrap();
+    world.record_store.write(&report()).await.unwrap();
     let edit: Value =
         json!({ "status": { "previous": null, "approved": [], "trouble": "\u{202e}x" } });
     let api = world.api();
@@ -326,13 +318,13 @@ async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
     before
         .seen("there is nothing", |record, _| record.is_none())
         .await;
-    before.store_of_record.write(&report()).await.unwrap();
+    before.record_store.write(&report()).await.unwrap();
     let client = before.cluster.client();
     let memory = MemoryRecordStore::new();
-    let store_of_record =
+    let record_store =
         ClusterRecordStore::new("hcloud", client, before.leader.subscribe(), memory).waiting();
-    let store_of_record = Arc::new(store_of_record);
-    let watched = store_of_record.clone();
+    let record_store = Arc::new(record_store);
+    let watched = record_store.clone();
     let watching = tokio::spawn(async move { watched.run().await });
     let writes = || {
         let requests = before.cluster.requests().into_iter();
@@ -341,23 +333,23 @@ async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
     };
     let written = writes();
     let mine = Report::default();
-    store_of_record.write(&mine).await.unwrap();
-    let seen = store_of_record.read().await.unwrap();
+    record_store.write(&mine).await.unwrap();
+    let seen = record_store.read().await.unwrap();
     assert!(
         matches!(seen, StoredRecord::Known { record: Some(record), .. } if *record == mine.record)
     );
-    assert_eq!(store_of_record.inherited(), None);
+    assert_eq!(record_store.inherited(), None);
     assert_eq!(writes(), written, "the earlier record stays");
 
-    store_of_record.need();
-    let mut seen = store_of_record.seen();
+    record_store.need();
+    let mut seen = record_store.seen();
     let read = seen.wait_for(
         |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if **record == full()),
     );
     tokio::time::timeout(TIMEOUT, read).await.unwrap().unwrap();
-    assert_eq!(store_of_record.inherited().as_deref(), Some(&full()));
-    assert_eq!(store_of_record.inherited(), None, "once");
-    store_of_record.write(&mine).await.unwrap();
+    assert_eq!(record_store.inherited().as_deref(), Some(&full()));
+    assert_eq!(record_store.inherited(), None, "once");
+    record_store.write(&mine).await.unwrap();
     before
         .seen("what is written now", |record, _| {
             record == Some(&Record::default())

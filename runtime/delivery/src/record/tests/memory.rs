@@ -7,8 +7,8 @@ use ccm_core::rollout::{Order, Orders, Record};
 use super::{digest, full};
 use crate::record::{MemoryRecordStore, RecordStore as _, Report, StoredRecord};
 
-fn record(store_of_record: &MemoryRecordStore) -> Option<Record> {
-    match &*store_of_record.seen().borrow() {
+fn record(record_store: &MemoryRecordStore) -> Option<Record> {
+    match &*record_store.seen().borrow() {
         StoredRecord::Known { record, .. } => record.as_deref().cloned(),
         StoredRecord::Unknown(_) => None,
     }
@@ -24,9 +24,9 @@ fn report() -> Report {
 #[tokio::test]
 async fn a_record_outlives_its_process_where_there_is_a_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let store_of_record = MemoryRecordStore::kept_in(folder.path(), "hcloud");
-    assert_eq!(record(&store_of_record), None);
-    store_of_record.write(&report()).await.unwrap();
+    let record_store = MemoryRecordStore::kept_in(folder.path(), "hcloud");
+    assert_eq!(record(&record_store), None);
+    record_store.write(&report()).await.unwrap();
     let next = MemoryRecordStore::kept_in(folder.path(), "hcloud");
     assert_eq!(record(&next), Some(full()));
     assert_eq!(
@@ -48,15 +48,15 @@ async fn a_file_that_cannot_be_read_begins_anew_and_can_be_written() {
     let file = folder.path().join("hcloud.record.json");
     for text in ["", "{", "[]", "\0\0\0", "{\"active\": 7}"] {
         std::fs::write(&file, text).unwrap();
-        let store_of_record = MemoryRecordStore::kept_in(folder.path(), "hcloud");
+        let record_store = MemoryRecordStore::kept_in(folder.path(), "hcloud");
         assert!(
             matches!(
-                record(&store_of_record),
+                record(&record_store),
                 None | Some(Record { active: None, .. })
             ),
             "{text}"
         );
-        store_of_record.write(&report()).await.unwrap();
+        record_store.write(&report()).await.unwrap();
         assert_eq!(
             record(&MemoryRecordStore::kept_in(folder.path(), "hcloud")),
             Some(full())
@@ -64,10 +64,10 @@ async fn a_file_that_cannot_be_read_begins_anew_and_can_be_written() {
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    let store_of_record = MemoryRecordStore::kept_in(folder.path(), "hcloud");
-    store_of_record.write(&report()).await.unwrap_err();
+    let record_store = MemoryRecordStore::kept_in(folder.path(), "hcloud");
+    record_store.write(&report()).await.unwrap_err();
     assert_eq!(
-        record(&store_of_record),
+        record(&record_store),
         Some(full()),
         "this process goes by it all the same"
     );
@@ -75,24 +75,21 @@ async fn a_file_that_cannot_be_read_begins_anew_and_can_be_written() {
 
 #[tokio::test]
 async fn an_order_that_is_done_is_taken_away_and_no_other() {
-    let store_of_record = MemoryRecordStore::new();
+    let record_store = MemoryRecordStore::new();
     let orders = Orders {
         pin: Some(digest(1)),
         roll_back: true,
         retry: Some(digest(2)),
         ..Orders::default()
     };
-    store_of_record.order(orders.clone());
-    store_of_record
-        .clear(&Order::Retry(digest(3)))
-        .await
-        .unwrap();
-    store_of_record.clear(&Order::RollBack).await.unwrap();
+    record_store.order(orders.clone());
+    record_store.clear(&Order::Retry(digest(3))).await.unwrap();
+    record_store.clear(&Order::RollBack).await.unwrap();
     let expected = Orders {
         roll_back: false,
         ..orders
     };
-    let StoredRecord::Known { orders, .. } = store_of_record.read().await.unwrap() else {
+    let StoredRecord::Known { orders, .. } = record_store.read().await.unwrap() else {
         panic!("a book in memory is known");
     };
     assert_eq!(orders, expected);

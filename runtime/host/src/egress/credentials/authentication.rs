@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use http::Request;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};

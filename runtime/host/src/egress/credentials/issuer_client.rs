@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use http::header::{HeaderMap, HeaderValue, USER_AGENT};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};

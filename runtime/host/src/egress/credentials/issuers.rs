@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use tokio::io::AsyncReadExt as _;
 use zeroize::Zeroizing;
 

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use ccm_core::tenure::Tenure;
+use ccm_core::safety::tenure::Tenure;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 

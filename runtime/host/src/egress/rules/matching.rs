@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use ccm_core::permit::Access;
+use ccm_core::safety::permit::Access;
 use http::Method;
 
 use super::word;

@@ -1,6 +1,6 @@
 //! Converts a Service for a guest. Everything is passed on unchanged; nothing here can fail.
 
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, PortStatus,
     Protocol, ServicePort, TrafficPolicy,
 };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     AnnotationChange, Ensured, Found, Ingress, IpFamily, IpFamilyPolicy, IpMode,
     LoadBalancerStatus, Pending, PortStatus, Progress, Protocol, ServicePort, TrafficPolicy,
 };

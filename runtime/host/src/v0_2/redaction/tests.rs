@@ -3,9 +3,9 @@
 
 use std::fmt::Debug;
 
+use ccm_core::cloud::load_balancer::{Ingress, PortStatus, Progress, Protocol};
+use ccm_core::cloud::route::CloudRoute;
 use ccm_core::cloud::{Address, AddressType, EventType};
-use ccm_core::cloud_route::CloudRoute;
-use ccm_core::load_balancer::{Ingress, PortStatus, Progress, Protocol};
 use serde_json::json;
 
 use super::*;

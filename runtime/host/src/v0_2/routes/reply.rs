@@ -1,8 +1,8 @@
 //! Converts a guest's answer to core's types, and a route back to the guest's. The shape was checked before
 //! (`answer_limits`), so nothing is cut here.
 
-use ccm_core::cloud_route::{CloudRoute, RouteReply, RouteTarget};
-use ccm_core::load_balancer::Progress;
+use ccm_core::cloud::load_balancer::Progress;
+use ccm_core::cloud::route::{CloudRoute, RouteReply, RouteTarget};
 
 use crate::bindings::routes;
 use crate::sanitize::clean;

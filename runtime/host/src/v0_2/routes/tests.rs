@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use ccm_core::cloud::load_balancer::Progress;
+use ccm_core::cloud::route::{CloudRoute, RouteTarget};
 use ccm_core::cloud::{Address, AddressType, Readiness};
-use ccm_core::cloud_route::{CloudRoute, RouteTarget};
-use ccm_core::load_balancer::Progress;
 
 use super::*;
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, ProviderError};
-use ccm_core::load_balancer::{
+use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Ensured, LoadBalancerStatus, Pending, Progress,
     UpdateRequest,
 };
+use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::cloud_provider::CloudProvider as _;
 use tokio::time::{Instant, sleep};
 
 use crate::provider::conformance::module_under_test::{LoadedModule, ModuleUnderTest};

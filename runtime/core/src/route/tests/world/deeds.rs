@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::brake::Objects;
 use crate::cloud::error::CallFailure;
-use crate::effect::{Effect as _, Modification};
+use crate::reconciliation::effect::{Effect as _, Modification};
+use crate::safety::brake::Objects;
 
 impl World {
     pub(super) fn perform(&mut self, effect: &RouteEffect) -> Performed<RouteOutcome> {

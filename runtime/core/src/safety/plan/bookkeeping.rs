@@ -2,7 +2,7 @@
 //!
 //! A finalizer, a taint, an address, a provider ID, a label or a condition of any other domain is none: others act on it.
 
-use crate::patch::{NodePatch, ServicePatch};
+use crate::reconciliation::patch::{NodePatch, ServicePatch};
 use crate::well_known::OUR_DOMAIN;
 
 /// Whether the patch writes bookkeeping and nothing else.
@@ -26,9 +26,10 @@ pub(crate) fn is_all_of_service(patch: &ServicePatch) -> bool {
         conditions,
     } = patch;
     let has_only_ours = annotations.keys().all(|key| is_ours(key));
-    let are_good = |mut all: std::slice::Iter<'_, crate::patch::ConditionChange>| {
-        all.all(|condition| is_ours(&condition.kind) && condition.is_true)
-    };
+    let are_good = |mut all: std::slice::Iter<
+        '_,
+        crate::reconciliation::patch::ConditionChange,
+    >| { all.all(|condition| is_ours(&condition.kind) && condition.is_true) };
     finalizer.is_none() && status.is_none() && has_only_ours && are_good(conditions.iter())
 }
 
@@ -42,8 +43,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::load_balancer::LoadBalancerStatus;
-    use crate::patch::{ConditionChange, FinalizerChange, TaintChange, Taints};
+    use crate::cloud::load_balancer::LoadBalancerStatus;
+    use crate::reconciliation::patch::{ConditionChange, FinalizerChange, TaintChange, Taints};
     use crate::well_known::{LOAD_BALANCER_CONDITION, OWNER_LABEL, PORTS_CONDITION, SERVICE_OWNER};
 
     fn labels(keys: &[&str]) -> BTreeMap<String, String> {

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::brake::Brake;
 use crate::moment::Moment;
+use crate::safety::brake::Brake;
 
 /// How long taken budget covers the next attempt. Short, because otherwise budget that many objects took while no
 /// change was possible would be spent at once when changes are possible again.

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::cloud::instance::{CloudNode, Readiness};
 use crate::node::addresses;
 use crate::node::object::{is_uninitialized, name, uid};
-use crate::node_ownership::stored_provider_id;
+use crate::node::ownership::stored_provider_id;
 use crate::well_known::LAST_APPLIED;
 
 /// The provider's view of `node`.

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
 
-pub use crate::audit::{AuditSink, NoAudit};
+pub use crate::safety::audit::{AuditSink, NoAudit};
 
-use crate::audit::{Act, Attempt, AuditRecord, Author, BrakeState, End, Refused, Subject};
-use crate::brake::{Brake, SharedBudget};
 use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud::instance::CloudEvent;
 use crate::moment::Moment;
-use crate::tenure::Tenure;
+use crate::safety::audit::{Act, Attempt, AuditRecord, Author, BrakeState, End, Refused, Subject};
+use crate::safety::brake::{Brake, SharedBudget};
+use crate::safety::tenure::Tenure;
 
 /// Whether the manager makes changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

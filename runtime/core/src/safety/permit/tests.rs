@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::audit::Unrecordable;
-use crate::brake::{Allowance, BudgetLevel};
+use crate::safety::audit::Unrecordable;
+use crate::safety::brake::{Allowance, BudgetLevel};
 use std::time::Duration;
 
 /// An audit sink that keeps its records; if it is broken, none can be written.

@@ -1,13 +1,13 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::audit::{Author, Subject};
-use crate::brake::Brake;
 use crate::node::NodeEffect;
 use crate::node::object::NodeRef;
 use crate::node_lifecycle::{LifecycleEffect, NodeDeletion};
-use crate::patch::{NodePatch, NodeStatusPatch};
-use crate::permit::{Access, Refusal};
+use crate::reconciliation::patch::{NodePatch, NodeStatusPatch};
+use crate::safety::audit::{Author, Subject};
+use crate::safety::brake::Brake;
+use crate::safety::permit::{Access, Refusal};
 use crate::well_known::{NODE_LIFECYCLE_CONTROLLER, OWNER_LABEL};
 
 fn node(name: &str) -> NodeRef {

@@ -8,7 +8,7 @@ mod mistakes;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::provider_id::ProviderId;
+use crate::cloud::provider_id::ProviderId;
 use crate::selector::Selector;
 use crate::well_known::OWNER_LABEL;
 

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::cloud::instance::Address;
-use crate::cloud_node::cloud_node;
 use crate::fixtures;
+use crate::node::cloud_node::cloud_node;
 use serde_json::json;
 
 /// A Ready node with these InternalIPs; its UID is its name and `-1`.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::cloud::error::ProviderError;
-use crate::effect::ClusterError;
+use crate::reconciliation::effect::ClusterError;
 
 /// Exponential backoff: `first · 2ⁿ⁻¹` after n failures, at most `most`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

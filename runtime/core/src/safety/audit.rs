@@ -14,10 +14,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::brake::{Brake, BudgetLevel};
-use crate::effect::ClusterError;
 use crate::moment::Moment;
-use crate::permit::{CloudRequest, Refusal};
+use crate::reconciliation::effect::ClusterError;
+use crate::safety::brake::{Brake, BudgetLevel};
+use crate::safety::permit::{CloudRequest, Refusal};
 
 pub use attempt::Attempt;
 

@@ -16,9 +16,9 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::audit::Refused;
-use crate::effect::{Effect, Modification};
-use crate::permit::CloudRequest;
+use crate::reconciliation::effect::{Effect, Modification};
+use crate::safety::audit::Refused;
+use crate::safety::permit::CloudRequest;
 use crate::well_known::{ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 
 /// Maximum number of changes in a plan; further ones are only counted. Providers determine the number of changes, and

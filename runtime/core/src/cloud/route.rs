@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::cloud::instance::{CloudEvent, CloudNode};
-use crate::load_balancer::Progress;
+use crate::cloud::load_balancer::Progress;
 
 /// Where a route leads, according to the provider.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +33,7 @@ pub struct CloudRoute {
     pub extra: Vec<(String, String)>,
 }
 
-/// The reply to [`crate::cloud::CloudProvider::list_routes`].
+/// The reply to [`crate::cloud_provider::CloudProvider::list_routes`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListRoutesReply {
     /// In the provider's order.

@@ -12,7 +12,7 @@ use crate::cloud::instance::{AddressType, CloudNode, FindReply, Instance, Lookup
 use crate::moment::Moment;
 use crate::node::addresses;
 use crate::node::object::{is_ready, is_unready_or_shut_down};
-use crate::node_ownership::stored_provider_id;
+use crate::node::ownership::stored_provider_id;
 
 /// All nodes by name, with look-up by provider ID and address. A node that was recreated replaces the old one.
 #[derive(Debug, Default)]

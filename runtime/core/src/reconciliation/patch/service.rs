@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::load_balancer::{Ingress, LoadBalancerStatus};
+use crate::cloud::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::well_known::LOAD_BALANCER_FINALIZER;
 
 /// Changes of this manager's fields of a Service.
@@ -181,7 +181,7 @@ impl fmt::Display for ServicePatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load_balancer::{IpMode, PortStatus, Protocol};
+    use crate::cloud::load_balancer::{IpMode, PortStatus, Protocol};
 
     #[test]
     fn svc_081_a_finalizer_is_added_and_removed_without_touching_others() {

@@ -4,15 +4,15 @@
 
 pub(crate) mod address;
 
-use crate::event::reasons;
+use crate::reconciliation::event::reasons;
 use std::fmt;
 
 use thiserror::Error;
 
 use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instance};
+use crate::cloud::provider_id::{ProviderId, ProviderIdError};
 use crate::name_syntax;
-use crate::node_index::AddressClash;
-use crate::provider_id::{ProviderId, ProviderIdError};
+use crate::node::index::AddressClash;
 use crate::settings::AddressRules;
 use crate::well_known::{CONTROL_PLANE, OUR_DOMAIN};
 

@@ -94,7 +94,7 @@ pub enum Modification<'a> {
 
 /// A write of one object of the cluster.
 pub struct ObjectWrite<'a> {
-    /// The object's kind, one of [`KINDS`](crate::plan::KINDS).
+    /// The object's kind, one of [`KINDS`](crate::safety::plan::KINDS).
     pub kind: &'static str,
     /// The object's name in logs and plans.
     pub object: &'a dyn fmt::Display,

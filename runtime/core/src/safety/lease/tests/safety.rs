@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tenure::Tenure;
+use crate::safety::tenure::Tenure;
 
 /// Fine enough that no limit is stepped over.
 const TICK: u64 = 50;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::at;
-use crate::brake::target_removal::{CONFIRM_AFTER, PendingRemoval, RemovalVerdict, judge};
 use crate::moment::Moment;
+use crate::safety::brake::target_removal::{CONFIRM_AFTER, PendingRemoval, RemovalVerdict, judge};
 
 fn set(names: &str) -> BTreeSet<String> {
     names.split_whitespace().map(str::to_owned).collect()

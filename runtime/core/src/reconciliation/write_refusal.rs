@@ -1,7 +1,7 @@
 //! Tracks the API server's refusals in one reconciliation of one object, and what follows: the object is read again, or
 //! the reconciliation has failed. Decides nothing else, and stores no object.
 
-use crate::effect::ClusterError;
+use crate::reconciliation::effect::ClusterError;
 
 /// Refusals so far. After `MOST_CONFLICTS` conflicts the reconciliation fails and is retried later.
 #[derive(Debug, Clone, PartialEq, Default)]
