@@ -36,7 +36,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     harness::table("versions", TESTS)
 }
 
-fn witness() -> Module {
+/// The smallest module of the tests.
+pub(crate) fn witness() -> Module {
     Module {
         source: "witness.wasm".to_owned(),
         wasm: test_guests::WITNESS.to_vec(),
@@ -53,9 +54,22 @@ fn open(isolation: Isolation) -> Host {
 }
 
 /// The witness with these of its targets granted.
-async fn load(host: &Host, endpoint: &str, targets: &[&str]) -> Result<Provider, LoadError> {
-    let module = witness();
-    let manifest = ccm_host::inspect(&module.source, &module.wasm)
+pub(crate) async fn load(
+    host: &Host,
+    endpoint: &str,
+    targets: &[&str],
+) -> Result<Provider, LoadError> {
+    load_as_witness(host, witness(), endpoint, targets).await
+}
+
+/// A module with these of the witness's targets granted.
+pub(crate) async fn load_as_witness(
+    host: &Host,
+    module: Module,
+    endpoint: &str,
+    targets: &[&str],
+) -> Result<Provider, LoadError> {
+    let manifest = ccm_host::inspect("witness.wasm", test_guests::WITNESS)
         .unwrap()
         .manifest;
     let mut grants = manifest.as_grants();

@@ -181,6 +181,10 @@ fn aws_with(config: &str, more: &[(&str, &str)]) -> ProgramOutput {
         .args([
             format!("--kubeconfig={}", text(&away)),
             format!("--cloud-config={}", text(&config)),
+            format!(
+                "--compiled-cache-dir={}/invocation",
+                env!("CARGO_TARGET_TMPDIR")
+            ),
         ])
         .envs([
             ("AWS_REGION", "eu-west-1"),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ccm_host::{CompileError, Compiler, LoadError, Module};
+use ccm_host::{CompileError, Compiler, Host, LoadError, Module, Provider};
 use tempfile::TempDir;
 use wasm_encoder::{
     BlockType, CodeSection, Component, CustomSection, Function, FunctionSection, Instruction,
@@ -13,6 +13,7 @@ use wasm_encoder::{
 
 use crate::host::{compiler, open_host};
 use crate::loading::world::{self, block_on};
+use crate::versions::{self, load_as_witness, witness};
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -46,9 +47,16 @@ pub(crate) const TESTS: &[Test] = &[
 
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
-/// The shipped guest with one more core module, which is never instantiated and compiled all the same.
+/// The targets that are granted to the witness.
+const GRANTED: &[&str] = &["api"];
+
+async fn load(host: &Host) -> Result<Provider, LoadError> {
+    versions::load(host, NOWHERE, GRANTED).await
+}
+
+/// The witness with one more core module, which is never instantiated and compiled all the same.
 fn with_module(module: &wasm_encoder::Module) -> Module {
-    let Module { source, mut wasm } = world::hcloud();
+    let Module { source, mut wasm } = witness();
     let mut tail = Component::new();
     tail.section(&ModuleSection(module));
     // Sections follow each other, so those after a component's header can be appended to another.
@@ -95,10 +103,7 @@ pub(crate) fn bomb(functions: u32) -> wasm_encoder::Module {
 
 async fn load_error(compiler: Compiler, module: Module) -> CompileError {
     let host = open_host(compiler, None);
-    match host
-        .load(module, world::grants(NOWHERE), world::config(&[]))
-        .await
-    {
+    match load_as_witness(&host, module, NOWHERE, GRANTED).await {
         Err(LoadError::Compile { reason, .. }) => reason,
         Err(other) => panic!("{}", world::chain(&other)),
         Ok(_) => panic!("it was loaded"),
@@ -136,7 +141,7 @@ fn an_invalid_module_is_refused_by_the_compiler() {
             "{error}"
         );
 
-        let Module { source, mut wasm } = world::hcloud();
+        let Module { source, mut wasm } = witness();
         let mut tail = Component::new();
         tail.section(&CustomSection {
             name: "x".into(),
@@ -148,13 +153,8 @@ fn an_invalid_module_is_refused_by_the_compiler() {
         });
         wasm.extend(&tail.finish()[8..]);
         let host = open_host(compiler(&[]), None);
-        let error = host
-            .load(
-                Module { source, wasm },
-                world::grants(NOWHERE),
-                world::config(&[]),
-            )
-            .await;
+        let module = Module { source, wasm };
+        let error = load_as_witness(&host, module, NOWHERE, GRANTED).await;
         assert!(matches!(error, Err(LoadError::Refused { .. })));
     });
 }
@@ -165,29 +165,21 @@ fn a_compiler_that_is_no_compiler_is_reported() {
             program: PathBuf::from(path),
             arguments: arguments.iter().map(OsString::from).collect(),
         };
-        let error = load_error(program("/nonexistent", &[]), world::hcloud()).await;
+        let error = load_error(program("/nonexistent", &[]), witness()).await;
         assert!(matches!(error, CompileError::Run { .. }), "{error}");
-        let error = load_error(program("/bin/sh", &["-c", "exit 3"]), world::hcloud()).await;
+        let error = load_error(program("/bin/sh", &["-c", "exit 3"]), witness()).await;
         assert!(
             matches!(&error, CompileError::Crashed(text) if text.contains("exit code 3")),
             "{error}"
         );
-        let error = load_error(
-            program("/bin/sh", &["-c", "kill -SEGV $$"]),
-            world::hcloud(),
-        )
-        .await;
+        let error = load_error(program("/bin/sh", &["-c", "kill -SEGV $$"]), witness()).await;
         assert!(
             matches!(&error, CompileError::Crashed(text) if text.contains("signal 11")),
             "{error}"
         );
-        let error = load_error(program("/bin/sh", &["-c", "exit 0"]), world::hcloud()).await;
+        let error = load_error(program("/bin/sh", &["-c", "exit 0"]), witness()).await;
         assert!(matches!(error, CompileError::Crashed(_)), "{error}");
-        let error = load_error(
-            program("/bin/sh", &["-c", "echo nonsense"]),
-            world::hcloud(),
-        )
-        .await;
+        let error = load_error(program("/bin/sh", &["-c", "echo nonsense"]), witness()).await;
         assert!(matches!(error, CompileError::Load(_)), "{error}");
     });
 }
@@ -199,7 +191,7 @@ fn the_child_sees_no_environment() {
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
         };
-        let error = load_error(compiler, world::hcloud()).await.to_string();
+        let error = load_error(compiler, witness()).await.to_string();
         assert_eq!(
             error,
             "the compiler crashed: exit code 1: MALLOC_ARENA_MAX=2 RAYON_NUM_THREADS=4 /"
@@ -231,14 +223,14 @@ fn compiled_code_is_used_again() {
     block_on(async {
         let folder = TempDir::new().unwrap();
         let host = open_host(compiler(&[]), Some(folder.path()));
-        world::load(&host, NOWHERE, &[]).await.unwrap();
+        load(&host).await.unwrap();
         assert_eq!(entries(folder.path()).len(), 1);
         let next = open_host(no_compiler(), Some(folder.path()));
-        world::load(&next, NOWHERE, &[]).await.unwrap();
+        load(&next).await.unwrap();
 
         let without_folder = open_host(compiler(&[]), None);
-        world::load(&without_folder, NOWHERE, &[]).await.unwrap();
-        world::load(&without_folder, NOWHERE, &[]).await.unwrap();
+        load(&without_folder).await.unwrap();
+        load(&without_folder).await.unwrap();
     });
 }
 
@@ -246,7 +238,7 @@ fn a_tampered_cache_is_compiled_again() {
     block_on(async {
         let folder = TempDir::new().unwrap();
         let host = open_host(compiler(&[]), Some(folder.path()));
-        world::load(&host, NOWHERE, &[]).await.unwrap();
+        load(&host).await.unwrap();
         let path = entries(folder.path()).remove(0);
         let mut entry = fs::read(&path).unwrap();
         let middle = entry.len() / 2;
@@ -254,14 +246,14 @@ fn a_tampered_cache_is_compiled_again() {
         fs::write(&path, &entry).unwrap();
 
         let next = open_host(no_compiler(), Some(folder.path()));
-        let error = world::load(&next, NOWHERE, &[]).await.err().unwrap();
+        let error = load(&next).await.err().unwrap();
         assert!(
             matches!(error, LoadError::Compile { .. }),
             "{}",
             world::chain(&error)
         );
         let next = open_host(compiler(&[]), Some(folder.path()));
-        world::load(&next, NOWHERE, &[]).await.unwrap();
+        load(&next).await.unwrap();
         assert_ne!(fs::read(&path).unwrap(), entry);
     });
 }
@@ -270,7 +262,7 @@ fn compiled_code_is_no_module() {
     block_on(async {
         let folder = TempDir::new().unwrap();
         let host = open_host(compiler(&[]), Some(folder.path()));
-        world::load(&host, NOWHERE, &[]).await.unwrap();
+        load(&host).await.unwrap();
         // Magic number and MAC precede the code itself.
         let code = fs::read(entries(folder.path()).remove(0))
             .unwrap()
@@ -279,8 +271,7 @@ fn compiled_code_is_no_module() {
             source: "smuggled.cwasm".to_owned(),
             wasm: code,
         };
-        let error = host
-            .load(module, world::grants(NOWHERE), world::config(&[]))
+        let error = load_as_witness(&host, module, NOWHERE, GRANTED)
             .await
             .err()
             .unwrap();
