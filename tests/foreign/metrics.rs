@@ -1,5 +1,5 @@
 //! A scrape, judged by Prometheus' own tools: `promtool` reads the classic format and reports bad style, the parser of
-//! OpenMetrics' authors reads the other one. The scrapes are the golden files of the controllers' and delivery's tests.
+//! OpenMetrics' authors reads the other one. The scrapes are golden files of unit tests.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use super::python::Client;
 #[test]
 fn promtool_has_nothing_to_say_but_of_upstreams_own_names() {
     // How often upstream's own names are bad style.
-    for (scrape, upstreams) in [("classic.txt", 5), ("versions.txt", 0)] {
+    for (scrape, upstreams) in [("classic.txt", 5), ("versions.txt", 0), ("slis.txt", 0)] {
         let scrape = File::open(checkout().join("tests/metrics").join(scrape)).unwrap();
         let output = Command::new("promtool")
             .args(["check", "metrics"])

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use ccm_fixtures::metrics::{Row, page};
 use serde_json::Value;
 
 use crate::lists::{assert_none, root};
@@ -125,21 +126,15 @@ fn every_alert_is_fired_by_a_case_and_is_silent_before() {
     assert_eq!(names(&yaml("monitoring/rules.yaml")), fired);
 }
 
-/// The series that `ccm` exports, by the page of metrics, and Prometheus' own about a scrape.
+/// The series of `/metrics`, by the page of metrics, and Prometheus' own about a scrape.
 fn exported() -> BTreeSet<String> {
     let mut names = BTreeSet::from(["up".to_owned()]);
-    for line in text("docs/metrics.md").lines() {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [_, name, kind, _, origin, ..] = cells.as_slice() else {
-            continue;
-        };
-        let name = name.trim_matches('`');
-        match *kind {
-            _ if *origin == "left out" => {}
+    for Row { name, kind, .. } in page("/metrics") {
+        match &*kind {
             "histogram" => {
                 names.extend(["bucket", "sum", "count"].map(|part| format!("{name}_{part}")));
             }
-            "counter" | "gauge" => drop(names.insert(name.to_owned())),
+            "counter" | "gauge" => drop(names.insert(name)),
             _ => {}
         }
     }

@@ -8,6 +8,7 @@
 )]
 
 mod annotations;
+mod metrics;
 mod source;
 
 use std::fmt::Write as _;

@@ -157,7 +157,7 @@ impl Metrics {
         );
         registry.register(
             "ccm_node_deletion_held",
-            "Deletions of nodes that were held, by the condition that did not hold",
+            "Deletions of nodes that were held, by the unmet condition",
             metrics.held_deletions.clone(),
         );
         // The client appends `_total` to counters.
@@ -168,7 +168,7 @@ impl Metrics {
         );
         registry.register(
             "service_controller_nodesync_error",
-            "[ALPHA] Attempts to hand a changed set of nodes to a load balancer that failed",
+            "[ALPHA] Failed attempts to hand a changed set of nodes to a load balancer",
             metrics.failed_target_updates.clone(),
         );
         registry.register(
@@ -178,17 +178,17 @@ impl Metrics {
         );
         registry.register(
             "service_controller_update_loadbalancer_host_latency_seconds",
-            "[ALPHA] Seconds that it took to hand a changed set of nodes to one load balancer",
+            "[ALPHA] Seconds of one attempt to hand a changed set of nodes to a load balancer",
             metrics.target_update.clone(),
         );
         registry.register(
             "ccm_load_balancer_operations",
-            "Provider operations on load balancers, by operation and result",
+            "Provider calls about load balancers, and how they ended",
             metrics.operations.clone(),
         );
         registry.register(
             "ccm_load_balancer_operation_duration_seconds",
-            "Seconds that the provider took for one call about a load balancer",
+            "Seconds of one provider call about a load balancer",
             metrics.operation.clone(),
         );
         registry.register(
@@ -198,17 +198,17 @@ impl Metrics {
         );
         registry.register(
             "ccm_routes",
-            "Routes as they stood after the last listing, by state",
+            "Routes after the last listing, by state",
             metrics.routes.clone(),
         );
         registry.register(
             "ccm_route_operations",
-            "Provider operations on routes, by operation and result",
+            "Provider calls about routes, and how they ended",
             metrics.route_operations.clone(),
         );
         registry.register(
             "ccm_route_operation_duration_seconds",
-            "Seconds that the provider took for one call about routes",
+            "Seconds of one provider call about routes",
             metrics.route_operation.clone(),
         );
         metrics.ipam.register(registry);

@@ -43,13 +43,13 @@ impl Metrics {
         let metrics = Metrics::default();
         registry.register(
             "ccm_provider_info",
-            "The version of a provider that serves, and how the provider is doing; always 1",
+            "The version of a provider that serves, and the provider's state; always 1, one series for each provider",
             metrics.info.clone(),
         );
         // The client appends `_total` to counters.
         registry.register(
             "ccm_provider_swaps",
-            "Versions that came or were sent away, by what became of them",
+            "Versions of a provider that were activated, rejected or rolled back, by result",
             metrics.swaps.clone(),
         );
         registry.register(

@@ -36,7 +36,7 @@ pub fn register(registry: &mut Registry, build: Build) {
     kubernetes.get_or_create(&labels).set(1);
     registry.register(
         "kubernetes_build_info",
-        "[BETA] The version of this program, under the name that all programs of a cluster have for it; always 1",
+        "[BETA] The version of this program; always 1. Labels that only Go's tools can fill are empty",
         kubernetes,
     );
     let labels = [
@@ -48,7 +48,7 @@ pub fn register(registry: &mut Registry, build: Build) {
     own.get_or_create(&labels).set(1);
     registry.register(
         "ccm_build_info",
-        "The version of this program; always 1",
+        "The version of this program; always 1. The commit is empty unless CCM_GIT_COMMIT was set for the build",
         own,
     );
 }

@@ -42,12 +42,14 @@ impl Collector for Process {
         for (name, help, value) in [
             (
                 "process_network_receive_bytes",
-                "Bytes that came over the network of this process's namespace.",
+                "Bytes that came over the network of this process's namespace: the pod's, or the node's if the pod has \
+                 hostNetwork.",
                 received,
             ),
             (
                 "process_network_transmit_bytes",
-                "Bytes that were sent over the network of this process's namespace.",
+                "Bytes that were sent over the network of this process's namespace: the pod's, or the node's if the pod \
+                 has hostNetwork.",
                 sent,
             ),
         ] {

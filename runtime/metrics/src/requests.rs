@@ -178,43 +178,47 @@ impl RequestMetrics {
         // The client appends `_total` to counters.
         registry.register(
             "ccm_provider_requests",
-            "Requests of a provider, by the status or why there is none; kept: answered by the response cache",
+            "Requests of a provider, by status code; kept: answered by the response cache; other words: why there is no answer",
             self.requests.clone(),
         );
         registry.register(
             "ccm_provider_request_duration_seconds",
-            "Seconds from a provider's request to its end, with all waits for its turn",
+            "Seconds from a provider's request to its answer, including all waits for its turn",
             self.durations.clone(),
         );
         registry.register(
             "ccm_provider_requests_in_flight",
-            "Requests of a provider that were granted and have not ended",
+            "Granted requests of a provider that have not ended",
             self.in_flight.clone(),
         );
         registry.register(
             "ccm_provider_cloud_requests_remaining",
-            "Requests that a cloud still admits, as it said in the rate-limit headers of its last answer",
+            "Requests that the cloud still admits, by the rate-limit headers of its last answer. There is no series \
+             without such headers, or once their window has ended",
             self.remaining.clone(),
         );
         let vendors = &self.vendors;
         registry.register(
             "hcloud_api_requests",
-            "Requests of the provider hcloud that its API answered, by status, method and endpoint",
+            "Requests of the provider hcloud to its target api that were answered. The endpoint is the granted rule's \
+             path, with - for an ID. Non-standard status codes count as their class, such as 5xx",
             vendors.requests.clone(),
         );
         registry.register(
             "hcloud_api_request_duration_seconds",
-            "Seconds that requests of the provider hcloud took which its API answered",
+            "Seconds of requests of the provider hcloud to its target api that were answered, including waits before they \
+             were sent",
             vendors.durations.clone(),
         );
         registry.register(
             "hcloud_api_in_flight_requests",
-            "Requests of the provider hcloud to its API that have not ended",
+            "Requests of the provider hcloud to its target api that have not ended",
             vendors.in_flight.clone(),
         );
         registry.register(
             "cloud_controller_manager_server_cache_requests",
-            "Questions of the provider hcloud about servers, by whether the response cache answered",
+            "Requests of the provider hcloud for servers; hit: the response cache answered. The mode is all for a page of \
+             the list, one for a single server. The subsystem is empty: the cache knows no caller",
             vendors.server_cache.clone(),
         );
     }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+	"k8s.io/component-base/metrics/prometheus/slis"
 
 	// What a manager's main function imports, for effect.
 	_ "k8s.io/cloud-provider/app"
@@ -45,6 +46,7 @@ var desc = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: .*, constLabels: 
 const head = `# The metrics that Go's cloud-controller-managers register: name, type, stability, {labels}, [buckets].
 # Made by: cd tests/metrics/upstream && go run . > ../upstream.txt
 # The versions are those of its go.mod. go_* stands for all metrics of Go's runtime, which change with Go.
+# Each section names its Go module; those of another path than /metrics begin with the path.
 `
 
 // The vendor's own metrics. Its packages are internal, so these are read from its sources: commit 6485324f, after v1.35.0,
@@ -68,6 +70,9 @@ func main() {
 	controllersmetrics.Register()
 	fmt.Print(head)
 	show("k8s.io/cloud-provider/app and the controllers", families(legacyregistry.Registerer().(*prometheus.Registry)))
+	results := metrics.NewKubeRegistry()
+	slis.Register(results)
+	show("/metrics/slis k8s.io/component-base/metrics/prometheus/slis", families(results.Registerer().(*prometheus.Registry)))
 	client := prometheus.NewRegistry()
 	hcloud.NewClient(hcloud.WithInstrumentation(client))
 	show("github.com/hetznercloud/hcloud-go/v2/hcloud", families(client))

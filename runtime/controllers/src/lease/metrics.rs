@@ -25,12 +25,12 @@ impl ElectionMetrics {
     pub(super) fn register_in(&self, registry: &mut Registry) {
         registry.register(
             "leader_election_master_status",
-            "[ALPHA] Whether this process holds the lease: 1 leader, 0 standby",
+            "[ALPHA] Whether this process holds the Lease: 1 leader, 0 standby",
             self.master_status.clone(),
         );
         registry.register(
             "leader_election_slowpath",
-            "[ALPHA] Renewals for which the lease had to be read again",
+            "[ALPHA] Renewals for which the Lease had to be read again",
             self.slow_path.clone(),
         );
     }

@@ -44,17 +44,17 @@ impl IpamMetrics {
         // The client appends `_total` to counters.
         registry.register(
             "node_ipam_controller_cidrset_cidrs_allocations",
-            "[ALPHA] Blocks of the range that were free and are used",
+            "[ALPHA] Blocks of the range that were allocated",
             self.allocations.clone(),
         );
         registry.register(
             "node_ipam_controller_cidrset_cidrs_releases",
-            "[ALPHA] Blocks of the range that were used and are free",
+            "[ALPHA] Blocks of the range that were released",
             self.releases.clone(),
         );
         registry.register(
             "node_ipam_controller_cirdset_max_cidrs",
-            "[ALPHA] Blocks that the range has",
+            "[ALPHA] Blocks that the range has. The misspelling in the name is upstream's",
             self.size.clone(),
         );
         registry.register(

@@ -94,12 +94,12 @@ impl RestMetrics {
         // The client appends `_total` to counters.
         registry.register(
             "rest_client_requests",
-            "[ALPHA] Requests to the API server, by status code, method and host",
+            "[ALPHA] Requests to the API server, by status code, method and host; the code <error>: no answer came",
             self.requests.clone(),
         );
         registry.register(
             "rest_client_request_duration_seconds",
-            "[ALPHA] Seconds from a request to the head of its answer; watches are not in it",
+            "[ALPHA] Seconds from a request to the head of its answer. Watches are excluded",
             self.durations.clone(),
         );
         registry.register(
@@ -109,12 +109,13 @@ impl RestMetrics {
         );
         registry.register(
             "rest_client_response_size_bytes",
-            "[ALPHA] Bytes of the bodies of answers; watches are not in it",
+            "[ALPHA] Bytes of the bodies of answers. Watches are excluded",
             self.response_sizes.clone(),
         );
         registry.register(
             "rest_client_rate_limiter_duration_seconds",
-            "[ALPHA] Seconds that requests waited because of --kube-api-qps and --kube-api-burst",
+            "[ALPHA] Seconds that requests waited because of --kube-api-qps and --kube-api-burst; empty without them. \
+             Watches do not wait",
             self.waits.clone(),
         );
     }

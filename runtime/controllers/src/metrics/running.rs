@@ -31,7 +31,7 @@ impl RunningControllers {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "running_managed_controllers",
-            "[BETA] Whether a controller runs in this process: 1 for at least one provider, 0 no more",
+            "[BETA] Whether a controller runs in this process, for at least one provider: 1 or 0",
             self.gauge.clone(),
         );
     }

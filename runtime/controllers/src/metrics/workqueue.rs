@@ -111,22 +111,22 @@ impl QueueMetrics {
         // The client appends `_total` to counters.
         registry.register(
             "workqueue_adds",
-            "[BETA] Items whose turn has come, by queue",
+            "[BETA] Items that became due, by queue",
             self.adds.clone(),
         );
         registry.register(
             "workqueue_retries",
-            "[BETA] Items that were put back for a later turn because something failed, by queue",
+            "[BETA] Items that were queued again because of a failure or unfinished work, by queue",
             self.retries.clone(),
         );
         registry.register(
             "workqueue_queue_duration_seconds",
-            "[BETA] Seconds from an item's turn until the work on it began, by queue",
+            "[BETA] Seconds from an item's due time until its processing began, by queue",
             self.waited.clone(),
         );
         registry.register(
             "workqueue_work_duration_seconds",
-            "[BETA] Seconds that the work on an item took, by queue",
+            "[BETA] Seconds of processing one item, by queue",
             self.worked.clone(),
         );
         registry.register_collector(Box::new(self.clone()));
@@ -241,17 +241,17 @@ impl Collector for QueueMetrics {
         let gauges: [Gauge; 3] = [
             (
                 "workqueue_depth",
-                "[BETA] Items whose turn has come and that are not being worked on, by queue.",
+                "[BETA] Items that are due and not being processed, by queue.",
                 |sum| sum.depth as f64,
             ),
             (
                 "workqueue_unfinished_work_seconds",
-                "[BETA] Seconds of work that has begun and not ended, of all items together, by queue.",
+                "[BETA] Seconds of processing that has not ended, of all items together, by queue.",
                 |sum| sum.unfinished,
             ),
             (
                 "workqueue_longest_running_processor_seconds",
-                "[BETA] Seconds since the work began that has gone on for longest, by queue.",
+                "[BETA] Seconds for which the longest-running item has been processed, by queue.",
                 |sum| sum.longest,
             ),
         ];

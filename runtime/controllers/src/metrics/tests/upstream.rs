@@ -1,10 +1,11 @@
-//! The metrics of a scrape, compared with the list that is made from the Go modules, and with the table for operators.
+//! The metrics of a scrape, compared with the list that is made from the Go modules, and with the page for operators.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use ccm_core::ipam::{CidrSet, Holder};
+use ccm_fixtures::metrics::{self, Scraped, file, scraped};
 use ccm_metrics::build::{self, Build};
 use ccm_metrics::process;
 use ccm_metrics::requests::{Ended, RequestEnd, RequestMetrics, StatedRemaining};
@@ -15,96 +16,6 @@ use super::*;
 use crate::Pace;
 use crate::clock::Clock;
 use crate::lease::ElectionMetrics;
-
-#[derive(Debug, PartialEq, Eq)]
-struct Shape {
-    kind: String,
-    /// Stability level; `-` where a metric has none.
-    stability: String,
-    labels: BTreeSet<String>,
-    buckets: Vec<String>,
-}
-
-fn file(path: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    std::fs::read_to_string(root.join(path)).unwrap()
-}
-
-/// Upstream's list: `name type stability {labels} [buckets]`.
-fn list() -> BTreeMap<String, Shape> {
-    let words = |text: &str, separator| {
-        let parts = text.split(separator).filter(|part: &&str| !part.is_empty());
-        parts.map(str::to_owned).collect::<Vec<_>>()
-    };
-    let text = file("tests/metrics/upstream.txt");
-    let lines = text
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let families = lines.map(|line| {
-        let (front, rest) = line.split_once(" {").unwrap();
-        let (labels, buckets) = rest.split_once("} [").unwrap();
-        let front: Vec<_> = front.split(' ').collect();
-        let [name, kind, stability] = front.as_slice() else {
-            panic!("{line}");
-        };
-        let shape = Shape {
-            kind: (*kind).to_owned(),
-            stability: (*stability).to_owned(),
-            labels: words(labels, ',').into_iter().collect(),
-            buckets: words(buckets.trim_end_matches(']'), ' '),
-        };
-        ((*name).to_owned(), shape)
-    });
-    families.collect()
-}
-
-/// The metrics in a scrape of the classic format.
-fn shapes(text: &str) -> BTreeMap<String, Shape> {
-    let mut families = BTreeMap::<String, Shape>::new();
-    let mut stability = "-";
-    for line in text.lines() {
-        if let Some(help) = line.strip_prefix("# HELP ") {
-            let words = help.split_once(' ').unwrap().1;
-            let marked = words
-                .strip_prefix('[')
-                .and_then(|rest| rest.split_once(']'));
-            stability = marked.map_or("-", |(stability, _)| stability);
-        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = rest.split_once(' ').unwrap();
-            let shape = Shape {
-                kind: kind.to_owned(),
-                stability: stability.to_owned(),
-                labels: BTreeSet::new(),
-                buckets: Vec::new(),
-            };
-            assert!(
-                families.insert(name.to_owned(), shape).is_none(),
-                "{name} is there twice"
-            );
-        } else if let Some((name, labels)) = line.split_once('{') {
-            let family = ["_bucket", "_sum", "_count"]
-                .iter()
-                .find_map(|suffix| {
-                    families
-                        .keys()
-                        .find(|known| **known == name.trim_end_matches(suffix))
-                })
-                .cloned();
-            let shape = families.get_mut(family.as_deref().unwrap_or(name)).unwrap();
-            // Every second text between quotes is a value.
-            let mut texts = labels.split('"');
-            while let (Some(label), Some(value)) = (texts.next(), texts.next()) {
-                let label = label.trim_matches([',', '=']);
-                if label != "le" {
-                    shape.labels.insert(label.to_owned());
-                } else if value != "+Inf" && !shape.buckets.iter().any(|bound| bound == value) {
-                    shape.buckets.push(value.to_owned());
-                }
-            }
-        }
-    }
-    families
-}
 
 /// A registry as the program's, without the engine's metrics, with a series for every metric.
 fn everything() -> Registry {
@@ -171,105 +82,104 @@ fn everything() -> Registry {
     registry
 }
 
-/// One row of the table in `deploy/docs/metrics.md`.
-struct Row {
-    name: String,
-    kind: String,
-    labels: BTreeSet<String>,
-    origin: String,
-    text: String,
+/// The metrics of each path: here and, as far as other crates count them, in their golden scrapes.
+fn served() -> [(&'static str, BTreeMap<String, Scraped>); 2] {
+    let mut all = scraped(&encode(&everything(), Format::Classic).unwrap());
+    all.extend(metrics::golden("versions.txt"));
+    [
+        ("/metrics", all),
+        ("/metrics/slis", metrics::golden("slis.txt")),
+    ]
 }
 
-impl Row {
-    fn covers(&self, name: &str) -> bool {
-        match self.name.strip_suffix('*') {
+/// One row of the tables in `deploy/docs/metrics.md`: metrics that upstream or a vendor has and this program has not.
+struct LeftOut {
+    path: String,
+    name: String,
+    reason: String,
+}
+
+impl LeftOut {
+    fn covers(&self, path: &str, name: &str) -> bool {
+        let is_named = match self.name.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
             None => self.name == name,
-        }
+        };
+        is_named && self.path == path
     }
 }
 
-fn table() -> Vec<Row> {
-    let text = file("deploy/docs/metrics.md");
-    let lines = text.lines().filter(|line| line.starts_with("| `"));
-    let rows = lines.map(|line| {
-        let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [name, kind, labels, origin, text] = cells.as_slice() else {
-            panic!("not five cells: {line}");
-        };
-        let labels = labels.split(", ").filter(|label| !label.is_empty());
-        Row {
-            name: name.trim_matches('`').to_owned(),
-            kind: (*kind).to_owned(),
-            labels: labels.map(str::to_owned).collect(),
-            origin: (*origin).to_owned(),
-            text: (*text).to_owned(),
+/// The rows of all tables; the first cell of a table's head ends with the path.
+fn left_out() -> Vec<LeftOut> {
+    let (mut path, mut rows) = (String::new(), Vec::new());
+    for line in file("deploy/docs/metrics.md").lines() {
+        if let Some(head) = line.strip_prefix("| Left out of `") {
+            path = head.split('`').next().unwrap().to_owned();
+        } else if let Some(row) = line.strip_prefix("| `") {
+            let (name, reason) = row.split_once("` |").unwrap();
+            rows.push(LeftOut {
+                path: path.clone(),
+                name: name.to_owned(),
+                reason: reason.trim_matches([' ', '|']).to_owned(),
+            });
         }
-    });
-    rows.collect()
+    }
+    rows
 }
 
 #[tokio::test]
 async fn proc_047_every_metric_of_upstreams_is_the_same_or_left_out_for_a_reason() {
-    let (list, scrape, table) = (list(), everything(), table());
-    let scrape = shapes(&encode(&scrape, Format::Classic).unwrap());
-    assert!(list.len() > 100, "{}", list.len());
-    let mut wrong = Vec::new();
-    for (name, upstream) in &list {
-        let rows: Vec<_> = table.iter().filter(|row| row.covers(name)).collect();
-        let [row] = rows.as_slice() else {
-            wrong.push(format!("{name} has {} rows", rows.len()));
-            continue;
-        };
-        match (&*row.origin, scrape.get(name)) {
-            ("left out", None) => {}
-            ("upstream" | "vendor", Some(ours)) if ours == upstream => {}
-            (origin, ours) => wrong.push(format!(
-                "{name} ({origin}): {upstream:?}, and here {ours:?}"
-            )),
+    let left_out = left_out();
+    let (mut wrong, mut compared) = (Vec::new(), 0);
+    for (path, served) in served() {
+        let (listed, page) = (metrics::listed(path), metrics::page(path));
+        compared += listed.len();
+        for (name, upstream) in &listed {
+            let reasons = left_out.iter().filter(|one| one.covers(path, name));
+            let rows: Vec<_> = page.iter().filter(|row| row.name == *name).collect();
+            match (reasons.count(), rows.as_slice(), served.get(name)) {
+                (1, [], None) => {}
+                (0, [row], Some(ours))
+                    if row.origin == upstream.origin && ours.shape == upstream.shape => {}
+                (reasons, rows, ours) => wrong.push(format!(
+                    "{name} of {path} is left out for {reasons} reasons: {upstream:?}, here {ours:?}, on the page {rows:?}"
+                )),
+            }
+        }
+        for row in &page {
+            if listed.contains_key(&row.name) == (row.origin == "ours") || row.meaning.is_empty() {
+                wrong.push(format!("the row {row:?} of {path} is not true"));
+            }
+        }
+        for one in left_out.iter().filter(|one| one.path == path) {
+            if !listed.keys().any(|name| one.covers(path, name)) || one.reason.is_empty() {
+                wrong.push(format!("{} is left out of {path} for nothing", one.name));
+            }
         }
     }
-    for row in &table {
-        let is_listed = list.keys().any(|name| row.covers(name));
-        if is_listed == (row.origin == "ours") || row.text.is_empty() {
-            wrong.push(format!("the row {} ({}) is not true", row.name, row.origin));
-        }
-        if row.name.ends_with('*') && row.origin != "left out" {
-            wrong.push(format!(
-                "{} stands for several, and is not left out",
-                row.name
-            ));
-        }
-    }
+    assert!(compared > 100, "{compared}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[tokio::test]
-async fn the_table_for_operators_has_the_types_and_labels_of_a_scrape() {
-    let scrape = shapes(&encode(&everything(), Format::Classic).unwrap());
-    let table = table();
-    let mut wrong = Vec::new();
-    for (name, shape) in &scrape {
-        match table.iter().find(|row| row.name == *name) {
-            Some(row) if row.kind == shape.kind && row.labels == shape.labels => {}
-            _ => wrong.push(format!("{name}: {shape:?}")),
+async fn the_page_for_operators_has_the_types_labels_and_stability_of_a_scrape() {
+    for (path, served) in served() {
+        let page = metrics::page(path);
+        let mut wrong = Vec::new();
+        for (name, Scraped { shape, .. }) in &served {
+            match page.iter().find(|row| row.name == *name) {
+                Some(row)
+                    if row.kind == shape.kind
+                        && row.labels == shape.labels
+                        && row.stability == shape.stability => {}
+                row => wrong.push(format!("{name}: {shape:?}, and on the page {row:?}")),
+            }
         }
-    }
-    // Metrics of the providers' versions are registered by the program alone, which has a test of its own.
-    let is_elsewhere = |row: &&Row| {
-        let of_versions = [
-            "ccm_provider_info",
-            "ccm_provider_load_seconds",
-            "ccm_provider_swaps_total",
-        ];
-        row.origin == "left out" || of_versions.contains(&&*row.name)
-    };
-    for row in table.iter().filter(|row| !is_elsewhere(row)) {
-        if !scrape.contains_key(&row.name) {
-            wrong.push(format!("{} is in the table alone", row.name));
+        for row in page.iter().filter(|row| !served.contains_key(&row.name)) {
+            wrong.push(format!("{} is on the page alone", row.name));
         }
+        assert!(wrong.is_empty(), "{path}: {}", wrong.join("\n"));
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// A scrape without its values and without differences between machines. Series of counters and gauges are sorted:
