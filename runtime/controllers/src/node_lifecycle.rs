@@ -75,8 +75,8 @@ impl NodeLifecycleController {
     /// many nodes it has.
     fn pass(&mut self) {
         // Before the nodes: a change in between is seen by the next pass.
-        let roll = self.executor.cluster.node_index().roll();
-        if self.memory.is_settled(roll) && self.tasks.is_empty() {
+        let version = self.executor.cluster.node_index().version();
+        if self.memory.is_settled(version) && self.tasks.is_empty() {
             return;
         }
         let nodes = self.executor.cluster.sorted_nodes();

@@ -3,9 +3,9 @@
 //!
 //! A pass is one listing, then one reconciliation for each node whose routes differ from the desired ones and for each
 //! destination with routes that no node wants. [`RetainedState::begin`] starts a listing and returns the nodes to send;
-//! [`RetainedState::absorb`] takes the answer and plans; [`RetainedState::next`] returns one reconciliation after another; [`decide`]
-//! drives it; [`RetainedState::conclude`] stores its result for the next pass. With no change and nothing due, only the slow
-//! resync lists (EDGE-080).
+//! [`RetainedState::absorb`] takes the answer and plans; [`RetainedState::next`] returns one reconciliation after
+//! another; [`decide`] drives it; [`RetainedState::conclude`] stores its result for the next pass. With no change and
+//! nothing due, only the slow resync lists (EDGE-080).
 //!
 //! Guarantees: a route is removed only when its destination lies wholly in the cluster's networks, a complete answer
 //! says that it leads to nothing or to a node of ours that does not want it, and the brake has budget. A route to

@@ -243,8 +243,8 @@ impl fmt::Display for CloudEvent {
     }
 }
 
-/// The reply to [`CloudProvider::find`](crate::cloud_provider::CloudProvider::find). The host has checked its shape: one lookup per
-/// node.
+/// The reply to [`CloudProvider::find`](crate::cloud_provider::CloudProvider::find). The host has checked its shape: one
+/// lookup per node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FindReply {
     /// One per requested node, in the same order.

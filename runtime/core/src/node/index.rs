@@ -17,18 +17,18 @@ use crate::node::ownership::stored_provider_id;
 /// All nodes by name, with look-up by provider ID and address. A node that was recreated replaces the old one.
 #[derive(Debug, Default)]
 pub struct NodeIndex {
-    nodes: BTreeMap<Arc<str>, Neighbour>,
+    nodes: BTreeMap<Arc<str>, IndexedNode>,
     by_provider_id: HashMap<Arc<str>, Names>,
     by_internal: HashMap<IpAddr, Names>,
     by_external: HashMap<IpAddr, Names>,
     by_address: HashMap<IpAddr, Names>,
-    roll: Roll,
+    version: NodeSetVersion,
 }
 
 /// State that passes over all nodes depend on: while two values are equal, no node has come, gone or been recreated in
 /// between, and none has become or ceased to be one of `unready`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Roll {
+pub struct NodeSetVersion {
     /// Number of nodes with [`is_unready_or_shut_down`].
     pub unready: usize,
     /// Number of changes so far.
@@ -39,7 +39,7 @@ pub struct Roll {
 type Names = Vec<Arc<str>>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Neighbour {
+struct IndexedNode {
     uid: String,
     /// Result of [`is_unready_or_shut_down`].
     is_unready: bool,
@@ -97,8 +97,8 @@ impl NodeIndex {
     }
 
     /// The state that a pass over all nodes depends on.
-    pub fn roll(&self) -> Roll {
-        self.roll
+    pub fn version(&self) -> NodeSetVersion {
+        self.version
     }
 
     /// Updates the index with the current state of `node`.
@@ -108,7 +108,7 @@ impl NodeIndex {
         };
         let uid = node.metadata.uid.clone().unwrap_or_default();
         let known = self.nodes.get(name).filter(|known| known.uid == uid);
-        let mut next = Neighbour {
+        let mut next = IndexedNode {
             uid,
             is_unready: is_unready_or_shut_down(node),
             stored: stored_provider_id(node).map(Arc::from),
@@ -117,7 +117,7 @@ impl NodeIndex {
             gone: known
                 .filter(|_| !is_ready(node))
                 .map_or(0, |known| known.gone),
-            ..Neighbour::default()
+            ..IndexedNode::default()
         };
         let status = node.status.as_ref();
         let stored = status.and_then(|status| status.addresses.as_deref());
@@ -182,7 +182,7 @@ impl NodeIndex {
             if answered.is_none() && is_anothers || before.map(|(id, _)| &**id) == answered {
                 continue;
             }
-            let next = Neighbour {
+            let next = IndexedNode {
                 answered: answered.map(|id| (Arc::from(id), by.clone())),
                 ..known.clone()
             };
@@ -250,9 +250,9 @@ impl NodeIndex {
         duplicates.min_by_key(|duplicate| !duplicate.is_stored)
     }
 
-    fn replace(&mut self, name: &str, next: Option<Neighbour>) {
+    fn replace(&mut self, name: &str, next: Option<IndexedNode>) {
         let old = self.nodes.remove(name);
-        self.roll.count(old.as_ref(), next.as_ref());
+        self.version.count(old.as_ref(), next.as_ref());
         if let Some(old) = old {
             for id in old.provider_ids() {
                 remove(&mut self.by_provider_id, id, name);
@@ -287,17 +287,17 @@ impl NodeIndex {
     }
 }
 
-impl Roll {
-    fn count<'a>(&mut self, old: Option<&'a Neighbour>, next: Option<&'a Neighbour>) {
-        let is_unready = |one: Option<&Neighbour>| one.is_some_and(|one| one.is_unready);
-        let seen = |one: Option<&'a Neighbour>| one.map(|one| (&*one.uid, one.is_unready));
+impl NodeSetVersion {
+    fn count<'a>(&mut self, old: Option<&'a IndexedNode>, next: Option<&'a IndexedNode>) {
+        let is_unready = |one: Option<&IndexedNode>| one.is_some_and(|one| one.is_unready);
+        let seen = |one: Option<&'a IndexedNode>| one.map(|one| (&*one.uid, one.is_unready));
         self.unready -= usize::from(is_unready(old));
         self.unready += usize::from(is_unready(next));
         self.changes += u64::from(seen(old) != seen(next));
     }
 }
 
-impl Neighbour {
+impl IndexedNode {
     fn provider_ids(&self) -> impl Iterator<Item = &Arc<str>> {
         let answered = self.answered.as_ref().map(|(id, _)| id);
         self.stored

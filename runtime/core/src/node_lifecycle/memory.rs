@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Lookup};
 use crate::moment::Moment;
-use crate::node::index::Roll;
+use crate::node::index::NodeSetVersion;
 use crate::node::object::{is_ready, is_uninitialized, name, uid as uid_of};
 use crate::node::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::reconciliation::effect::When;
@@ -51,7 +51,7 @@ pub struct Memory {
     seen: HashMap<String, (String, Seen)>,
     has_seen_all: bool,
     /// The nodes of the last pass.
-    passed: Option<Roll>,
+    passed: Option<NodeSetVersion>,
     witnesses: Witnesses,
     contradictions: Contradictions,
     /// Time and rules of the last pass.

@@ -209,8 +209,9 @@ fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
 fn the_roll_changes_with_what_a_pass_depends_on_and_nothing_else() {
     let mut all = NodeIndex::default();
     let (mut a, b) = (node("a", None, &["10.0.0.1"]), node("b", None, &[]));
-    let mut roll = all.roll();
-    let mut changes = |all: &NodeIndex| std::mem::replace(&mut roll, all.roll()) != all.roll();
+    let mut version = all.version();
+    let mut changes =
+        |all: &NodeIndex| std::mem::replace(&mut version, all.version()) != all.version();
     all.apply(&a);
     all.apply(&b);
     assert!(changes(&all), "two nodes");
@@ -224,15 +225,15 @@ fn the_roll_changes_with_what_a_pass_depends_on_and_nothing_else() {
         let taint = json!([{ "key": key, "effect": "NoSchedule" }]);
         a.spec.as_mut().unwrap().taints = serde_json::from_value(taint).unwrap();
         all.apply(&a);
-        (changes(&all), all.roll().unready)
+        (changes(&all), all.version().unready)
     };
     assert_eq!(taint("node.kubernetes.io/unschedulable"), (false, 0));
     assert_eq!(taint(crate::well_known::SHUTDOWN_TAINT), (true, 1));
     a.status.as_mut().unwrap().conditions = None;
     all.apply(&a);
-    assert_eq!((changes(&all), all.roll().unready), (false, 1));
+    assert_eq!((changes(&all), all.version().unready), (false, 1));
     all.apply(&with_uid("a", "a-2", None, &[]));
-    assert_eq!((changes(&all), all.roll().unready), (true, 0));
+    assert_eq!((changes(&all), all.version().unready), (true, 0));
     all.forget("b");
     assert!(changes(&all));
     all.keep(|_| false);

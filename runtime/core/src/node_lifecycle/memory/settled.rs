@@ -2,15 +2,15 @@
 //! same however many nodes it has. Decides nothing about a node.
 
 use super::{MassOutage, Memory};
-use crate::node::index::Roll;
+use crate::node::index::NodeSetVersion;
 
 impl Memory {
-    /// Whether a pass over the nodes of this roll would do nothing: they are those of the last pass, none of them is unready
+    /// Whether a pass over this set of nodes would do nothing: it is that of the last pass, none of them is unready
     /// or shut down, and nothing is remembered that time alone can change. Asked before each pass.
-    pub fn is_settled(&mut self, roll: Roll) -> bool {
-        let is_same = self.passed.replace(roll) == Some(roll);
+    pub fn is_settled(&mut self, version: NodeSetVersion) -> bool {
+        let is_same = self.passed.replace(version) == Some(version);
         is_same
-            && roll.unready == 0
+            && version.unready == 0
             && self.histories.is_empty()
             && self.contradictions.is_empty()
             && matches!(self.mass_outage, MassOutage::None)

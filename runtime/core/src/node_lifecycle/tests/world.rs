@@ -172,7 +172,7 @@ impl World {
         };
         let mut memory = std::mem::take(&mut self.memory);
         // The pass runs all the same: a pass that may be skipped must not make a difference.
-        let is_settled = memory.is_settled(self.node_index.roll());
+        let is_settled = memory.is_settled(self.node_index.version());
         self.settled += usize::from(is_settled);
         for survey in memory.begin(&pass) {
             assert!(!is_settled, "{survey}");
