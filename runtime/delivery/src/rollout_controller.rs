@@ -295,7 +295,7 @@ impl RolloutController {
             () = changed(&mut inputs.specification) => {}
             Some(report) = self.source_watcher.next() => self.absorb_source_report(report),
             Some(ended) = self.works.join_next() => self.work_ended(ended),
-            Some(Ok((digest, said))) = self.check.asked.join_next() => self.check_ended(&digest, said),
+            Some(Ok((digest, problem))) = self.check.asked.join_next() => self.check_ended(&digest, problem),
             () = tallied => {}
             () = alarm => {}
         }
@@ -354,9 +354,12 @@ impl RolloutController {
 
     fn notice(&mut self) {
         let notice = self.inputs.notice.borrow().clone();
-        let said = [notice, self.check.said.clone()];
-        let said: Vec<String> = said.into_iter().filter(|text| !text.is_empty()).collect();
-        self.facts.notice = said.join("; ");
+        let problems = [notice, self.check.problem.clone()];
+        let problems: Vec<String> = problems
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .collect();
+        self.facts.notice = problems.join("; ");
     }
 
     fn absorb_source_report(&mut self, report: SourceReport) {

@@ -187,7 +187,7 @@ impl<'a> DecisionBuilder<'a> {
         let mut record = self.record.clone();
         record.activate(release.clone(), self.now.wall, untried);
         effects.push(RolloutEffect::Keep(Box::new(record)));
-        effects.push(told(
+        effects.push(rollout_event(
             EventType::Normal,
             reasons::PROVIDER_ACTIVATED,
             release,
@@ -217,7 +217,7 @@ impl<'a> DecisionBuilder<'a> {
             false => (reasons::PROVIDER_REJECTED, "rejected"),
         };
         let text = format!("{} is {what}: {reason}; {serves}", shown(release));
-        effects.push(told(EventType::Warning, event, release, text));
+        effects.push(rollout_event(EventType::Warning, event, release, text));
         effects
     }
 
@@ -249,14 +249,20 @@ impl<'a> DecisionBuilder<'a> {
             active.noted.clone_from(&serving.noted);
         }
         record.trouble = self.trouble();
-        let said = self.unserved(&record).into_iter();
-        let said = said.chain(self.offered_again()).collect::<Vec<_>>();
+        let events = self.unserved(&record).into_iter();
+        let events = events.chain(self.offered_again()).collect::<Vec<_>>();
         if record == *self.record {
-            return (!said.is_empty()).then_some(said);
+            return (!events.is_empty()).then_some(events);
         }
-        let told = trial::news(self, record.trial.as_ref());
+        let trial_events = trial::news(self, record.trial.as_ref());
         let keep = RolloutEffect::Keep(Box::new(record));
-        Some([keep].into_iter().chain(told).chain(said).collect())
+        Some(
+            [keep]
+                .into_iter()
+                .chain(trial_events)
+                .chain(events)
+                .collect(),
+        )
     }
 
     /// Reports, once for each offer, that the source offers a version which was rejected before: without a report it
@@ -264,7 +270,7 @@ impl<'a> DecisionBuilder<'a> {
     fn offered_again(&self) -> Option<RolloutEffect> {
         let offered = &self.facts.offer.as_ref()?.release;
         let rejected = self.record.rejection(&offered.digest)?;
-        if self.facts.told_rejected.as_ref() == Some(&offered.digest) {
+        if self.facts.reported_rejected.as_ref() == Some(&offered.digest) {
             return None;
         }
         let release = rejected.release();
@@ -274,7 +280,7 @@ impl<'a> DecisionBuilder<'a> {
             rejected.reason,
             release.digest
         );
-        Some(told(
+        Some(rollout_event(
             EventType::Warning,
             reasons::REJECTED_VERSION_OFFERED,
             &release,
@@ -286,7 +292,7 @@ impl<'a> DecisionBuilder<'a> {
     fn unserved(&self, record: &Record) -> Option<RolloutEffect> {
         let facts = self.facts;
         let is_under_way = facts.work.is_some() || facts.ready.is_some();
-        if facts.serving.is_some() || is_under_way || facts.has_told_unserved {
+        if facts.serving.is_some() || is_under_way || facts.has_reported_unserved {
             return None;
         }
         let active = record.active.as_ref().map(|active| &active.release);
@@ -306,8 +312,13 @@ impl<'a> DecisionBuilder<'a> {
     fn trouble(&self) -> String {
         let facts = self.facts;
         let mut lines = Vec::new();
-        let said = [&facts.source_trouble, &facts.notice];
-        lines.extend(said.into_iter().filter(|text| !text.is_empty()).cloned());
+        let troubles = [&facts.source_trouble, &facts.notice];
+        lines.extend(
+            troubles
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .cloned(),
+        );
         let wanted = self.record.active.as_ref().map(|active| &active.release);
         let offered = facts.offer.as_ref().map(|offer| &offer.release);
         let first = offered.filter(|_| facts.serving.is_none());
@@ -350,7 +361,7 @@ pub(super) fn shown(release: &Release) -> String {
     release.shown()
 }
 
-pub(super) fn told(
+pub(super) fn rollout_event(
     event_type: EventType,
     reason: &'static str,
     release: &Release,

@@ -261,9 +261,9 @@ pub struct RolloutFacts {
     /// The work under way.
     pub work: Option<Work>,
     /// Whether it was reported that nothing serves, and nothing has served since.
-    pub has_told_unserved: bool,
+    pub has_reported_unserved: bool,
     /// Digest of the offered version, if its rejection was reported since it has been offered.
-    pub told_rejected: Option<String>,
+    pub reported_rejected: Option<String>,
 }
 
 impl RolloutFacts {
@@ -346,7 +346,7 @@ impl RolloutFacts {
         let before = self.offer.as_ref();
         let same = before.filter(|offer| offer.release.digest == release.digest);
         if same.is_none() {
-            self.told_rejected = None;
+            self.reported_rejected = None;
         }
         // Its bytes are available now, and perhaps new signatures.
         self.failures.retain(|digest, failure| {
@@ -386,7 +386,7 @@ impl RolloutFacts {
             RolloutEffect::Place(release) => {
                 self.serving = self.ready.take_if(|it| it.is(&release.digest));
                 self.failures.remove(&release.digest);
-                self.has_told_unserved = false;
+                self.has_reported_unserved = false;
                 self.candidate = None;
             }
             RolloutEffect::Try(release) => {
@@ -410,7 +410,7 @@ impl RolloutFacts {
                 self.done.push(order.clone());
             }
             RolloutEffect::RecordEvent(event) => {
-                self.has_told_unserved |= event.reason == UNSERVED;
+                self.has_reported_unserved |= event.reason == UNSERVED;
                 let rejections = [
                     reasons::PROVIDER_REJECTED,
                     reasons::PROVIDER_ROLLED_BACK,
@@ -418,7 +418,7 @@ impl RolloutFacts {
                 ];
                 if rejections.contains(&event.reason) {
                     let release = event.release.as_ref();
-                    self.told_rejected = release.map(|release| release.digest.clone());
+                    self.reported_rejected = release.map(|release| release.digest.clone());
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! People's orders and their effects. An order is removed once carried out, and ignored until its removal is seen.
 
-use super::decide::{DecisionBuilder, Placing, shown, told};
+use super::decide::{DecisionBuilder, Placing, rollout_event, shown};
 use super::facts::{Cause, Order, RolloutEffect, RolloutEvent};
 use super::record::{Release, cut};
 use crate::cloud::instance::EventType;
@@ -96,7 +96,7 @@ fn taken_back(
     record.trial = None;
     effects.push(RolloutEffect::Keep(Box::new(record)));
     effects.push(RolloutEffect::Clear(Order::RollBack));
-    effects.push(told(
+    effects.push(rollout_event(
         EventType::Normal,
         reasons::PROVIDER_ROLLED_BACK,
         from,

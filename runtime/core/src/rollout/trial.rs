@@ -4,7 +4,7 @@ use crate::reconciliation::event::reasons;
 use std::time::Duration;
 
 use super::candidate::{Candidate, Step, Trying};
-use super::decide::{DecisionBuilder, shown as named, told};
+use super::decide::{DecisionBuilder, rollout_event, shown as named};
 use super::facts::{RolloutEffect, RolloutFacts, Work};
 use super::orders;
 use super::plan_comparison::Plans;
@@ -274,5 +274,10 @@ pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<
         named(&after.release),
         after.lines.join("; ")
     );
-    Some(told(EventType::Warning, reason, &after.release, text))
+    Some(rollout_event(
+        EventType::Warning,
+        reason,
+        &after.release,
+        text,
+    ))
 }

@@ -57,7 +57,7 @@ impl<P: Holding> CloudProvider for Active<P> {
         Box::pin(async move {
             let roles = self.roles.load_full();
             let answer = roles.serving.provider.find_fresh(nodes, permit.clone());
-            roles.heard_serving(reads::FIND, answer.await, &permit)
+            roles.count_serving_answer(reads::FIND, answer.await, &permit)
         })
     }
 
@@ -140,7 +140,7 @@ impl<P: Holding> CloudProvider for Active<P> {
                 .serving
                 .provider
                 .get_load_balancer(service, permit.clone());
-            roles.heard_serving(reads::GET, answer.await, &permit)
+            roles.count_serving_answer(reads::GET, answer.await, &permit)
         })
     }
 
@@ -233,7 +233,7 @@ async fn find_by_serving<P: Holding>(
     permit: Arc<Permit>,
 ) -> Result<FindReply, ProviderError> {
     let answer = roles.serving.provider.find(nodes, permit.clone()).await;
-    let answer = roles.heard_serving(reads::FIND, answer, &permit);
+    let answer = roles.count_serving_answer(reads::FIND, answer, &permit);
     if let Some(trial) = &roles.trial
         && let Some(turn) = trial.may_compare()
     {
@@ -244,7 +244,7 @@ async fn find_by_serving<P: Holding>(
 }
 
 impl<P: Holding> Roles<P> {
-    pub(super) fn heard_serving<T>(
+    pub(super) fn count_serving_answer<T>(
         &self,
         function: &str,
         answer: Result<T, ProviderError>,

@@ -25,7 +25,7 @@ impl<P: Holding> Active<P> {
         let roles = self.roles.load_full();
         let provider = &roles.serving.provider;
         let answer = provider.list_routes(nodes, permit.clone()).await;
-        let answer = roles.heard_serving(LIST, answer, &permit);
+        let answer = roles.count_serving_answer(LIST, answer, &permit);
         if let Some(trial) = &roles.trial
             && let Some(turn) = trial.may_compare_lists()
         {

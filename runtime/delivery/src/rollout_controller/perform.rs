@@ -79,7 +79,7 @@ impl RolloutController {
             return;
         };
         self.record_writer.submit_report(Report {
-            impairment: self.check.said.clone(),
+            impairment: self.check.problem.clone(),
             specification: self.inputs.specification.borrow().clone(),
             is_informational: false,
             record: record.clone(),

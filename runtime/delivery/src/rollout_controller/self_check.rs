@@ -17,7 +17,7 @@ pub(super) struct Check {
     next: Option<Moment>,
     failures: u32,
     /// Error of the last check; empty if there was none.
-    pub(super) said: String,
+    pub(super) problem: String,
 }
 
 impl Check {
@@ -27,7 +27,7 @@ impl Check {
             asked: JoinSet::new(),
             next: Some(Moment(Duration::ZERO)),
             failures: 0,
-            said: String::new(),
+            problem: String::new(),
         }
     }
 
@@ -38,7 +38,7 @@ impl Check {
 
     /// Handles a change of the serving version. A version that was tried needs no check.
     pub(super) fn is_replaced(&mut self, was_tried: bool) {
-        self.said.clear();
+        self.problem.clear();
         if was_tried {
             self.next = None;
         }
@@ -58,25 +58,25 @@ impl RolloutController {
         let generation = self.generated(serving)?.generation.clone();
         self.check.next = None;
         self.check.asked.spawn(async move {
-            let said = generation.provider.self_check(permit).await.err();
-            let said = said.map(|error| format!("its self-check fails: {error}"));
-            (digest, said)
+            let problem = generation.provider.self_check(permit).await.err();
+            let problem = problem.map(|error| format!("its self-check fails: {error}"));
+            (digest, problem)
         });
         None
     }
 
-    pub(super) fn check_ended(&mut self, digest: &str, said: Option<String>) {
+    pub(super) fn check_ended(&mut self, digest: &str, problem: Option<String>) {
         let serves = self.facts.serving.as_ref().is_some_and(|it| it.is(digest));
         if !serves {
             return;
         }
-        if let Some(said) = &said {
-            tracing::warn!(target: "rollout", provider = %self.name, %digest, "{said}");
+        if let Some(problem) = &problem {
+            tracing::warn!(target: "rollout", provider = %self.name, %digest, "{problem}");
             self.check.failures = self.check.failures.saturating_add(1);
             let now = self.clock.now().moment;
             self.check.next = Some(now.after(PERSON.after(self.check.failures)));
         }
-        self.check.said = said.unwrap_or_default();
+        self.check.problem = problem.unwrap_or_default();
         self.notice();
     }
 }
