@@ -213,7 +213,7 @@ fn a_guest_built_by_cargo_component_is_checked_loaded_and_answers() {
 
     let module = Module {
         source: "component.wasm".to_owned(),
-        wasm,
+        wasm: wasm.into(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -126,7 +126,7 @@ async fn load(endpoint: &str, wire: &Arc<Wire>) -> Result<Provider> {
     };
     let module = Module {
         source: "embedded:hcloud".to_owned(),
-        wasm: wasm.to_vec(),
+        wasm: bytes::Bytes::from_static(wasm),
     };
     let loading = Loading {
         grants: Grants {

@@ -75,7 +75,7 @@ impl Build {
         };
         let module = Module {
             source: "hcloud.wasm".to_owned(),
-            wasm,
+            wasm: wasm.into(),
         };
         let provider = host.load(module, grants, config).await.unwrap();
         Build { provider, cloud }

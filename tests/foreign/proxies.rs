@@ -429,7 +429,7 @@ fn isolated() {
     };
     let module = Module {
         source: "hcloud".to_owned(),
-        wasm: guest.wasm.to_vec(),
+        wasm: bytes::Bytes::from_static(guest.wasm),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

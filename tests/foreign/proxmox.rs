@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ccm_core::cloud::{CloudNode, FindReply, Instance, Lookup, ProviderError, Readiness};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::Permit;
@@ -60,7 +61,7 @@ fn known(pve: &Pve) -> KnownBy {
 async fn load(grants: Grants, values: &[(&str, &str)]) -> Provider {
     let module = Module {
         source: "embedded:proxmox".to_owned(),
-        wasm: embedded_guests::PROXMOX.to_vec(),
+        wasm: Bytes::from_static(embedded_guests::PROXMOX),
     };
     let values = [("PROXMOX_REGION", "home")].iter().chain(values);
     let config = GuestConfig {

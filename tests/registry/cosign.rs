@@ -146,7 +146,7 @@ fn signed(folder: &TempDir, key: &str, wasm: &[u8]) -> Vec<u8> {
 
 fn file(wasm: &[u8], evidence: Vec<u8>) -> Artifact {
     Artifact {
-        wasm: wasm.into(),
+        wasm: bytes::Bytes::copy_from_slice(wasm),
         digest: Digest::of(wasm),
         origin: "file:///provider.wasm".to_owned(),
         manifest_digest: None,

@@ -69,7 +69,7 @@ fn each(rows: Vec<Row>) {
 async fn load(made: &Made) -> Result<Provider, LoadError> {
     let module = Module {
         source: "made.wasm".to_owned(),
-        wasm: made.component(),
+        wasm: made.component().into(),
     };
     let config = GuestConfig {
         schemes: Vec::new(),

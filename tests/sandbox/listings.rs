@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use ccm_controllers::{Metrics, Pace};
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
 use ccm_core::safety::permit::Mode;
@@ -255,7 +256,7 @@ impl World {
     async fn load(&self) -> Result<Provider, Failed> {
         let module = Module {
             source: "hcloud.wasm".to_owned(),
-            wasm: embedded_guests::HCLOUD.to_vec(),
+            wasm: Bytes::from_static(embedded_guests::HCLOUD),
         };
         let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
         let mut grants = inspection.manifest.as_grants();

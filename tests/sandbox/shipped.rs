@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ccm_core::cloud::{CloudNode, Lookup};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_host::grant::Grants;
@@ -102,7 +103,7 @@ fn static_answers_completely_without_a_request() {
     let document = r#"{"rules": [{"names": ["metal-*"], "zone": "a"}], "retired": ["metal-9"]}"#;
     let module = Module {
         source: "embedded:static".to_owned(),
-        wasm: embedded_guests::STATIC.to_vec(),
+        wasm: Bytes::from_static(embedded_guests::STATIC),
     };
     let config = |document: &str| GuestConfig {
         values: [("STATIC_NODES".to_owned(), document.to_owned())].into(),

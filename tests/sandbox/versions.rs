@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ccm_core::cloud::load_balancer::{
     Adoptable, CloudService, DeleteRequest, EnsureRequest, Ensured, Found, Progress, UpdateRequest,
 };
@@ -40,7 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 pub(crate) fn witness() -> Module {
     Module {
         source: "witness.wasm".to_owned(),
-        wasm: test_guests::WITNESS.to_vec(),
+        wasm: Bytes::from_static(test_guests::WITNESS),
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
 use ccm_controllers::{Pace, Reports};
 use ccm_core::moment::Moment;
 use ccm_core::safety::brake::Allowances;
@@ -475,7 +476,7 @@ async fn refuse_module(
     }
     let module = Module {
         source: "embedded:hcloud".to_owned(),
-        wasm: embedded()?.to_vec(),
+        wasm: Bytes::from_static(embedded()?),
     };
     match host.load(module, grants, guest_config()).await {
         Ok(_) => bail!("a module was loaded with less than it requests"),

@@ -321,7 +321,7 @@ async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Resul
             if let Some(wasm) = builtin_grants::module(name) {
                 let module = Module {
                     source: provider.source.to_string(),
-                    wasm: wasm.to_vec(),
+                    wasm: bytes::Bytes::from_static(wasm),
                 };
                 provider_loading::load(&shared.host, &shared.load_policy(provider), module, None)
                     .await?;

@@ -1,14 +1,13 @@
 //! A fetched module with its evidence. Untrusted until `trust` has verified it.
 
-use std::sync::Arc;
-
+use bytes::Bytes;
 use ccm_host::Digest;
 
 /// The bytes of a module and the data delivered with them.
 #[derive(Clone)]
 pub struct Artifact {
-    /// The component, uncompressed. At most [`MODULE_BYTES`].
-    pub wasm: Arc<[u8]>,
+    /// The component, uncompressed. At most [`MODULE_BYTES`]; clones share the bytes.
+    pub wasm: Bytes,
     /// The SHA-256 of `wasm`.
     pub digest: Digest,
     /// Exact location from which these bytes can be fetched again; also used in messages.

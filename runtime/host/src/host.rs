@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ccm_core::cloud::Capabilities;
 use ccm_metrics::requests::RequestMetrics;
 use thiserror::Error;
@@ -62,8 +63,8 @@ pub enum HostError {
 pub struct Module {
     /// Origin for messages: a path, an image reference, a ConfigMap's name.
     pub source: String,
-    /// Bytes of the component.
-    pub wasm: Vec<u8>,
+    /// Bytes of the component; clones share them.
+    pub wasm: Bytes,
 }
 
 /// Loads modules. One per process; providers may outlive it.
@@ -260,7 +261,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
 }
 
 /// Inspects on a blocking thread, because hashing and scanning 32 MiB takes tens of milliseconds.
-async fn look(source: &str, wasm: Vec<u8>) -> Result<(Inspection, Vec<u8>), LoadError> {
+async fn look(source: &str, wasm: Bytes) -> Result<(Inspection, Bytes), LoadError> {
     let module = source.to_owned();
     let look = tokio::task::spawn_blocking(move || {
         inspect(&module, &wasm).map(|inspection| (inspection, wasm))

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Ensured, Progress, UpdateRequest,
 };
@@ -129,7 +130,7 @@ impl World {
         };
         let module = Module {
             source: "embedded:aws".to_owned(),
-            wasm: embedded_guests::AWS.to_vec(),
+            wasm: Bytes::from_static(embedded_guests::AWS),
         };
         let values = values.iter();
         let config = GuestConfig {

@@ -126,7 +126,7 @@ pub(crate) fn good() -> Vec<u8> {
 fn module(wasm: Vec<u8>) -> Module {
     Module {
         source: "offered.wasm".to_owned(),
-        wasm,
+        wasm: wasm.into(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ccm_controllers::{Controllers, Metrics, Pace, Settings};
 use ccm_core::cloud::{CloudNode, FindReply, Lookup, Readiness};
 use ccm_core::cloud_provider::CloudProvider as _;
@@ -76,7 +77,7 @@ impl World {
     pub(crate) async fn provider(&self) -> Result<Provider, Failed> {
         let module = Module {
             source: "digitalocean.wasm".to_owned(),
-            wasm: embedded_guests::DIGITALOCEAN.to_vec(),
+            wasm: Bytes::from_static(embedded_guests::DIGITALOCEAN),
         };
         let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
         let mut grants = inspection.manifest.as_grants();

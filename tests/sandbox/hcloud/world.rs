@@ -1,6 +1,7 @@
 //! The set-up of these tests: both simulated clouds, Robot behind TLS with a private authority, the real host, and the
 //! shipped guest between them. Asserts nothing about the guest's answers.
 
+use bytes::Bytes;
 use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError, Readiness};
 use ccm_core::cloud_provider::CloudProvider as _;
 pub(crate) use ccm_fixtures::TOKEN;
@@ -100,7 +101,7 @@ impl World {
     ) -> Result<Provider, LoadError> {
         let module = Module {
             source: "embedded:hcloud".to_owned(),
-            wasm: embedded_guests::HCLOUD.to_vec(),
+            wasm: Bytes::from_static(embedded_guests::HCLOUD),
         };
         let values = values
             .iter()

@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ccm_controllers::{Controllers, Metrics, Pace, Settings};
 use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::safety::audit::{AuditSink, NoAudit};
@@ -132,7 +133,7 @@ impl World {
     pub(crate) async fn provider(&self) -> Result<Provider, Failed> {
         let module = Module {
             source: "hcloud.wasm".to_owned(),
-            wasm: embedded_guests::HCLOUD.to_vec(),
+            wasm: Bytes::from_static(embedded_guests::HCLOUD),
         };
         let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
         let mut grants = inspection.manifest.as_grants();

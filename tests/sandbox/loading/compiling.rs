@@ -56,12 +56,16 @@ async fn load(host: &Host) -> Result<Provider, LoadError> {
 
 /// The witness with one more core module, which is never instantiated and compiled all the same.
 fn with_module(module: &wasm_encoder::Module) -> Module {
-    let Module { source, mut wasm } = witness();
+    let Module { source, wasm } = witness();
+    let mut wasm = wasm.to_vec();
     let mut tail = Component::new();
     tail.section(&ModuleSection(module));
     // Sections follow each other, so those after a component's header can be appended to another.
     wasm.extend(&tail.finish()[8..]);
-    Module { source, wasm }
+    Module {
+        source,
+        wasm: wasm.into(),
+    }
 }
 
 /// Functions that keep to every limit of the pre-scan and keep the register allocator busy: thousands of locals are all
@@ -141,7 +145,8 @@ fn an_invalid_module_is_refused_by_the_compiler() {
             "{error}"
         );
 
-        let Module { source, mut wasm } = witness();
+        let Module { source, wasm } = witness();
+        let mut wasm = wasm.to_vec();
         let mut tail = Component::new();
         tail.section(&CustomSection {
             name: "x".into(),
@@ -153,7 +158,10 @@ fn an_invalid_module_is_refused_by_the_compiler() {
         });
         wasm.extend(&tail.finish()[8..]);
         let host = open_host(compiler(&[]), None);
-        let module = Module { source, wasm };
+        let module = Module {
+            source,
+            wasm: wasm.into(),
+        };
         let error = load_as_witness(&host, module, NOWHERE, GRANTED).await;
         assert!(matches!(error, Err(LoadError::Refused { .. })));
     });
@@ -269,7 +277,7 @@ fn compiled_code_is_no_module() {
             .split_off(40);
         let module = Module {
             source: "smuggled.cwasm".to_owned(),
-            wasm: code,
+            wasm: code.into(),
         };
         let error = load_as_witness(&host, module, NOWHERE, GRANTED)
             .await

@@ -168,7 +168,7 @@ fn hollow() -> Module {
     });
     Module {
         source: "hollow.wasm".to_owned(),
-        wasm: component.finish(),
+        wasm: component.finish().into(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ccm_core::moment::Moment;
 use ccm_core::safety::permit::Permit;
 use ccm_host::grant::{Credential, Grants, Secret};
@@ -30,7 +31,7 @@ pub(crate) fn warm_host() -> Host {
 pub(crate) fn hcloud() -> Module {
     Module {
         source: "embedded:hcloud".to_owned(),
-        wasm: embedded_guests::HCLOUD.to_vec(),
+        wasm: Bytes::from_static(embedded_guests::HCLOUD),
     }
 }
 

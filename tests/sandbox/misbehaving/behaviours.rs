@@ -318,7 +318,7 @@ async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadErro
     if behaviour == Behaviour::UnknownCapability {
         // The real guest exports all three.
         let module = Module {
-            wasm: with("ccm:provider/routes@", "ccm:provider/routez@"),
+            wasm: with("ccm:provider/routes@", "ccm:provider/routez@").into(),
             ..world::module()
         };
         let (grants, config) = (world::grants(endpoint), world::config(behaviour));

@@ -63,7 +63,7 @@ async fn refused(wasm: Vec<u8>, grants: Grants) -> LoadError {
     );
     let module = Module {
         source: "bad.wasm".to_owned(),
-        wasm,
+        wasm: wasm.into(),
     };
     let loaded = host.load(module, grants, world::config(Behaviour::Honest));
     loaded.await.err().unwrap()

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use bytes::Bytes;
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::Target;
@@ -32,7 +33,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 pub(crate) fn module() -> Module {
     Module {
         source: "misbehaving.wasm".to_owned(),
-        wasm: test_guests::MISBEHAVING.to_vec(),
+        wasm: Bytes::from_static(test_guests::MISBEHAVING),
     }
 }
 

@@ -138,11 +138,11 @@ fn bomb() -> Module {
     let module = loading::bomb(FUNCTIONS);
     let mut tail = Component::new();
     tail.section(&ModuleSection(&module));
-    let Module { mut wasm, .. } = world::hcloud(0);
+    let mut wasm = world::hcloud(0).wasm.to_vec();
     wasm.extend(&tail.finish()[8..]);
     Module {
         source: "bomb".to_owned(),
-        wasm,
+        wasm: wasm.into(),
     }
 }
 

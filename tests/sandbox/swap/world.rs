@@ -39,7 +39,8 @@ pub(crate) fn version(number: &str, behaviour: &str) -> Module {
             version: Some(number),
             behaviour: Some(behaviour),
             is_wider: false,
-        }),
+        })
+        .into(),
     }
 }
 
@@ -57,7 +58,7 @@ pub(crate) fn hcloud(more: usize) -> Module {
     }
     Module {
         source: format!("hcloud:{more}"),
-        wasm,
+        wasm: wasm.into(),
     }
 }
 

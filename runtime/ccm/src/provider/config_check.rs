@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use bytes::Bytes;
 use ccm_delivery::source::Location;
 use ccm_delivery::source::file::FileSource;
 use ccm_delivery::trust::TrustPolicy;
@@ -107,7 +108,7 @@ fn listed(title: &str, lines: &[String]) -> String {
 /// The module of an entry, as far as it is on this machine.
 enum Module {
     /// The module's bytes.
-    Here(Vec<u8>),
+    Here(Bytes),
     /// There is a file or a name, but no usable module; with the reason.
     Unusable(String),
     /// The file does not exist here.
@@ -119,7 +120,7 @@ enum Module {
 fn module(provider: &ProviderConfig) -> Module {
     match &provider.source {
         Location::Embedded(guest) => match builtin_grants::module(guest) {
-            Some(wasm) => Module::Here(wasm.to_vec()),
+            Some(wasm) => Module::Here(Bytes::from_static(wasm)),
             None => Module::Unusable(builtin_grants::not_embedded(guest)),
         },
         Location::File(place) if !place.path.exists() => {
@@ -130,7 +131,7 @@ fn module(provider: &ProviderConfig) -> Module {
             let source = FileSource::new(source, place.clone(), name);
             let runtime = tokio::runtime::Builder::new_current_thread().build();
             match runtime.map(|runtime| runtime.block_on(source.now())) {
-                Ok(Ok(artifact)) => Module::Here(artifact.wasm.to_vec()),
+                Ok(Ok(artifact)) => Module::Here(artifact.wasm),
                 Ok(Err(error)) => Module::Unusable(format!("{:#}", anyhow::Error::from(error))),
                 Err(error) => Module::Unusable(error.to_string()),
             }

@@ -143,7 +143,7 @@ impl Loadable {
     ) -> anyhow::Result<Provider> {
         let module = Module {
             source: self.place.clone(),
-            wasm: self.artifact.wasm.to_vec(),
+            wasm: self.artifact.wasm.clone(),
         };
         match &self.load_policy {
             LoadPolicyChoice::Everything => {

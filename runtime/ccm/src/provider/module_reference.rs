@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use ccm_delivery::artifact::{Artifact, MODULE_BYTES};
@@ -89,7 +88,7 @@ impl ModuleReference {
             Kind::Location(Location::Embedded(name)) => {
                 let wasm = builtin_grants::module(name)
                     .with_context(|| builtin_grants::not_embedded(name))?;
-                next(EmbeddedSource::new(self.typed.clone(), Arc::from(wasm))).await
+                next(EmbeddedSource::new(self.typed.clone(), wasm)).await
             }
             Kind::Location(Location::File(place)) => {
                 let source = FileSource::new(self.typed.clone(), place.clone(), self.entry.clone());

@@ -248,7 +248,7 @@ fn source(
         Location::Embedded(name) => {
             let wasm =
                 builtin_grants::module(name).with_context(|| builtin_grants::not_embedded(name))?;
-            Box::new(EmbeddedSource::new(place, wasm.into()))
+            Box::new(EmbeddedSource::new(place, wasm))
         }
         Location::File(file) => Box::new(FileSource::new(place, file.clone(), config.name.clone())),
         Location::ConfigMap(key) => {

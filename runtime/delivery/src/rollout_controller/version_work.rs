@@ -265,7 +265,7 @@ impl Job {
         let began = Instant::now();
         let module = Module {
             source: examined.artifact.origin.clone(),
-            wasm: examined.artifact.wasm.to_vec(),
+            wasm: examined.artifact.wasm.clone(),
         };
         let Examined {
             inspection,

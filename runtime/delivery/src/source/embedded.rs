@@ -1,8 +1,8 @@
 //! A module embedded in this program. It never changes.
 
 use std::future::{pending, ready};
-use std::sync::Arc;
 
+use bytes::Bytes;
 use ccm_core::rollout::Release;
 use ccm_host::Digest;
 
@@ -17,7 +17,8 @@ pub struct EmbeddedSource {
 
 impl EmbeddedSource {
     /// Creates the source `place` from an uncompressed component.
-    pub fn new(place: String, wasm: Arc<[u8]>) -> Self {
+    pub fn new(place: String, wasm: &'static [u8]) -> Self {
+        let wasm = Bytes::from_static(wasm);
         Self {
             artifact: Artifact {
                 digest: Digest::of(&wasm),
@@ -68,7 +69,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_bytes_are_offered_once_and_can_be_had_again() {
-        let mut source = EmbeddedSource::new("embedded:a".to_owned(), b"\0asm"[..].into());
+        let mut source = EmbeddedSource::new("embedded:a".to_owned(), b"\0asm");
         let artifact = source.next().await.unwrap();
         assert_eq!(
             (&*artifact.wasm, &*artifact.origin),

@@ -2,8 +2,8 @@
 //! the output never exceeds the size limit of a module, and only WebAssembly is returned.
 
 use std::io::{self, Read};
-use std::sync::Arc;
 
+use bytes::Bytes;
 use ccm_host::Digest;
 use flate2::read::MultiGzDecoder;
 use thiserror::Error;
@@ -78,7 +78,7 @@ pub fn artifact(
     bytes: Vec<u8>,
     evidence: Vec<SignatureEvidence>,
 ) -> Result<Artifact, SourceError> {
-    let wasm: Arc<[u8]> = match unpack(bytes) {
+    let wasm: Bytes = match unpack(bytes) {
         Ok(wasm) => wasm.into(),
         Err(NoModule::Empty) => return Err(SourceError::absent(place, "it is empty")),
         Err(reason) => return Err(SourceError::refused(place, reason.to_string())),

@@ -2,8 +2,8 @@
 //! default would be a second cryptographic library beside the one of TLS. Makes no trust decisions.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
+use bytes::Bytes;
 use ring::{digest, signature};
 use sigstore_verify::crypto::provider::{CryptoProvider, HashContext};
 use sigstore_verify::crypto::{Error, SigningScheme, install_default_provider};
@@ -46,11 +46,11 @@ fn algorithm(scheme: SigningScheme) -> Option<&'static dyn signature::Verificati
 thread_local! {
     /// The message being verified on this thread. ring verifies messages, not digests, but the library passes a digest:
     /// the message is looked up here, and used only if it has that digest.
-    static MESSAGE: RefCell<Option<Arc<[u8]>>> = const { RefCell::new(None) };
+    static MESSAGE: RefCell<Option<Bytes>> = const { RefCell::new(None) };
 }
 
 /// Runs `work`, which may verify a signature over `message` by its digest.
-pub(super) fn with_message<T>(message: Arc<[u8]>, work: impl FnOnce() -> T) -> T {
+pub(super) fn with_message<T>(message: Bytes, work: impl FnOnce() -> T) -> T {
     MESSAGE.with_borrow_mut(|slot| *slot = Some(message));
     let result = work();
     MESSAGE.with_borrow_mut(|slot| *slot = None);

@@ -1,10 +1,10 @@
 //! Parses evidence into claims: the artifact it refers to, the signed bytes and the signature. Verifies nothing except
 //! that the claim refers to the given artifact.
 
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use ccm_host::clean;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ const MOST_PARTS: usize = 8;
 /// One signature, which refers to the artifact it was read for.
 pub(super) struct Claim {
     bundle: Bundle,
-    message: Arc<[u8]>,
+    message: Bytes,
     /// Digest of a statement's subject; `None` if the message itself is signed.
     subject: Option<Sha256Hash>,
 }
@@ -69,7 +69,7 @@ impl Claim {
                 );
                 Ok(Claim {
                     bundle,
-                    message: payload.as_slice().into(),
+                    message: Bytes::copy_from_slice(payload),
                     subject: None,
                 })
             }
@@ -90,7 +90,7 @@ impl Claim {
                 {
                     return Err(other_artifact(&format!("sha256:{}", about.digest.to_hex())));
                 }
-                (Arc::clone(&artifact.wasm), None)
+                (artifact.wasm.clone(), None)
             }
             SignatureContent::DsseEnvelope(envelope) => {
                 if envelope.payload_type != STATEMENT_TYPE {
@@ -113,7 +113,7 @@ impl Claim {
     }
 
     /// The bytes that were signed.
-    pub(super) fn message(&self) -> &Arc<[u8]> {
+    pub(super) fn message(&self) -> &Bytes {
         &self.message
     }
 

@@ -233,7 +233,7 @@ fn an_export_of_another_type_is_not_loaded() {
         for (from, to, text) in cases {
             let module = Module {
                 source: "bad.wasm".to_owned(),
-                wasm: with(from, to),
+                wasm: with(from, to).into(),
             };
             // Also for functions that would not be called.
             let config = world::config(Behaviour::Honest);

@@ -1,6 +1,5 @@
 //! JSON description stored beside a module: its origin and its evidence.
 
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -65,7 +64,7 @@ impl Entry {
         Ok(entry)
     }
 
-    pub(super) fn into_artifact(self, digest: Digest, wasm: Arc<[u8]>) -> Artifact {
+    pub(super) fn into_artifact(self, digest: Digest, wasm: bytes::Bytes) -> Artifact {
         Artifact {
             wasm,
             digest,

@@ -37,7 +37,7 @@ pub(super) fn now() -> SystemTime {
 
 pub(super) fn artifact(wasm: &[u8], evidence: Vec<SignatureEvidence>) -> Artifact {
     Artifact {
-        wasm: wasm.into(),
+        wasm: bytes::Bytes::copy_from_slice(wasm),
         digest: Digest::of(wasm),
         origin: "oci://registry.example/provider".to_owned(),
         manifest_digest: Some(MANIFEST.to_owned()),
