@@ -18,6 +18,7 @@ mod route;
 mod service;
 
 use std::fmt::Display;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
@@ -88,6 +89,8 @@ pub(crate) struct EffectExecutor {
     author: Author,
     new: ClassState,
     known: ClassState,
+    /// Number of the controllers that have not finished their first pass.
+    passes_left: AtomicUsize,
 }
 
 /// Permission of one reconciliation to write. Acquired at the first write and kept until the reconciliation ends, so
@@ -140,6 +143,7 @@ impl EffectExecutor {
             },
             cloud,
             cluster,
+            passes_left: AtomicUsize::new(0),
         }
     }
 
@@ -161,6 +165,28 @@ impl EffectExecutor {
     /// The account (generation) whose answers the provider gives now.
     pub(crate) fn account(&self) -> Account {
         self.services.account()
+    }
+
+    /// Announces the first passes of this many controllers.
+    pub(crate) fn expect_passes(&self, passes: usize) {
+        self.passes_left.store(passes, Ordering::Release);
+        self.planner().expect_passes(passes);
+    }
+
+    /// A controller has finished its first pass.
+    pub(crate) fn passed(&self) {
+        let left = |left: usize| left.checked_sub(1);
+        let before = self
+            .passes_left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
+        if before.is_ok() {
+            self.planner().passed();
+        }
+    }
+
+    /// Takes the number of first passes that are not finished: the controllers end, and their passes do not count.
+    pub(crate) fn take_passes(&self) -> usize {
+        self.passes_left.swap(0, Ordering::AcqRel)
     }
 
     /// Records withheld writes in plan mode.

@@ -239,6 +239,12 @@ impl IpamController {
             self.leave(name);
             return;
         };
+        if self.memory.allocator().stored(&node).is_none() {
+            // The store is ahead of the changes. Those to come, such as the deletion of a former node of this name,
+            // would take away what this one gets now; the last of them requests its turn.
+            self.queue.finish(name, now);
+            return;
+        }
         let watch = self.other_allocator.as_mut();
         if watch.is_some_and(|watch| watch.holds(&node)) {
             self.queue.finish(name, now);

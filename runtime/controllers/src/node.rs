@@ -180,7 +180,7 @@ impl NodeController {
         if matches!(&self.pass, Pass::UnderWay(left) if left.is_empty()) {
             if !self.has_passed {
                 self.has_passed = true;
-                self.executor.planner().passed();
+                self.executor.passed();
             }
             self.pass = Pass::Next(
                 self.clock

@@ -67,7 +67,7 @@ impl NodeLifecycleController {
     fn report_first_pass(&mut self) {
         if self.is_alone && self.tasks.is_empty() {
             self.is_alone = false;
-            self.executor.planner().passed();
+            self.executor.passed();
         }
     }
 

@@ -65,8 +65,22 @@ impl Planner {
 
     /// Adds first passes that must finish before the plan is complete.
     pub(crate) fn expect_passes(&self, passes: usize) {
-        self.passes_left.fetch_add(passes, Ordering::AcqRel);
-        self.plan.open().set_partial();
+        if passes > 0 {
+            self.passes_left.fetch_add(passes, Ordering::AcqRel);
+            self.plan.open().set_partial();
+        }
+    }
+
+    /// Removes first passes of controllers that ended before they were finished. If none is left, the plan is complete,
+    /// provided that it `has_others`: a plan without any provider guarantees nothing.
+    pub(crate) fn give_up_passes(&self, passes: usize, has_others: bool) {
+        let left = |left: usize| left.checked_sub(passes);
+        let before = self
+            .passes_left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
+        if passes > 0 && before == Ok(passes) && has_others {
+            self.complete();
+        }
     }
 
     /// Records a write to the cluster that a controller computed and the mode withheld.
@@ -107,9 +121,12 @@ impl Planner {
         let before = self
             .passes_left
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
-        if before != Ok(1) {
-            return;
+        if before == Ok(1) {
+            self.complete();
         }
+    }
+
+    fn complete(&self) {
         self.plan.open().set_whole();
         self.sum_up();
     }

@@ -87,7 +87,7 @@ impl ProviderControllers {
         );
         let executor = Arc::new(executor);
         let passes = usize::from(has_instances) + usize::from(serves) + usize::from(routes);
-        cluster.planner.expect_passes(passes);
+        executor.expect_passes(passes);
         let (mut nodes, mut changes_of_nodes, mut services) = (None, None, None);
         let node = (has_instances && wanted.node).then(|| {
             let (sender, changes) = mpsc::unbounded_channel();
@@ -197,6 +197,11 @@ impl ProviderControllers {
     /// Whether the controllers have ended without a request to stop.
     pub(crate) fn has_ended(&self) -> bool {
         self.handle.has_ended()
+    }
+
+    /// Takes the number of first passes that the controllers have not finished. They do not count any more.
+    pub(crate) fn take_passes(&self) -> usize {
+        self.executor.take_passes()
     }
 
     /// Stops new work; the returned future completes when requests in flight are answered or timed out.

@@ -289,8 +289,10 @@ impl ControllerManager {
             .partition(|(name, set)| is_same(name, set));
         self.running = kept;
         self.forget_those_that_have_left();
+        let mut passes = 0;
         for (name, set) in ended {
             tracing::info!(provider = name, "the provider's controllers end");
+            passes += set.take_passes();
             self.cluster.leave(&name);
             self.leaving.push(set.stop());
         }
@@ -302,6 +304,9 @@ impl ControllerManager {
                 self.start(&list, provided.clone(), self.leaving.clone());
             }
         }
+        // Those of successors are expected by now.
+        let planner = &self.cluster.planner;
+        planner.give_up_passes(passes, !self.running.is_empty());
         self.log_contested_routes(&list.list);
         self.list = Some(list);
     }
@@ -387,7 +392,9 @@ impl ControllerManager {
                 "the provider's controllers ended by themselves, and are started anew; this is a defect"
             );
             self.cluster.leave(&name);
+            let passes = set.take_passes();
             self.start(&list, set.provided, vec![pause()]);
+            self.cluster.planner.give_up_passes(passes, true);
             self.list = Some(list);
         }
     }

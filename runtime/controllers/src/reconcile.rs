@@ -169,7 +169,13 @@ impl Facts for service::Facts {
 
     fn is_anothers(&self) -> bool {
         let world = &self.world;
-        !world.reports_unserved && !world.owns(&self.service)
+        let owner = world.claims.owner(&self.service);
+        let is_served = matches!(
+            owner,
+            service::Owner::Recorded(_) | service::Owner::Implied(_)
+        );
+        // One provider is responsible for the Services that none serves.
+        !world.owns(&self.service) && (is_served || !world.reports_unserved)
     }
 }
 

@@ -180,7 +180,7 @@ impl RouteController {
     fn report_first_pass(&mut self) {
         if self.has_listed && !self.has_passed && self.retained.is_idle() {
             self.has_passed = true;
-            self.executor.planner().passed();
+            self.executor.passed();
         }
     }
 

@@ -150,9 +150,12 @@ impl ServiceController {
         self.world = Arc::new(World::clone(&before).among(claims));
         let now = self.clock.now();
         for (key, slot) in &mut self.slots {
+            // Only about a Service that is not this provider's there is anything to report. One that it keeps has
+            // nothing to reconsider, and in plan mode its planned change would count as settled.
             let is_other = |service: &Service| {
                 before.claims.owner(service) != self.world.claims.owner(service)
                     || before.reports_unserved != self.world.reports_unserved
+                        && !self.world.owns(service)
             };
             if let Some(memory) = &mut slot.current
                 && is_other(&memory.service)
@@ -271,7 +274,7 @@ impl ServiceController {
 
     fn report_first_pass(&mut self) {
         if self.first.take_if(|first| first.is_empty()).is_some() {
-            self.executor.planner().passed();
+            self.executor.passed();
         }
     }
 

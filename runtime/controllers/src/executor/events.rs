@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ccm_core::cloud::CloudEvent;
 use ccm_core::node::object::NodeRef;
-use ccm_core::reconciliation::effect::EventOutcome;
+use ccm_core::reconciliation::effect::{ClusterError, EventOutcome};
 use ccm_core::reconciliation::event::EventSubject;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::ServiceRef;
@@ -110,15 +110,12 @@ impl Events {
         }
         let api: Api<Event> = Api::namespaced(self.clients.of(controller).clone(), about.home());
         let recorded = self.recorder.lock().await.record(about, event, wall());
-        let result = match &recorded {
-            Recorded::New(new) => {
-                in_time(&self.tenure, api.create(&PostParams::default(), new)).await
-            }
-            Recorded::Again { name, patch } => {
-                let body = strategic(patch.clone());
-                in_time(&self.tenure, api.patch(name, &params(), &body)).await
-            }
-        };
+        let mut result = self.send(&api, &recorded).await;
+        if matches!((&recorded, &result), (Recorded::Again { .. }, Ok(None))) {
+            // The API server keeps Events for a limited time, and anyone may delete them.
+            let again = self.recorder.lock().await.anew(about, event, wall());
+            result = self.send(&api, &again).await;
+        }
         if let Err(error) = result {
             self.recorder.lock().await.forget(about, event);
             tracing::warn!(
@@ -133,6 +130,23 @@ impl Events {
             return EventOutcome::Unrecorded(error.to_string());
         }
         EventOutcome::Recorded
+    }
+
+    /// `Ok(None)`: the Event to repeat does not exist.
+    async fn send(
+        &self,
+        api: &Api<Event>,
+        recorded: &Recorded,
+    ) -> Result<Option<Event>, ClusterError> {
+        match recorded {
+            Recorded::New(new) => {
+                in_time(&self.tenure, api.create(&PostParams::default(), new)).await
+            }
+            Recorded::Again { name, patch } => {
+                let body = strategic(patch.clone());
+                in_time(&self.tenure, api.patch(name, &params(), &body)).await
+            }
+        }
     }
 }
 
@@ -210,6 +224,12 @@ impl Recorder {
             },
         );
         Recorded::New(Box::new(new))
+    }
+
+    /// Registers an occurrence of `event` at `now`, whose earlier Event does not exist any more.
+    fn anew(&mut self, about: &EventSubject<'_>, event: &CloudEvent, now: Timestamp) -> Recorded {
+        self.forget(about, event);
+        self.record(about, event, now)
     }
 
     /// Forgets an Event that could not be sent, so that the next occurrence creates a new one.

@@ -293,7 +293,7 @@ impl Services {
         let written = unwrapped(in_time(&self.cloud.cluster.tenure, request).await)?;
         if let Some(service) = &written {
             // Update the index before the watch does: the next answer is compared with these addresses.
-            self.cloud.cluster.service_index().apply(service);
+            self.cloud.cluster.service_index().written(service);
         }
         Ok(written)
     }

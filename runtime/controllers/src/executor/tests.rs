@@ -8,7 +8,10 @@ use ccm_core::reconciliation::effect::{EventOutcome, Outcome as _};
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::ServiceRef;
 use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
+use k8s_openapi::api::core::v1::Event as Stored;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
 use kube::core::Status;
 
 use ccm_core::well_known::NODE_CONTROLLER;
@@ -161,4 +164,24 @@ async fn an_event_that_the_api_server_does_not_have_is_not_called_done() {
     let outcome = NodeOutcome::Event(withheld);
     assert!(outcome.is_success(), "nothing waits for it");
     assert_eq!(cluster.requests().len(), before);
+}
+
+/// As client-go: an Event may be over, or deleted, before it is repeated.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_gone_when_it_is_repeated_is_created_again() {
+    let cluster = SimCluster::new();
+    let tenure = Arc::new(Tenure::unlimited());
+    let events = Events::new(cluster.client_as("ccm").into(), tenure);
+    let stored: Api<Stored> = Api::namespaced(cluster.client(), "default");
+    let node = node();
+    let about = about_node(&node, NODE_CONTROLLER);
+    for _ in 0..3 {
+        let recorded = events.record(NODE_CONTROLLER, &about, &event("m")).await;
+        assert_eq!(recorded.to_string(), "done");
+        let list = stored.list(&ListParams::default()).await.unwrap();
+        assert_eq!(list.items.len(), 1);
+        let name = list.items[0].metadata.name.as_deref().unwrap();
+        let params = DeleteParams::default();
+        stored.delete(name, &params).await.unwrap();
+    }
 }

@@ -9,6 +9,7 @@ use ccm_fixtures::kubernetes::node;
 use ccm_sim::cluster;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
+use kube::runtime::{reflector, watcher};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::sync::watch;
@@ -354,4 +355,63 @@ async fn whoever_else_gives_a_node_its_pod_cidrs_is_waited_for_and_told_once() {
         .collect();
     let expected = ["OtherPodCIDRAllocator", "PodCIDRAllocationTakenOver"];
     assert_eq!(recorded, expected.map(|reason| (reason.to_owned(), 1)));
+}
+
+/// Ends the running reconciliations, and those that start meanwhile.
+async fn finish(controller: &mut IpamController) {
+    while !controller.reconciliations.is_empty() {
+        if let Some(Input::Ended(node, ended)) = controller.input().await {
+            controller.conclude(node, ended);
+            controller.start_due();
+        }
+    }
+}
+
+/// After an outage of the watch all changes arrive at once, and the store has them before the controller has seen them.
+#[tokio::test(start_paused = true)]
+async fn ipam_024_a_node_made_again_keeps_its_block_when_the_deletion_before_is_seen_late() {
+    let cluster = cluster::Cluster::new();
+    for (name, cidr) in [("a", "10.0.0.0/24"), ("b", ""), ("c", "")] {
+        create(&cluster, name, cidr).await;
+    }
+    let settings = settings("10.0.0.0/24", 24, Mode::Enforce);
+    let mut ipam = settings.ipam.clone().unwrap();
+    ipam.settle = Duration::ZERO;
+    let (store, mut writer) = reflector::store();
+    let clients = cluster.client_as("ccm").into();
+    let shared = Cluster::new(clients, &settings, Metrics::default(), store);
+    let executor = Arc::new(ClusterExecutor::new(Arc::new(shared)));
+    let memory = Memory::new(&ipam).unwrap();
+    let (_kept, changes) = mpsc::unbounded_channel();
+    let mut controller = IpamController::new(executor, ipam, memory, changes);
+    controller.other_allocator = None;
+    let mut gone = Vec::new();
+    for node in nodes(&cluster).list(&ListParams::default()).await.unwrap() {
+        writer.apply_watcher_event(&watcher::Event::Apply(node.clone()));
+        gone.push(node);
+    }
+    controller.see(Change::Nodes(NodeChange::Listed));
+    controller.start_due();
+    finish(&mut controller).await;
+    assert_eq!(cidrs(&cluster).await, ["a 10.0.0.0/24", "b ", "c "]);
+
+    delete(&cluster, "a").await;
+    delete(&cluster, "b").await;
+    create(&cluster, "b", "").await;
+    let again = Arc::new(nodes(&cluster).get("b").await.unwrap());
+    gone.retain(|node| name(node) != "c");
+    for node in gone {
+        writer.apply_watcher_event(&watcher::Event::Delete(node));
+    }
+    writer.apply_watcher_event(&watcher::Event::Apply((*again).clone()));
+    for change in [
+        NodeChange::Deleted("a".to_owned()),
+        NodeChange::Deleted("b".to_owned()),
+        NodeChange::Applied(again),
+    ] {
+        controller.see(Change::Nodes(change));
+        controller.start_due();
+    }
+    finish(&mut controller).await;
+    assert_eq!(cidrs(&cluster).await, ["b 10.0.0.0/24", "c "]);
 }

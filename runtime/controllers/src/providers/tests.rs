@@ -23,6 +23,7 @@ use super::*;
 use crate::{Controllers, fixtures};
 
 mod first_list;
+mod plan;
 
 /// How a cloud behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]

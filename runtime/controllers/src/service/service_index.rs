@@ -57,6 +57,14 @@ impl ServiceIndex {
         self.services.insert(uid, listed);
     }
 
+    /// Updates `service` with the answer to our own write. One that the watch has reported as deleted meanwhile stays
+    /// removed: no further event would remove it.
+    pub(crate) fn written(&mut self, service: &Service) {
+        if self.services.contains_key(&service_ref(service).uid) {
+            self.apply(service);
+        }
+    }
+
     /// Removes a deleted Service.
     pub(crate) fn forget(&mut self, service: &Service) {
         let named = service_ref(service);

@@ -16,8 +16,8 @@ use ccm_fixtures::kubernetes::{node, service};
 use ccm_fixtures::provider::{Call, ScriptedProvider};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::{Event as Recorded, Node};
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -100,12 +100,17 @@ impl World {
 
     /// Runs the controllers while `script` lasts, and a while before it.
     async fn run_while(&self, settings: Settings, script: impl Future<Output = ()>) {
+        self.run_with(self.cluster.client_as("ccm"), settings, script)
+            .await;
+    }
+
+    /// The same with this client.
+    async fn run_with(&self, client: Client, settings: Settings, script: impl Future<Output = ()>) {
         let (over, shutdown) = oneshot::channel::<()>();
         let shutdown = async {
             let _ = shutdown.await;
         };
         let metrics = Metrics::register(&mut Registry::default());
-        let client = self.cluster.client_as("ccm");
         let running = fixtures::run_one(
             client,
             self.cloud.provider.clone(),
@@ -431,5 +436,6 @@ impl World {
 }
 
 mod balancers;
+mod late_answers;
 mod nodes;
 mod upstream;

@@ -1,0 +1,45 @@
+//! Answers of the API server that arrive after the watch has told more.
+
+use http::{Method, Request};
+use kube::client::Body;
+
+use super::*;
+
+/// A client whose writes to Services are answered this much later. They are made at once.
+fn answered_late(cluster: &Cluster, late: Duration) -> Client {
+    let inner = cluster.client_as("ccm");
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let inner = inner.clone();
+        async move {
+            let is_late =
+                request.method() == Method::PATCH && request.uri().path().contains("/services/");
+            let answer = inner.send(request).await?;
+            if is_late {
+                tokio::time::sleep(late).await;
+            }
+            Ok::<_, tower::BoxError>(answer)
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// The API server deletes a Service with its last finalizer, and the watch may tell so before that write is answered.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_service_holds_no_address_even_if_the_last_write_to_it_is_answered_late() {
+    let world = World::new();
+    // The address that the next load balancer gets.
+    let spec = json!({ "type": "LoadBalancer", "externalIPs": ["198.51.100.2"] });
+    world.serve_as("web", spec).await;
+    let client = answered_late(&world.cluster, Duration::from_secs(1));
+    world
+        .run_with(client, settings(), async {
+            world.remove("web").await;
+            a_while().await;
+            assert!(world.services().get_opt("web").await.unwrap().is_none());
+            world.serve("other").await;
+            a_while().await;
+            let other = world.services().get("other").await.unwrap();
+            assert_eq!(ip(&other).as_deref(), Some("198.51.100.2"));
+        })
+        .await;
+}
