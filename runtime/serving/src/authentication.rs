@@ -106,12 +106,15 @@ impl Authenticator {
         headers: &HeaderMap,
     ) -> Result<User, Unauthorized> {
         let trusted = self.cluster.trusted();
-        if let Some(FrontProxy {
-            authority,
-            headers: names,
-        }) = &trusted.front_proxy
-            && let Some(user) = request_header::user(authority, names, peer, headers)?
-        {
+        // Each way is tried until one names a user, as upstream: what is invalid in one may be valid in another.
+        let proxied = match &trusted.front_proxy {
+            None => Ok(None),
+            Some(FrontProxy {
+                authority,
+                headers: names,
+            }) => request_header::user(authority, names, peer, headers),
+        };
+        if let Ok(Some(user)) = proxied {
             return Ok(user.authenticated());
         }
         let named = trusted.client_authority.as_ref();
@@ -120,10 +123,9 @@ impl Authenticator {
             return Ok(user.authenticated());
         }
         match (bearer(headers), &self.reviewer) {
-            // A valid token counts even beside an invalid certificate.
             (Some(token), Some(reviewer)) => Ok(reviewer.user(token).await?.authenticated()),
             (Some(_), None) => Err(Unauthorized),
-            (None, _) => named.map(|_| User::anonymous()),
+            (None, _) => proxied.and(named).map(|_| User::anonymous()),
         }
     }
 }

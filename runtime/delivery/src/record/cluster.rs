@@ -186,12 +186,11 @@ impl ClusterRecordStore {
         }
     }
 
-    /// Whether the record must be kept outside the cluster. A 403 after a successful read is temporary: rights are
-    /// restored, for example when roles are recreated.
+    /// Whether the record must be kept outside the cluster. A 403 after the object was read is temporary: rights are
+    /// restored, for example when roles are recreated. What was published until then may be the memory's.
     fn is_elsewhere(&self, error: &watcher::Error) -> bool {
-        let was_read = matches!(*self.seen.borrow(), StoredRecord::Known { .. });
         match code_of_list(error) {
-            Some(403) => !was_read,
+            Some(403) => self.stored().is_unread(),
             Some(404) => true,
             _ => false,
         }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use ccm_core::rollout::Release;
 use ccm_host::Digest;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Brought, ConfigMapKey, Source, SourceError, blocking, unpack};
 use crate::artifact::{Artifact, SignatureEvidence};
@@ -25,6 +25,8 @@ const QUIET: Duration = Duration::from_millis(200);
 const AT_MOST: Duration = Duration::from_secs(2);
 /// Consecutive failures after which the watch restarts with a list, whose error tells the cause.
 const MOST_FAILURES: u32 = 3;
+/// Shortest time between two such restarts: with the right to list and without the right to watch, each list succeeds.
+const RESTART: Duration = Duration::from_secs(30);
 
 type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Option<ConfigMap>>> + Send>>;
 
@@ -34,6 +36,8 @@ pub struct ConfigMapSource {
     objects: Objects,
     /// Failures since the watch last returned an event.
     failures: u32,
+    /// When the watch may be restarted.
+    restart_from: Option<Instant>,
     /// The latest object that is not answered yet; inner `None`: there is no such object.
     latest: Option<Arc<Option<ConfigMap>>>,
     /// Deadline for gathering further changes.
@@ -62,9 +66,10 @@ impl ConfigMapSource {
     pub fn new(place: String, client: Client, at: ConfigMapKey) -> Self {
         let api = Api::namespaced(client, &at.namespace);
         Self {
-            objects: watch(&api, &at.name),
+            objects: watch(&api, &at.name, Duration::ZERO),
             reader: Reader { place, at, api },
             failures: 0,
+            restart_from: None,
             latest: None,
             gather: None,
             is_first: true,
@@ -94,7 +99,7 @@ impl ConfigMapSource {
                 }
                 Some(Err(error)) => self.failed(&error)?,
                 // A watch never ends by itself, so it is restarted.
-                None => self.objects = watch(&self.reader.api, &self.reader.at.name),
+                None => self.restart(),
             }
         }
     }
@@ -107,9 +112,17 @@ impl ConfigMapSource {
         self.failures += 1;
         if self.failures >= MOST_FAILURES || is_denied(error) {
             self.failures = 0;
-            self.objects = watch(&self.reader.api, &self.reader.at.name);
+            self.restart();
         }
         Ok(())
+    }
+
+    /// Restarts the watch: at once, or [`RESTART`] after the last restart.
+    fn restart(&mut self) {
+        let now = Instant::now();
+        let start = self.restart_from.map_or(now, |from| from.max(now));
+        self.restart_from = Some(start + RESTART);
+        self.objects = watch(&self.reader.api, &self.reader.at.name, start - now);
     }
 
     /// Records an answer. `None`: it repeats the last one.
@@ -237,10 +250,14 @@ impl Source for ConfigMapSource {
     }
 }
 
-fn watch(api: &Api<ConfigMap>, name: &str) -> Objects {
-    watcher::watch_object(api.clone(), name)
-        .default_backoff()
-        .boxed()
+/// Watches the object after a pause.
+fn watch(api: &Api<ConfigMap>, name: &str, pause: Duration) -> Objects {
+    let objects = watcher::watch_object(api.clone(), name).default_backoff();
+    let later = async move {
+        sleep(pause).await;
+        objects
+    };
+    stream::once(later).flatten().boxed()
 }
 
 /// Whether access is denied. Retrying a denied watch does not help; the list shows what is missing.

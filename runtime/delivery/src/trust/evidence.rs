@@ -1,7 +1,6 @@
 //! Parses evidence into claims: the artifact it refers to, the signed bytes and the signature. Verifies nothing except
 //! that the claim refers to the given artifact.
 
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

@@ -220,3 +220,51 @@ async fn proc_075_a_front_proxy_names_all_of_a_user_by_the_headers_that_the_clus
         Err(Unauthorized)
     );
 }
+
+#[tokio::test]
+async fn proc_075_who_is_no_front_proxy_is_known_by_other_credentials() {
+    // One authority for proxies and clients: a client's certificate passes as a proxy's, except for its name.
+    let both = Authority::new();
+    let answer = Answer::new(Mutex::new(config_map(&json!({
+        "client-ca-file": both.pem(),
+        "requestheader-client-ca-file": both.pem(),
+        "requestheader-allowed-names": r#"["front-proxy"]"#,
+        "requestheader-username-headers": r#"["X-Remote-User"]"#,
+    }))));
+    let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+    let authenticator = authenticator.ok().unwrap();
+    let (jane, headers) = (
+        peer(&both, "jane"),
+        HeaderMap::from_iter([(
+            "x-remote-user".parse::<http::HeaderName>().unwrap(),
+            "root".parse().unwrap(),
+        )]),
+    );
+    for headers in [HeaderMap::new(), headers] {
+        let user = authenticator.user(&jane, &headers).await;
+        assert_eq!(user.map(|user| user.name), Ok("jane".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn proc_075_a_valid_token_counts_beside_the_certificate_of_a_proxy_that_is_not_allowed() {
+    let proxies = Authority::new();
+    let answer = Answer::new(Mutex::new(config_map(&json!({
+        "requestheader-client-ca-file": proxies.pem(),
+        "requestheader-allowed-names": r#"["front-proxy"]"#,
+        "requestheader-username-headers": r#"["X-Remote-User"]"#,
+    }))));
+    let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+    let authenticator = authenticator.ok().unwrap();
+    *answer.lock().unwrap() = (
+        StatusCode::CREATED,
+        json!({
+            "metadata": {}, "spec": {},
+            "status": {"authenticated": true, "user": {"username": "joe"}},
+        }),
+    );
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, "Bearer abc".parse().unwrap())]);
+    let another = peer(&proxies, "another");
+    let user = authenticator.user(&another, &headers).await;
+    assert_eq!(user.map(|user| user.name), Ok("joe".to_owned()));
+}

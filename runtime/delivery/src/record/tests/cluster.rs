@@ -357,3 +357,38 @@ async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
         .await;
     watching.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_the_cluster_denies_when_it_is_needed_there_stays_in_memory() {
+    let cluster = Cluster::new();
+    cluster.define_providers(true);
+    for verb in [Verb::Get, Verb::List] {
+        let refused = FaultEffect::Refused {
+            code: 403,
+            retry_after: None,
+        };
+        cluster.inject(Fault::next(verb, "providers", refused).times(1000));
+    }
+    let leader = watch::Sender::new(Some(cluster.client()));
+    let record_store = ClusterRecordStore::new(
+        "hcloud",
+        cluster.client(),
+        leader.subscribe(),
+        MemoryRecordStore::new(),
+    );
+    let record_store = Arc::new(record_store.waiting());
+    let watched = record_store.clone();
+    let watching = tokio::spawn(async move { watched.run().await });
+    record_store.write(&report()).await.unwrap();
+
+    record_store.need();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    for report in [report(), Report::default()] {
+        record_store.write(&report).await.unwrap();
+        let StoredRecord::Known { record, .. } = record_store.read().await.unwrap() else {
+            panic!("a new leader begins with what was written");
+        };
+        assert_eq!(record.as_deref(), Some(&report.record));
+    }
+    watching.abort();
+}

@@ -339,6 +339,28 @@ async fn a_missing_right_is_named_and_the_module_offered_when_it_is_given() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_right_to_list_without_the_right_to_watch_does_not_flood_the_api_server() {
+    let mut setup = setup();
+    setup.create("one").await;
+    let refused = FaultEffect::Refused {
+        code: 403,
+        retry_after: None,
+    };
+    setup
+        .cluster
+        .inject(Fault::next(Verb::Watch, "configmaps", refused).times(1000));
+    setup.offers("one").await;
+    setup.is_quiet().await;
+    let requests = setup.cluster.requests();
+    let lists = requests.iter().filter(|one| one.verb == "list").count();
+    assert!((2..=22).contains(&lists), "{lists} lists in ten minutes");
+
+    // Changes are found by the lists.
+    setup.put("two").await;
+    setup.offers("two").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_away_is_told_once_and_what_it_has_then_is_offered() {
     let mut setup = setup();
     setup.create("one").await;

@@ -1,6 +1,5 @@
 //! JSON description stored beside a module: its origin and its evidence.
 
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ccm_host::Digest;

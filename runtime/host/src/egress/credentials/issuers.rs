@@ -166,7 +166,7 @@ async fn presented(token: &Presented, redactor: &SecretRedactor) -> Result<Secre
             let text = read(path).await;
             let secret = text.and_then(|text| taken(&text));
             let secret = secret.map_err(|why| format!("{}: {why}", path.display()))?;
-            redactor.learn(vec![secret.clone()]);
+            redactor.learn_presented(vec![secret.clone()]);
             Ok(secret)
         }
     }

@@ -26,8 +26,9 @@ const SHORTEST_WORD: usize = 16;
 /// Number of nested escape layers that are decoded: a URL in JSON, JSON in JSON.
 const LAYERS: usize = 2;
 
-/// Number of learned secrets: an exchange presents two and yields two at most, and a former result may still be in use.
-const MOST_LEARNED: usize = 16;
+/// Number of learned secrets of each kind: an exchange presents two and yields two at most, and a former result may
+/// still be in use.
+const MOST_LEARNED: usize = 8;
 
 /// Searches for one credential.
 struct SecretSearch {
@@ -150,8 +151,11 @@ pub(in crate::egress) struct SecretRedactor {
 }
 
 struct Learned {
-    /// Recently presented and issued secrets, the oldest first; at most [`MOST_LEARNED`].
-    secrets: VecDeque<Secret>,
+    /// Secrets that were issued recently, the oldest first; at most [`MOST_LEARNED`].
+    issued: VecDeque<Secret>,
+    /// Secrets that were presented recently, likewise. Exchanges that fail present some, too, while what was issued
+    /// before them is still used: they must not displace it.
+    presented: VecDeque<Secret>,
     search: Arc<SecretSearch>,
 }
 
@@ -161,25 +165,38 @@ impl SecretRedactor {
         let fixed = values(credential);
         SecretRedactor {
             state: RwLock::new(Learned {
-                secrets: VecDeque::new(),
+                issued: VecDeque::new(),
+                presented: VecDeque::new(),
                 search: Arc::new(SecretSearch::of(fixed.clone())),
             }),
             fixed,
         }
     }
 
-    /// Adds secrets, before they are used for the first time. The oldest are dropped beyond [`MOST_LEARNED`].
+    /// Adds issued secrets, before they are used for the first time.
     pub(in crate::egress) fn learn(&self, secrets: Vec<Secret>) {
+        self.add(secrets, |learned| &mut learned.issued);
+    }
+
+    /// Adds secrets that are presented to an issuer.
+    pub(in crate::egress) fn learn_presented(&self, secrets: Vec<Secret>) {
+        self.add(secrets, |learned| &mut learned.presented);
+    }
+
+    /// Adds secrets to one kind. The oldest of it are dropped beyond [`MOST_LEARNED`].
+    fn add(&self, secrets: Vec<Secret>, kind: fn(&mut Learned) -> &mut VecDeque<Secret>) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let is_new = |secret: &Secret| !state.secrets.contains(secret);
+        let known = kind(&mut state);
+        let is_new = |secret: &Secret| !known.contains(secret);
         let new: Vec<Secret> = secrets.into_iter().filter(is_new).collect();
         if new.is_empty() {
             return;
         }
-        state.secrets.extend(new);
-        let surplus = state.secrets.len().saturating_sub(MOST_LEARNED);
-        state.secrets.drain(..surplus);
-        let all = self.fixed.iter().chain(&state.secrets).cloned();
+        known.extend(new);
+        let surplus = known.len().saturating_sub(MOST_LEARNED);
+        known.drain(..surplus);
+        let learned = state.issued.iter().chain(&state.presented);
+        let all = self.fixed.iter().chain(learned).cloned();
         state.search = Arc::new(SecretSearch::of(all.collect()));
     }
 

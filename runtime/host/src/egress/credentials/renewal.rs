@@ -104,6 +104,18 @@ impl State {
         self.failed = None;
     }
 
+    /// Has the credential renewed at the next use, unless it is new. One that was issued in the future is not new: the
+    /// clock was set back since, and its end is further away than it seems.
+    fn doubt(&mut self, now: SystemTime) {
+        if let Some(current) = &mut self.current
+            && now
+                .duration_since(current.issued)
+                .map_or(true, |age| age >= NEW)
+        {
+            current.renew_from = now;
+        }
+    }
+
     fn failed(&mut self, why: String, instant: Instant) {
         let times = self.failed.as_ref().map_or(0, |failed| failed.times);
         let pause = FIRST_PAUSE
@@ -170,15 +182,7 @@ impl Renewal {
 
     /// Has a credential that the target refused renewed at the next use, unless it is new.
     pub(super) fn doubt(&self) {
-        let mut state = self.state();
-        let now = (self.clock)();
-        if let Some(current) = &mut state.current
-            && now
-                .duration_since(current.issued)
-                .is_ok_and(|age| age >= NEW)
-        {
-            current.renew_from = now;
-        }
+        self.state().doubt((self.clock)());
     }
 
     /// Begins an exchange in a task of its own, which continues when its callers are cancelled.

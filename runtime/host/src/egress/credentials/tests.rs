@@ -158,3 +158,24 @@ fn an_escaped_credential_is_taken_out_of_texts() {
     }
     assert_eq!(redactor.redact("100%2f \\/ \\u00e9"), "100%2f \\/ \\u00e9");
 }
+
+#[test]
+fn what_failed_exchanges_present_displaces_nothing_that_was_issued() {
+    let redactor = SecretRedactor::new(&Credential::None);
+    redactor.learn(vec![
+        secret("issued-session-token"),
+        secret("issued-secret-key"),
+    ]);
+    // Each exchange with a metadata service begins with a session of its own.
+    for attempt in 0..100 {
+        redactor.learn_presented(vec![secret(&format!("metadata-session-{attempt}"))]);
+    }
+    for text in [
+        "issued-session-token",
+        "issued-secret-key",
+        "metadata-session-99",
+    ] {
+        assert!(redactor.finds(text.as_bytes()), "{text}");
+    }
+    assert!(!redactor.finds(b"metadata-session-10"), "a bounded number");
+}

@@ -81,7 +81,7 @@ impl InstanceMetadata {
     pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
         const ROLES: &str = "latest/meta-data/iam/security-credentials";
         let session = self.session().await?;
-        redactor.learn(vec![session.clone()]);
+        redactor.learn_presented(vec![session.clone()]);
         let roles = self.get(&format!("{ROLES}/"), &session).await;
         let roles = roles.map_err(|why| match why.contains("answered 404") {
             true => "the instance has no role (instance profile)".to_owned(),

@@ -19,7 +19,11 @@ fn token(text: &str, expires: SystemTime) -> Issued {
 
 /// Name of a caller's next step after this time, without a pause between exchanges.
 fn turn(state: &mut State, after: Duration, instant: Instant) -> &'static str {
-    match state.turn(begin() + after, instant) {
+    turn_at(state, begin() + after, instant)
+}
+
+fn turn_at(state: &mut State, now: SystemTime, instant: Instant) -> &'static str {
+    match state.turn(now, instant) {
         Turn::Use(_) => "use",
         Turn::UseAndRenew(_) => "use and renew",
         Turn::Wait(_) => "wait",
@@ -90,6 +94,23 @@ fn the_last_good_one_serves_while_exchanges_fail_and_pauses_grow() {
     state.succeeded(token("second", begin() + 3 * HOUR), begin() + 2 * HOUR, 0.5);
     assert_eq!(turn(&mut state, 2 * HOUR, instant), "use");
     assert!(state.failed.is_none());
+}
+
+#[test]
+fn a_refused_one_is_renewed_unless_it_is_new_also_when_the_clock_was_set_back() {
+    let instant = Instant::now();
+    let table = [
+        (begin() + NEW - Duration::from_secs(1), "use"),
+        (begin() + NEW, "use and renew"),
+        // Valid for three hours by this clock, but its target's clock says otherwise.
+        (begin() - 2 * HOUR, "use and renew"),
+    ];
+    for (now, expected) in table {
+        let mut state = State::default();
+        state.succeeded(token("first", begin() + HOUR), begin(), 0.5);
+        state.doubt(now);
+        assert_eq!(turn_at(&mut state, now, instant), expected, "{now:?}");
+    }
 }
 
 #[test]
