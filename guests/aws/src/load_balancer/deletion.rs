@@ -2,7 +2,8 @@
 //!
 //! The order is: rules in the nodes' groups, the load balancer with its listeners, target groups, its own security
 //! group. After a crash every step is repeated. Until the first two are done, the load balancer's name leads to the
-//! rest; after that, the names that are made of the Service's UID do.
+//! rest; after that, the names that are made of the Service's UID do. The Go provider's target groups have other names:
+//! they are listed while their load balancer exists, and the hint names those that are left.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,54 +28,61 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     let name = wanted::name(service);
     cached_state::forget(&name);
     let is_classic = wanted::is_classic(service);
-    let reply = delete_kind(settings, service, &name, is_classic)?;
+    let reply = delete_kind(settings, request, &name, is_classic)?;
     // The annotation may have changed since, so a Service with an address may have the other kind.
     match reply {
         (was_there, reply) if was_there || !ensure::was_made_before(service) => Ok(reply),
         (_, reply) if !matches!(reply.progress, Progress::Done) => Ok(reply),
-        _ => Ok(delete_kind(settings, service, &name, !is_classic)?.1),
+        _ => Ok(delete_kind(settings, request, &name, !is_classic)?.1),
     }
 }
 
 /// Also returns whether a load balancer of this kind existed.
 fn delete_kind(
     settings: &Settings,
-    service: &Service,
+    request: &DeleteRequest,
     name: &str,
     is_classic: bool,
 ) -> Result<(bool, ProgressReply), Error> {
     match is_classic {
-        true => classic::delete(settings, service),
-        false => delete_network(settings, service, name),
+        true => classic::delete(settings, &request.service),
+        false => delete_network(settings, request, name),
     }
 }
 
 fn delete_network(
     settings: &Settings,
-    service: &Service,
+    request: &DeleteRequest,
     name: &str,
 ) -> Result<(bool, ProgressReply), Error> {
     let found = elb::by_name(name)?;
     let was_there = found.is_some();
     let groups = security_groups::list_of(settings, found.as_ref().map(|found| &found.vpc_id))?;
-    security_groups::open(&groups, name, &BTreeSet::new(), &Rules::new())?;
+    security_groups::open(settings, &groups, name, &BTreeSet::new(), &Rules::new())?;
     let arn = found.map(|found| found.load_balancer_arn);
+    // Listed while the load balancer exists: afterwards they do not name it any more.
+    let mut left = elb::target_groups(None)?;
+    let named: Vec<String> = request.hint().unwrap_or_default();
+    let prefix = group_prefix(name);
+    left.retain(|group| {
+        let (name, of) = (&group.target_group_name, &group.load_balancer_arns.items);
+        let is_attached = arn.is_some() && of.iter().eq(&arn);
+        is_attached || named.contains(name) || name.starts_with(&prefix)
+    });
     if let Some(arn) = &arn {
         elb::delete(arn)?;
     }
-    let prefix = group_prefix(name);
-    for group in elb::target_groups(None)? {
-        let is_attached = arn
-            .as_ref()
-            .is_some_and(|arn| group.load_balancer_arns.items == [arn.as_str()]);
-        if is_attached || group.target_group_name.starts_with(&prefix) {
-            match elb::delete_target_group(&group.target_group_arn) {
-                Err(refusal) if refusal.is("ResourceInUse") => return Ok((was_there, come_back())),
-                answer => answer?,
+    for group in &left {
+        match elb::delete_target_group(&group.target_group_arn) {
+            Err(refusal) if refusal.is("ResourceInUse") => {
+                let names = left.iter().map(|group| &group.target_group_name);
+                let pending = Pending::after(IN_USE).with_hint(&names.collect::<Vec<_>>());
+                return Ok((was_there, ProgressReply::pending(pending)));
             }
+            answer => answer?,
         }
     }
-    let own = wanted::own_group(settings, service);
+    let own = wanted::own_group(settings, &request.service);
     let reply = match security_groups::delete_own(&groups, &own, &settings.cluster)? {
         true => ProgressReply::done(),
         false => come_back(),

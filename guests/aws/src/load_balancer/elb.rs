@@ -117,7 +117,7 @@ pub fn target_groups(load_balancer: Option<&str>) -> Result<Vec<TargetGroup>, Er
 }
 
 /// Creates a port's target group, or takes over the one that an interrupted call left. Also returns its registered
-/// targets.
+/// targets, as far as they are known: AWS returns a group that has the same settings as if it were new.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.

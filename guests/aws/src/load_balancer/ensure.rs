@@ -45,7 +45,7 @@ fn reach(
     let known = match known {
         Some(known) if known.digest != digest && is_framed_so(&known, &wanted) => {
             cached_state::forget(&name);
-            change_ports(&wanted, known, events)?
+            change_ports(settings, &wanted, known, events)?
         }
         known => {
             let found = elb::by_name(&name)?;
@@ -78,6 +78,7 @@ fn is_framed_so(known: &Remembered, wanted: &Wanted) -> bool {
 
 /// Changes only the ports that differ from the cached ones. Reads nothing but rules that have changed.
 fn change_ports(
+    settings: &Settings,
     wanted: &Wanted,
     known: Remembered,
     events: &mut Vec<Event>,
@@ -85,14 +86,14 @@ fn change_ports(
     let load_balancer = &known.load_balancer;
     let subnets = load_balancer.subnets();
     events.extend(unchangeable(wanted, &load_balancer.scheme, &subnets));
-    let (listening, _) = listeners::apply(wanted, load_balancer, known.listening, &known.targets)?;
+    let listening = listeners::apply(wanted, load_balancer, known.listening, &known.targets)?;
     let mut node_groups = None;
     if let Some(open) = &known.open {
         let groups = match known.node_groups {
             Some(groups) => groups,
             None => security_groups::list("vpc-id", &load_balancer.vpc_id)?,
         };
-        let are_as_wanted = open_nodes(wanted, load_balancer, &groups, open, None)?;
+        let are_as_wanted = open_nodes(settings, wanted, load_balancer, &groups, open, None)?;
         node_groups = are_as_wanted.then_some(groups);
     }
     Ok(Remembered {
@@ -148,9 +149,11 @@ fn make(
         Some(found) => Listening::read(&found.load_balancer_arn)?,
         None => Listening::default(),
     };
-    let (listening, kept) = listeners::apply(&wanted, &load_balancer, listening, &nodes.targets)?;
-    // Target groups that were created above have their nodes already.
-    listeners::set_targets(&kept, &nodes.targets)?;
+    let listening = listeners::apply(&wanted, &load_balancer, listening, &nodes.targets)?;
+    if found.is_some() {
+        // Also of those that were created above: AWS returns the group that an interrupted call left, with its nodes.
+        listeners::set_targets(&listening.registered(), &nodes.targets)?;
+    }
     elb::set_attributes(
         Of::LoadBalancer(&load_balancer.load_balancer_arn),
         found.is_none(),
@@ -162,7 +165,7 @@ fn make(
         let (needed, unclear) =
             security_groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
         events.extend(unclear);
-        if open_nodes(&wanted, &load_balancer, &all, &needed, chosen)? {
+        if open_nodes(settings, &wanted, &load_balancer, &all, &needed, chosen)? {
             all.retain(|group| needed.contains(&group.group_id));
             node_groups = Some(all);
         }
@@ -252,7 +255,7 @@ fn reach_nodes(
             let (needed, unclear) =
                 security_groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
             events.extend(unclear);
-            open_nodes(&wanted, &known.load_balancer, &all, &needed, None)?;
+            open_nodes(settings, &wanted, &known.load_balancer, &all, &needed, None)?;
             (known.open, known.node_groups) = (Some(needed), None);
         }
     }
@@ -390,6 +393,7 @@ pub(super) fn drop_groups(
 
 /// Returns whether the rules were so before.
 fn open_nodes(
+    settings: &Settings,
     wanted: &Wanted,
     load_balancer: &LoadBalancer,
     all: &[Group],
@@ -403,6 +407,7 @@ fn open_nodes(
     };
     let ranges: Vec<String> = subnets.into_iter().map(|one| one.cidr_block).collect();
     security_groups::open(
+        settings,
         all,
         &wanted.name,
         open,

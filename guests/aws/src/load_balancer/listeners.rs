@@ -43,12 +43,15 @@ impl Listening {
 
     /// The target groups, for [`set_targets`].
     pub fn registered(&self) -> Vec<Registered> {
-        self.groups.iter().map(registered).collect()
+        let groups = self.groups.iter();
+        groups
+            .map(|group| (group.target_group_arn.clone(), group.port))
+            .collect()
     }
 }
 
-/// Creates, changes and deletes listeners until all ports are as wanted. Returns the new state, and the target groups
-/// that existed before, whose targets are unchanged.
+/// Creates, changes and deletes listeners until all ports are as wanted, and returns the new state. The targets of
+/// groups that existed before are unchanged.
 ///
 /// # Errors
 /// A refused change, or no answer. Earlier changes stay.
@@ -57,13 +60,13 @@ pub fn apply(
     load_balancer: &LoadBalancer,
     are: Listening,
     targets: &Targets,
-) -> Result<(Listening, Vec<Registered>), Error> {
+) -> Result<Listening, Error> {
     let arn = &load_balancer.load_balancer_arn;
     let Listening {
         mut listeners,
         groups,
     } = are;
-    let (mut now, mut kept) = (Listening::default(), Vec::new());
+    let mut now = Listening::default();
     for port in &wanted.ports {
         let place = listeners.iter().position(|one| one.port == port.front);
         let listener = place.map(|place| listeners.remove(place));
@@ -80,7 +83,6 @@ pub fn apply(
                 if is_checked_otherwise(&group, port) {
                     elb::modify_target_group(&mut group, port)?;
                 }
-                kept.push(registered(&group));
                 (listener, group)
             }
             (listener, old) => {
@@ -104,11 +106,7 @@ pub fn apply(
             elb::delete_target_group(&group.target_group_arn)?;
         }
     }
-    Ok((now, kept))
-}
-
-fn registered(group: &TargetGroup) -> Registered {
-    (group.target_group_arn.clone(), group.port)
+    Ok(now)
 }
 
 /// Makes the targets of all groups the wanted ones.

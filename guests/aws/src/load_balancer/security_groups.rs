@@ -1,8 +1,8 @@
 //! Security groups: rules in the nodes' groups that let a load balancer in, and a load balancer's own group.
 //!
 //! A rule belongs to a load balancer by its description, as the Go provider writes it, so that one listing of the VPC's
-//! groups shows every rule that has to go. One more rule lets in the clients' ICMP messages about packet sizes; all
-//! load balancers of a group share it, and it goes with the last of them.
+//! groups shows every rule that has to go. Two kinds of rules serve all load balancers of a group, and go with the last
+//! of them: those for the clients' ICMP messages about packet sizes, and those for the health check that Services share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -244,16 +244,18 @@ fn transport(port: &Port) -> &'static str {
 /// # Errors
 /// A refusal by AWS for one of the rules, or no answer.
 pub fn open(
+    settings: &Settings,
     groups: &[Group],
     name: &str,
     chosen: &BTreeSet<String>,
     wanted: &Rules,
 ) -> Result<bool, Error> {
+    let shared = settings.shared_health.as_ref().map(|health| health.port);
     let (nothing, mut was_so) = (Rules::new(), true);
     for group in groups {
         let is_chosen = chosen.contains(&group.group_id);
         let rules = if is_chosen { wanted } else { &nothing };
-        let difference = difference(&group.rules(), name, rules);
+        let difference = difference(&group.rules(), name, rules, shared);
         was_so &= difference == Change::default();
         change(group, &difference)?;
     }
@@ -313,13 +315,21 @@ impl Change {
 }
 
 /// Compares a group's rules with those wanted for `name`. Another owner's rule that lets in the same traffic suffices,
-/// and stays.
-fn difference(are: &Rules, name: &str, wanted: &Rules) -> Change {
+/// and stays. So one rule for the port `shared` of health checks serves all load balancers, whoever it was made for: it
+/// stays while another of them lets clients in.
+fn difference(are: &Rules, name: &str, wanted: &Rules, shared: Option<u16>) -> Change {
     let own = [format!("{CLIENT}={name}"), format!("{HEALTH}={name}")];
     if wanted.is_empty() && !are.values().any(|why| own.contains(why)) {
         return Change::default();
     }
-    let mut change = Change::of(are, wanted, |_, why| own.contains(why));
+    let has_others = are
+        .values()
+        .any(|why| why.starts_with(CLIENT) && !own.contains(why));
+    let may_go = |rule: &Rule, why: &String| match why.starts_with(HEALTH) {
+        true if shared.map(i32::from) == Some(rule.from) => !has_others,
+        _ => own.contains(why),
+    };
+    let mut change = Change::of(are, wanted, may_go);
     let staying = are
         .iter()
         .filter(|(rule, _)| !change.revoke.contains(rule))

@@ -16,7 +16,7 @@ pub fn delete(service: &Service) -> Result<ProgressReply, Error> {
     if is_disowned(service)? {
         return Err(Error::Elsewhere);
     }
-    let Some(found) = owner::find(service, None)? else {
+    let Some(found) = owner::find_own(service)? else {
         return Ok(ProgressReply::done());
     };
     let name = found.name();

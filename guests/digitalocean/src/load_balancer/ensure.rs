@@ -193,7 +193,7 @@ pub fn update_targets(
     if is_disowned(service)? {
         return Err(Error::Elsewhere);
     }
-    let Some(found) = owner::find(service, None)? else {
+    let Some(found) = owner::find_own(service)? else {
         return Err(Error::unavailable("the Service has no load balancer"));
     };
     owner::claim(settings, &found, service, None)?;

@@ -61,6 +61,17 @@ pub fn find(service: &Service, hint: Option<&str>) -> Result<Option<LoadBalancer
     by_list(service)
 }
 
+/// As [`find`], but the Service's own load balancer takes precedence over the one that the annotation with the id names.
+///
+/// # Errors
+/// As for [`find`].
+pub fn find_own(service: &Service) -> Result<Option<LoadBalancer>, Error> {
+    match find(service, None)? {
+        Some(other) if !is_own(&other, service) => by_list(service),
+        found => Ok(found),
+    }
+}
+
 /// As [`find`], by list alone.
 ///
 /// # Errors

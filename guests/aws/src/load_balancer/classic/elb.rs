@@ -84,6 +84,19 @@ struct Registered {
     instance_id: String,
 }
 
+impl Described {
+    /// Whether the listener is as wanted.
+    fn is(&self, port: &Port) -> bool {
+        let is = &self.listener;
+        (is.load_balancer_port, is.instance_port) == (port.front, port.back)
+            && is.protocol.eq_ignore_ascii_case(port.front_protocol)
+            && is
+                .instance_protocol
+                .eq_ignore_ascii_case(port.back_protocol)
+            && certificate(port).unwrap_or_default() == is.certificate
+    }
+}
+
 impl Classic {
     /// The status for the Service.
     pub fn status(&self) -> LoadBalancerStatus {
@@ -176,24 +189,15 @@ fn with_listeners<'a>(mut query: Query, ports: impl IntoIterator<Item = &'a Port
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn set_listeners(classic: &Classic, wanted: &Wanted) -> Answer<()> {
-    let is = |described: &Described, port: &Port| {
-        let is = &described.listener;
-        (is.load_balancer_port, is.instance_port) == (port.front, port.back)
-            && is.protocol.eq_ignore_ascii_case(port.front_protocol)
-            && is
-                .instance_protocol
-                .eq_ignore_ascii_case(port.back_protocol)
-            && certificate(port).unwrap_or_default() == is.certificate
-    };
     let are = &classic.listener_descriptions.items;
     let surplus = are
         .iter()
-        .filter(|one| !wanted.ports.iter().any(|port| is(one, port)));
+        .filter(|one| !wanted.ports.iter().any(|port| one.is(port)));
     let surplus: Vec<u16> = surplus.map(|one| one.listener.load_balancer_port).collect();
     let missing = wanted
         .ports
         .iter()
-        .filter(|port| !are.iter().any(|one| is(one, port)));
+        .filter(|port| !are.iter().any(|one| one.is(port)));
     let missing: Vec<&Port> = missing.collect();
     if !surplus.is_empty() {
         let query = classic.query("DeleteLoadBalancerListeners");
@@ -258,8 +262,9 @@ pub fn set_policies(classic: &Classic, wanted: &Wanted) -> Answer<()> {
             continue;
         };
         let name = format!("k8s-SSLNegotiationPolicy-{policy}");
-        let mut ports = classic.listener_descriptions.items.iter();
-        let listener = ports.find(|one| one.listener.load_balancer_port == port.front);
+        // A listener that differed was made anew since it was read, and has AWS' default policy.
+        let mut listeners = classic.listener_descriptions.items.iter();
+        let listener = listeners.find(|one| one.is(port));
         if listener.is_some_and(|one| one.policy_names.items.contains(&name)) {
             continue;
         }

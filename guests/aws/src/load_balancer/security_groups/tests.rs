@@ -63,12 +63,12 @@ fn only_what_differs_is_changed_and_only_our_own() {
         ("tcp", 30443, everywhere, &ours),
     ]);
     assert_eq!(
-        difference(&are, WEB, &wanted),
+        difference(&are, WEB, &wanted, None),
         Change::default(),
         "somebody lets in what is missing"
     );
     let moved = rules(&[("tcp", 30081, "192.0.2.0/24", &ours)]);
-    let change = difference(&are, WEB, &moved);
+    let change = difference(&are, WEB, &moved, None);
     assert_eq!(
         change.grant,
         rules(&[
@@ -79,7 +79,7 @@ fn only_what_differs_is_changed_and_only_our_own() {
     let gone = rules(&[("tcp", 30080, everywhere, ""), ("icmp", 0, everywhere, "")]);
     assert_eq!(change.revoke, gone.into_keys().collect());
     // The last load balancer of a group takes the shared rule along.
-    let change = difference(&are, "aother", &Rules::new());
+    let change = difference(&are, "aother", &Rules::new(), None);
     let gone = rules(&[
         ("tcp", 31000, "10.0.0.0/8", ""),
         ("icmp", 0, "10.0.0.0/8", ""),
@@ -88,7 +88,10 @@ fn only_what_differs_is_changed_and_only_our_own() {
         (change.grant, change.revoke),
         (Rules::new(), gone.into_keys().collect())
     );
-    assert_eq!(difference(&are, "athird", &Rules::new()), Change::default());
+    assert_eq!(
+        difference(&are, "athird", &Rules::new(), None),
+        Change::default()
+    );
 }
 
 #[test]
@@ -97,6 +100,7 @@ fn rules_go_to_aws_in_one_request_for_each_group() {
     let groups = list("vpc-id", "vpc-11112222").unwrap();
     let sg = |id: &str| BTreeSet::from([id.to_owned()]);
     open(
+        &settings(&[]),
         &groups,
         WEB,
         &sg("sg-e4076980"),
@@ -106,6 +110,7 @@ fn rules_go_to_aws_in_one_request_for_each_group() {
     assert_eq!(forms(&host).len(), 1, "the fixture is as wanted");
     // The nodes have moved to another group.
     open(
+        &settings(&[]),
         &groups,
         WEB,
         &sg("sg-other"),

@@ -253,6 +253,40 @@ fn only_what_differs_is_changed() {
     }
 }
 
+/// AWS cannot change a listener's ports or certificate: it is made anew, and then has AWS' default policy.
+#[test]
+fn a_listener_that_is_made_anew_gets_its_policy_again() {
+    const POLICY: &str = "ELBSecurityPolicy-TLS-1-2-2017-01";
+    let name = format!("k8s-SSLNegotiationPolicy-{POLICY}");
+    let has_policy = CLASSIC.replace("ELBSecurityPolicy-2016-08", &name);
+    let there = host(
+        move |action, form| match (action, form["Version"].as_str()) {
+            ("DescribeLoadBalancers", "2012-06-01") => Some(xml(200, &has_policy)),
+            _ => existing(action, form),
+        },
+    );
+    let mut service = web(&[("ssl-negotiation-policy", POLICY)]);
+    ensure(service.clone()).unwrap();
+    assert_eq!(changes(&there), [""; 0], "it has the policy");
+    set(&mut service, "ssl-cert", "arn:other");
+    ensure(service).unwrap();
+    let expected = [
+        "DeleteLoadBalancerListeners",
+        "CreateLoadBalancerListeners",
+        "SetLoadBalancerPoliciesOfListener",
+    ];
+    assert_eq!(changes(&there), expected);
+    let mut sent = forms(&there).into_iter();
+    let policy = sent.find(|form| form["Action"] == expected[2]).unwrap();
+    assert_eq!(
+        (
+            policy["LoadBalancerPort"].as_str(),
+            &policy["PolicyNames.member.1"]
+        ),
+        ("443", &name)
+    );
+}
+
 #[test]
 fn nodes_come_and_go() {
     let there = there();

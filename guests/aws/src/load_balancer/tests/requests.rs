@@ -281,6 +281,96 @@ fn deletion_leaves_nothing_in_the_right_order_and_again_after_a_crash() {
     assert!(matches!(delete().unwrap().progress, Progress::Pending(_)));
 }
 
+/// Target groups of the Go provider have names without the UID, so that only their load balancer shows whose they are:
+/// as long as it exists.
+#[test]
+fn the_go_providers_target_groups_go_with_their_load_balancer() {
+    let used = "<ErrorResponse><Error><Code>ResourceInUse</Code><Message>m</Message></Error></ErrorResponse>";
+    let groups = include_str!("../../../fixtures/target-groups.xml");
+    let (mut is_there, mut refusals) = (true, 1);
+    let host = host(move |action, _| match action {
+        "DeleteLoadBalancer" => {
+            is_there = false;
+            None
+        }
+        "DescribeLoadBalancers" => (!is_there).then(|| xml(400, NOT_FOUND)),
+        "DescribeTargetGroups" if !is_there => Some(xml(
+            200,
+            groups.replace("<member>arn:load-balancer</member>", ""),
+        )),
+        // AWS counts a group as used for a moment after its load balancer was deleted.
+        "DeleteTargetGroup" if refusals > 0 => {
+            refusals -= 1;
+            Some(xml(400, used))
+        }
+        _ => None,
+    });
+    let mut request = DeleteRequest::new(service(&[]));
+    let progress = deletion::delete(&settings(&[]), &request).unwrap().progress;
+    let Progress::Pending(pending) = progress else {
+        panic!("{:?}", changes(&host))
+    };
+    request.hint = pending.hint;
+    let again = deletion::delete(&settings(&[]), &request).unwrap();
+    assert_eq!(again.progress, Progress::Done);
+    let deleted = forms(&host).into_iter();
+    let deleted = deleted.filter(|form| form["Action"] == "DeleteTargetGroup");
+    let deleted: Vec<String> = deleted.map(|form| form["TargetGroupArn"].clone()).collect();
+    let expected = ["arn:group-30080", "arn:group-30080", "arn:group-30443"];
+    assert_eq!(deleted, expected);
+}
+
+/// AWS has one rule for the check that load balancers share, with the description of the one that was made first.
+#[test]
+fn the_rule_of_the_shared_health_check_goes_with_the_last_load_balancer() {
+    let shared = settings(&[("ClusterServiceLoadBalancerHealthProbeMode", "Shared")]);
+    let rule = |port: u16, range: &str, why: &str| {
+        format!(
+            "<item><ipProtocol>tcp</ipProtocol><fromPort>{port}</fromPort><toPort>{port}</toPort><ipRanges><item><cidrIp>{range}</cidrIp><description>kubernetes.io/rule/nlb/{why}</description></item></ipRanges></item>"
+        )
+    };
+    let with = |rules: &[String]| {
+        let groups = include_str!("../../../fixtures/security-groups.xml");
+        groups.replacen(
+            "<ipPermissions>",
+            &format!("<ipPermissions>{}", rules.concat()),
+            1,
+        )
+    };
+    // Ports of the rules that the deletion of the Service's load balancer revokes.
+    let revoked = |rules: &[String]| -> Vec<String> {
+        let groups = with(rules);
+        let host =
+            host(move |action, _| (action == "DescribeSecurityGroups").then(|| xml(200, &groups)));
+        deletion::delete(&shared, &DeleteRequest::new(service(&[]))).unwrap();
+        let mut sent = forms(&host).into_iter();
+        let form = sent.find(|form| form["Action"] == "RevokeSecurityGroupIngress");
+        let fields = form.unwrap().into_iter();
+        let ports = fields.filter(|(key, _)| key.ends_with("FromPort"));
+        ports.map(|(_, port)| port).collect()
+    };
+    let other = rule(31000, "0.0.0.0/0", "client=aother");
+    for owner in ["auidofweb", "agone"] {
+        let check = rule(10256, "172.31.0.0/20", &format!("health={owner}"));
+        assert_eq!(
+            revoked(&[check.clone(), other.clone()]),
+            ["30080", "30443"],
+            "{owner}"
+        );
+        assert_eq!(
+            revoked(&[check]),
+            ["3", "10256", "30080", "30443"],
+            "{owner}"
+        );
+    }
+    let own = rule(32000, "172.31.0.0/20", "health=auidofweb");
+    assert_eq!(
+        revoked(&[own, other]),
+        ["30080", "30443", "32000"],
+        "nobody else's"
+    );
+}
+
 #[test]
 fn an_own_security_group_is_made_kept_and_deleted() {
     let managed = settings(&[("NLBSecurityGroupMode", "Managed")]);
@@ -378,4 +468,25 @@ fn a_load_balancer_without_listeners_gets_them() {
     ensure::ensure(&settings(&[]), &request).unwrap();
     let made = ["CreateTargetGroup", "RegisterTargets", "CreateListener"];
     assert_eq!(changes(&host), made.repeat(2));
+}
+
+/// The same, after its first target group was made. AWS then answers the repeated request with that group, which may
+/// have nodes that have left since.
+#[test]
+fn a_target_group_that_was_left_behind_keeps_no_former_node() {
+    let host = host(|action, _| {
+        let health = "<DescribeTargetHealthResponse><DescribeTargetHealthResult><TargetHealthDescriptions><member><Target><Id>i-old</Id></Target></member><member><Target><Id>i-1234567890abcdef0</Id></Target></member></TargetHealthDescriptions></DescribeTargetHealthResult></DescribeTargetHealthResponse>";
+        let none = "<DescribeListenersResponse><DescribeListenersResult><Listeners/></DescribeListenersResult></DescribeListenersResponse>";
+        match action {
+            "DescribeListeners" => Some(xml(200, none)),
+            "DescribeTargetHealth" => Some(xml(200, health)),
+            _ => None,
+        }
+    });
+    let mut one = service(&[]);
+    one.ports.truncate(1);
+    ensure::ensure(&settings(&[]), &EnsureRequest::new(one, vec![known()])).unwrap();
+    let mut sent = forms(&host).into_iter();
+    let leaving = sent.find(|form| form["Action"] == "DeregisterTargets");
+    assert_eq!(leaving.unwrap()["Targets.member.1.Id"], "i-old");
 }

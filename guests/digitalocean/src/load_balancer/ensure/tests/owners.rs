@@ -140,6 +140,28 @@ fn nothing_of_anybody_else_is_deleted() {
     assert!(deletion::delete(&web(&[])).unwrap().events.is_empty());
 }
 
+/// The annotation with the id hides no load balancer of the Service's own: its nodes change, and it is deleted.
+#[test]
+fn an_id_of_another_hides_nothing_of_our_own() {
+    for tags in [value!(["k8s-service-uid:other"]), value!([])] {
+        const OURS: &str = "5de7ac8b-495b-4884-9a69-1050c6793cd6";
+        let mut account = Account::new();
+        account.put(&value!({"name": "theirs", "tags": tags, "droplet_ids": [9]}));
+        let ours = value!({"id": OURS, "name": "ours", "tags": ["k8s-service-uid:uid-of-web"], "droplet_ids": [1]});
+        account.put(&ours);
+        let (_host, account) = account.serve();
+        let service = owned(FIXTURE, &[]);
+        let update = UpdateRequest::new(service.clone(), vec![worker(2)]);
+        update_targets(&settings(&[]), &update).unwrap();
+        let droplets = |index: usize| account.borrow().load_balancers[index]["droplet_ids"].clone();
+        assert_eq!((droplets(0), droplets(1)), (value!([9]), value!([2])));
+        deletion::delete(&service).unwrap();
+        assert_eq!(deletion::get(&service), Ok(Found::Absent));
+        assert_eq!(account.borrow().load_balancers.len(), 1);
+        assert_eq!(account.borrow().load_balancers[0]["name"], "theirs");
+    }
+}
+
 #[test]
 fn an_id_that_a_tenant_made_up_leads_nowhere() {
     let (host, _account) = Account::new().serve();
