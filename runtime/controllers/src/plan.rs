@@ -74,13 +74,18 @@ impl Planner {
     /// Removes first passes of controllers that ended before they were finished. If none is left, the plan is complete,
     /// provided that it `has_others`: a plan without any provider guarantees nothing.
     pub(crate) fn give_up_passes(&self, passes: usize, has_others: bool) {
+        if self.end_passes(passes) && has_others {
+            self.complete();
+        }
+    }
+
+    /// Removes first passes; returns whether they were the last ones.
+    fn end_passes(&self, passes: usize) -> bool {
         let left = |left: usize| left.checked_sub(passes);
         let before = self
             .passes_left
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
-        if passes > 0 && before == Ok(passes) && has_others {
-            self.complete();
-        }
+        passes > 0 && before == Ok(passes)
     }
 
     /// Records a write to the cluster that a controller computed and the mode withheld.
@@ -117,11 +122,7 @@ impl Planner {
 
     /// Records that a first pass is finished. The last one completes the plan.
     pub(crate) fn passed(&self) {
-        let left = |left: usize| left.checked_sub(1);
-        let before = self
-            .passes_left
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
-        if before == Ok(1) {
+        if self.end_passes(1) {
             self.complete();
         }
     }

@@ -99,6 +99,13 @@ impl Setup {
     }
 }
 
+fn forbidden() -> FaultEffect {
+    FaultEffect::Refused {
+        code: 403,
+        retry_after: None,
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_module_is_offered_when_it_is_there_and_whenever_it_changes() {
     let mut setup = setup();
@@ -310,10 +317,7 @@ async fn nothing_is_lost_when_the_wait_is_given_up_again_and_again() {
 async fn a_missing_right_is_named_and_the_module_offered_when_it_is_given() {
     let mut setup = setup();
     setup.create("one").await;
-    let refused = FaultEffect::Refused {
-        code: 403,
-        retry_after: None,
-    };
+    let refused = forbidden();
     setup
         .cluster
         .inject(Fault::next(Verb::List, "configmaps", refused.clone()).times(3));
@@ -342,10 +346,7 @@ async fn a_missing_right_is_named_and_the_module_offered_when_it_is_given() {
 async fn the_right_to_list_without_the_right_to_watch_does_not_flood_the_api_server() {
     let mut setup = setup();
     setup.create("one").await;
-    let refused = FaultEffect::Refused {
-        code: 403,
-        retry_after: None,
-    };
+    let refused = forbidden();
     setup
         .cluster
         .inject(Fault::next(Verb::Watch, "configmaps", refused).times(1000));
