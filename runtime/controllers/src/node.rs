@@ -1,15 +1,15 @@
 //! The node controller's scheduling: which nodes wake, the facts of each reconciliation, and when it runs again. Makes
 //! no decision about a node and executes nothing.
 
-mod memory;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ccm_core::moment::Moment;
-use ccm_core::node::Facts;
+use ccm_core::moment::{Moment, rounded};
 use ccm_core::node::object::{is_uninitialized, name};
+use ccm_core::node::{Facts, Initialised, NodeMemory};
+use ccm_core::reconciliation::conclusion::Next;
 use ccm_core::settings::{NodeRules, NodeSettings};
+use ccm_core::well_known::NODE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
@@ -22,7 +22,6 @@ use crate::metrics::QueueName;
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, reconcile};
 use crate::workers::Workers;
-use memory::Memory;
 
 /// Maximum concurrent reconciliations: two full batches of new nodes and two of known ones, one in a call and one
 /// gathering. Each costs less than two kilobytes while it waits; all others wait in the queue, at the cost of a name.
@@ -36,7 +35,7 @@ pub(crate) struct NodeController {
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
     queue: Queue,
-    memories: HashMap<String, Memory>,
+    memories: HashMap<String, NodeMemory>,
     /// The nodes that arrived before the list of all nodes was complete: the cluster's store does not have them yet.
     early: HashMap<String, Arc<Node>>,
     /// The running reconciliations, by the name of the node and whether it is urgent.
@@ -115,6 +114,21 @@ impl NodeController {
     fn report_departure(&self, name: &str) {
         let activity = &self.executor.cluster.activity;
         activity.left(self.executor.name(), &format!("node/{name}"));
+    }
+
+    /// Counts an initialised node, and logs one line for it, to explain a slow scale-up.
+    fn report_initialised(&self, name: &str, initialised: &Initialised) {
+        let Initialised {
+            node,
+            waited,
+            obstacle,
+            attempts,
+        } = initialised;
+        let why = obstacle.as_deref();
+        let why = why.unwrap_or("nothing stood in the way: one look-up and the writes");
+        let (provider, waited) = (self.executor.name(), rounded(*waited));
+        tracing::info!(target: "initialised", controller = NODE_CONTROLLER, provider, object = %format_args!("node/{name}"), ?waited, attempts, why);
+        self.executor.count_initialised(node);
     }
 
     fn wake(&mut self, node: &Node) {
@@ -256,11 +270,34 @@ impl Controller for NodeController {
         self.low_priority -= usize::from(!is_urgent);
         let now = self.clock.now();
         // A node deleted meanwhile has no memory any more.
-        if let Some(memory) = self.memories.get_mut(name)
-            && let Some(node) =
-                memory.conclude(self.executor.name(), name, ended, now, &mut self.queue)
-        {
-            self.executor.count_initialised(&node);
+        if let Some(memory) = self.memories.get_mut(name) {
+            let is_retried = ended.as_ref().is_none_or(Conclusion::is_retried);
+            if is_retried {
+                self.queue.retries();
+            }
+            let node = ended.as_ref().map(|conclusion| &conclusion.facts.node);
+            let is_urgent = node.is_some_and(|node| is_uninitialized(node));
+            let (next, initialised) = match ended {
+                Some(conclusion) => memory.conclude(conclusion, now),
+                None => {
+                    tracing::error!(
+                        node = name,
+                        "a reconciliation ended with a panic; this is a defect"
+                    );
+                    (memory.abandon(now), None)
+                }
+            };
+            match next {
+                Next::OnChange => {}
+                Next::At(at) => self.queue.ask(name, at, is_urgent),
+                Next::NotBefore(at) => {
+                    self.queue.hold(name, at);
+                    self.queue.ask(name, at, is_urgent);
+                }
+            }
+            if let Some(initialised) = initialised {
+                self.report_initialised(name, &initialised);
+            }
         }
         if !self.memories.contains_key(name) {
             self.report_departure(name);

@@ -2,12 +2,13 @@
 //!
 //! Logs with three targets: `decision` (one per effect, with its outcome), `waiting` (why an object is not done, and
 //! when it is reconciled again), `reconciliation` (nothing left to do). A fourth target, `initialised`, is in
-//! `node/memory.rs`: how long each node waited for its initialisation.
+//! `node.rs`: how long each node waited for its initialisation.
 //!
 //! A success is silent at the default level: what was changed at the cloud or deleted is in the audit log, and what an
 //! operator should know is an Event. A wait without a failure is logged once, and again when it lasts.
 
 use ccm_core::node::object::name;
+use ccm_core::reconciliation::conclusion;
 use ccm_core::reconciliation::effect::{Decision, Effect, Modification, Performed, When};
 use ccm_core::reconciliation::retry;
 use ccm_core::{ipam, node, node_lifecycle, service};
@@ -206,24 +207,8 @@ impl Facts for ipam::Facts {
     }
 }
 
-/// The result of a reconciliation.
-pub(crate) struct Conclusion<F: Facts> {
-    /// When to reconcile the object again.
-    pub(crate) when: When,
-    /// The facts at the end; the object may be newer than the cache's.
-    pub(crate) facts: F,
-    /// The state for the next reconciliation of the object.
-    pub(crate) retained: F::Retained,
-    /// Whether anything was written to the object.
-    pub(crate) has_written: bool,
-}
-
-impl<F: Facts> Conclusion<F> {
-    /// Whether the object is put back because something failed or is not finished.
-    pub(crate) fn is_retried(&self) -> bool {
-        matches!(self.when, When::Retry { .. } | When::NotBefore { .. })
-    }
-}
+/// The result of a reconciliation with these facts.
+pub(crate) type Conclusion<F> = conclusion::Conclusion<F, <F as Facts>::Retained>;
 
 /// Runs one reconciliation of one object.
 pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(

@@ -9,7 +9,7 @@ use ccm_core::cloud::route::ListRoutesReply;
 use ccm_core::moment::Moment;
 use ccm_core::reconciliation::effect::{Decision, Performed, When};
 use ccm_core::route::{
-    self, About, CarryOver, Facts, Foreign, Key, Pass, RetainedState, RouteEffect, RouteListing,
+    self, About, CarryOver, Facts, Foreign, Key, Memory, Pass, RouteEffect, RouteListing,
     RouteOutcome, RoutesListed, Tally,
 };
 use ccm_core::settings::RouteSettings;
@@ -35,7 +35,7 @@ pub(crate) struct RouteController {
     settings: Arc<RouteSettings>,
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
-    retained: RetainedState,
+    memory: Memory,
     /// The running tasks, each with the key of its reconciliation; `None` for the listing.
     tasks: Workers<Option<Key>, RouteTaskEnd>,
     /// The foreign routes that were logged last.
@@ -66,7 +66,7 @@ impl RouteController {
         let meter = executor.metrics().queues.meter(QueueName::Routes, clock);
         RouteController {
             clock,
-            retained: RetainedState::new(settings.clone()),
+            memory: Memory::new(settings.clone()),
             executor,
             settings,
             changes,
@@ -82,8 +82,8 @@ impl RouteController {
     /// At the limit, only the end of a task frees a slot.
     fn next_moment(&self) -> Option<Moment> {
         match self.has_capacity() {
-            true => self.retained.next_moment(),
-            false => self.retained.next_listing(),
+            true => self.memory.next_moment(),
+            false => self.memory.next_listing(),
         }
     }
 
@@ -94,13 +94,13 @@ impl RouteController {
 
     fn begin_pass(&mut self) {
         let now = self.clock.now();
-        let Some(due) = self.retained.next_listing().filter(|at| *at <= now) else {
+        let Some(due) = self.memory.next_listing().filter(|at| *at <= now) else {
             return;
         };
         self.meter.added(1);
         self.meter.begins(due, now);
         self.listing_since = Some(now);
-        let nodes = self.with_pass(|retained, pass| retained.begin(pass));
+        let nodes = self.with_pass(|memory, pass| memory.begin(pass));
         self.executor.metrics().passes_routes();
         let executor = self.executor.clone();
         self.tasks
@@ -109,10 +109,10 @@ impl RouteController {
 
     fn start_reconciliations(&mut self) {
         let now = self.clock.now();
-        while self.retained.has_work(now) && self.has_capacity() {
+        while self.memory.has_work(now) && self.has_capacity() {
             let nodes = &self.executor.cluster.nodes;
             let find = |name: &str| nodes.get(&ObjectRef::new(name));
-            let Some(facts) = self.retained.next(find, now) else {
+            let Some(facts) = self.memory.next(find, now) else {
                 return;
             };
             let key = facts.key();
@@ -124,7 +124,7 @@ impl RouteController {
     }
 
     fn listed(&mut self, answer: &Result<ListRoutesReply, ProviderError>) {
-        let when = self.with_pass(|retained, pass| retained.absorb(pass, answer));
+        let when = self.with_pass(|memory, pass| memory.absorb(pass, answer));
         if let Some(began) = self.listing_since.take() {
             self.meter.ends(began, self.clock.now());
         }
@@ -133,10 +133,10 @@ impl RouteController {
         match when {
             When::AwaitChange | When::Blocked { .. } => {
                 self.has_listed = true;
-                for destination in self.retained.settled() {
+                for destination in self.memory.settled() {
                     planner.gone(&format!("route/{destination}"));
                 }
-                let tally = self.retained.tally();
+                let tally = self.memory.tally();
                 self.executor
                     .metrics()
                     .count_routes(self.executor.name(), &tally);
@@ -148,7 +148,7 @@ impl RouteController {
                     controller: ROUTE_CONTROLLER,
                     provider: self.executor.name(),
                     object: LISTING,
-                    attempt: self.retained.failed_listings().max(1),
+                    attempt: self.memory.failed_listings().max(1),
                     severity: Severity::Failure,
                 };
                 wait.log(&when);
@@ -158,7 +158,7 @@ impl RouteController {
 
     /// Logs one line whenever the foreign routes have changed.
     fn log_foreign_routes(&mut self) {
-        let foreign = self.retained.foreign();
+        let foreign = self.memory.foreign();
         if *foreign == self.logged {
             return;
         }
@@ -178,13 +178,13 @@ impl RouteController {
     }
 
     fn report_first_pass(&mut self) {
-        if self.has_listed && !self.has_passed && self.retained.is_idle() {
+        if self.has_listed && !self.has_passed && self.memory.is_idle() {
             self.has_passed = true;
             self.executor.passed();
         }
     }
 
-    fn with_pass<T>(&mut self, what: impl FnOnce(&mut RetainedState, &Pass<'_>) -> T) -> T {
+    fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
         let nodes = self.executor.cluster.sorted_nodes();
         let ownership = self.executor.ownership();
         let pass = Pass {
@@ -192,7 +192,7 @@ impl RouteController {
             ownership: &ownership,
             now: self.clock.now(),
         };
-        what(&mut self.retained, &pass)
+        what(&mut self.memory, &pass)
     }
 }
 
@@ -227,14 +227,14 @@ impl Controller for RouteController {
                 let Conclusion {
                     facts, retained, ..
                 } = *conclusion;
-                self.retained.conclude(&facts, retained, self.clock.now());
+                self.memory.conclude(&facts, retained, self.clock.now());
             }
             None => {
                 tracing::error!(
                     "a reconciliation about routes ended with a panic; this is a defect"
                 );
                 match key {
-                    Some(key) => self.retained.abandon(&key, self.clock.now()),
+                    Some(key) => self.memory.abandon(&key, self.clock.now()),
                     None => {
                         let why = "the listing ended with a panic".to_owned();
                         self.listed(&Err(ProviderError::Internal(why)));
@@ -242,8 +242,8 @@ impl Controller for RouteController {
                 }
             }
         }
-        if self.retained.is_idle() {
-            let tally = self.retained.tally();
+        if self.memory.is_idle() {
+            let tally = self.memory.tally();
             self.executor
                 .metrics()
                 .count_routes(self.executor.name(), &tally);
@@ -253,15 +253,15 @@ impl Controller for RouteController {
     fn see(&mut self, change: NodeChange) {
         let now = self.clock.now();
         match &change {
-            NodeChange::Applied(node) => self.retained.see(node, &self.executor.ownership(), now),
+            NodeChange::Applied(node) => self.memory.see(node, &self.executor.ownership(), now),
             NodeChange::Deleted(name) => {
-                self.retained.forget(name, now);
+                self.memory.forget(name, now);
                 let activity = &self.executor.cluster.activity;
                 activity.left(self.executor.name(), &format!("node/{name}"));
             }
             // The nodes' owners may have changed.
             NodeChange::Listed | NodeChange::Reassigned => {
-                self.with_pass(|retained, pass| retained.look_around(pass));
+                self.with_pass(|memory, pass| memory.look_around(pass));
             }
             NodeChange::Requeued(_) => {}
         }

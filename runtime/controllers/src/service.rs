@@ -5,7 +5,6 @@
 //! (EDGE-061). No more reconciliations run than may write; one that waits for a cloud to finish has ended and takes no
 //! slot.
 
-mod memory;
 mod nodes;
 mod service_index;
 mod watch_events;
@@ -14,7 +13,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use ccm_core::moment::Moment;
-use ccm_core::service::{Claims, Facts, World, has_finalizer, is_relevant, needs_cleanup};
+use ccm_core::reconciliation::conclusion::Next;
+use ccm_core::service::{
+    Claims, Facts, NameSlot, ServiceMemory, World, has_finalizer, is_relevant, needs_cleanup, uid,
+};
 use ccm_core::settings::ServiceSettings;
 use k8s_openapi::api::core::v1::Service;
 use tokio::sync::mpsc;
@@ -26,7 +28,6 @@ use crate::metrics::{QueueMeter, QueueName};
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, Facts as _, reconcile};
 use crate::workers::Workers;
-use memory::{Memory, Next, Slot, uid};
 
 pub(crate) use nodes::{NodeChangeFilter, NodeSet, node_changes};
 pub(crate) use service_index::ServiceIndex;
@@ -44,7 +45,7 @@ pub(crate) struct ServiceController {
     /// Counts the passes over nodes in upstream's `workqueue_*` metrics.
     node_meter: QueueMeter,
     /// The Services by `namespace/name`, without those that never had to do with a load balancer.
-    slots: BTreeMap<String, Slot>,
+    slots: BTreeMap<String, NameSlot>,
     /// Whether all Services were listed once.
     is_listed: bool,
     reconciliations: Workers<Running, Conclusion<Facts>>,
@@ -129,8 +130,9 @@ impl ServiceController {
 
     /// Handles a complete list, which also shows the Services that are gone.
     fn listed(&mut self, services: &BTreeMap<String, Arc<Service>>) {
-        let is_gone =
-            |(key, slot): &(&String, &Slot)| slot.current.is_some() && !services.contains_key(*key);
+        let is_gone = |(key, slot): &(&String, &NameSlot)| {
+            slot.current.is_some() && !services.contains_key(*key)
+        };
         let gone = self.slots.iter().filter(is_gone);
         let gone: Vec<String> = gone.map(|(key, _)| key.clone()).collect();
         gone.iter().for_each(|key| self.orphan(key));
@@ -183,7 +185,7 @@ impl ServiceController {
                 self.queue.ask(&key, now, true);
             }
         } else if is_relevant(&service) {
-            slot.current = Some(Memory::new(service));
+            slot.current = Some(ServiceMemory::new(service));
             self.queue.ask(&key, now, is_urgent);
         } else if slot.is_empty() {
             self.slots.remove(&key);
@@ -384,14 +386,14 @@ impl Controller for ServiceController {
             self.queue.retries();
         }
         let slot = self.slots.entry(key.clone()).or_default();
-        let next = slot.with_uid(&uid).map(|memory| match ended {
+        let next = slot.with_uid(&uid).and_then(|memory| match ended {
             Some(conclusion) => memory.conclude(conclusion, now, self.settings.drift_check),
             None => {
                 tracing::error!(
                     service = key,
                     "a reconciliation ended with a panic; this is a defect"
                 );
-                memory.abandon(now)
+                Some(memory.abandon(now))
             }
         });
         // A failed Service loses its urgency: hundreds of new Services at an unreachable cloud must not keep deleted
@@ -408,7 +410,7 @@ impl Controller for ServiceController {
                 self.queue.hold(&key, at);
                 self.queue.ask(&key, at, is_urgent);
             }
-            Some(Next::Over) | None => {
+            None => {
                 slot.release(&uid);
                 // Another Service may have taken the name meanwhile.
                 self.queue.ask(&key, now, true);

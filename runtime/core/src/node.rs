@@ -19,6 +19,7 @@ mod effect;
 mod facts;
 pub mod index;
 pub mod labels;
+mod memory;
 pub mod object;
 pub mod ownership;
 mod waiting;
@@ -42,6 +43,7 @@ use ownership::{Owner, owner, stored_provider_id};
 pub use confirm::Proposal;
 pub use effect::{CandidateVote, Looked, NodeEffect, NodeOutcome};
 pub use facts::{Facts, RetainedState};
+pub use memory::{Initialised, NodeMemory};
 use waiting::Obstacle;
 
 /// Decides what to do next about the node in `facts`; at the end, also which changes in the provider's answer need

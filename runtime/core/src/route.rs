@@ -2,9 +2,9 @@
 //! NetworkUnavailable.
 //!
 //! A pass is one listing, then one reconciliation for each node whose routes differ from the desired ones and for each
-//! destination with routes that no node wants. [`RetainedState::begin`] starts a listing and returns the nodes to send;
-//! [`RetainedState::absorb`] takes the answer and plans; [`RetainedState::next`] returns one reconciliation after
-//! another; [`decide`] drives it; [`RetainedState::conclude`] stores its result for the next pass. With no change and
+//! destination with routes that no node wants. [`Memory::begin`] starts a listing and returns the nodes to send;
+//! [`Memory::absorb`] takes the answer and plans; [`Memory::next`] returns one reconciliation after
+//! another; [`decide`] drives it; [`Memory::conclude`] stores its result for the next pass. With no change and
 //! nothing due, only the slow resync lists (EDGE-080).
 //!
 //! Guarantees: a route is removed only when its destination lies wholly in the cluster's networks, a complete answer
@@ -22,10 +22,10 @@ mod effect;
 mod facts;
 mod list_schedule;
 mod listing;
+mod memory;
 mod network;
 mod node_state;
 mod owned_routes;
-mod retained_state;
 mod route_diff;
 
 use std::time::Duration;
@@ -41,8 +41,8 @@ use crate::reconciliation::retry::Backoff;
 pub use carry_over::CarryOver;
 pub use effect::{RouteEffect, RouteListing, RouteOutcome, RoutesListed};
 pub use facts::{About, Facts, Key};
+pub use memory::{Foreign, Memory, Pass};
 pub use network::read as read_network;
-pub use retained_state::{Foreign, Pass, RetainedState};
 pub use route_diff::Tally;
 
 /// Range of the retry delay that a provider may request for a pending operation; values outside are clamped.

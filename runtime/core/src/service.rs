@@ -24,6 +24,7 @@ mod finalizer;
 mod granted_annotations;
 mod ingress_validation;
 mod ip_index;
+mod memory;
 mod owning_provider;
 mod provider_view;
 mod retained_state;
@@ -49,6 +50,7 @@ pub use effect::{
 };
 pub use facts::Facts;
 pub use ip_index::Addresses;
+pub use memory::{NameSlot, ServiceMemory, uid};
 pub use owning_provider::{Claim, Claims, ClaimsError, Owner};
 pub use provider_view::{
     cloud_service, health_check, needs_health_check, requests_only_local_traffic,

@@ -12,7 +12,7 @@ use crate::reconciliation::effect::{ClusterError, When};
 use crate::reconciliation::retry::{self, Retry};
 use crate::safety::brake::Brake;
 
-/// State that a reconciliation leaves behind, for [`RetainedState::conclude`](super::RetainedState::conclude).
+/// State that a reconciliation leaves behind, for [`Memory::conclude`](super::Memory::conclude).
 #[derive(Debug, Clone, PartialEq)]
 pub struct CarryOver {
     /// The unfinished rest of each change of the facts; `None`: it is finished.

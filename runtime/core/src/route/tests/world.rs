@@ -79,7 +79,7 @@ pub(super) struct World {
     begun: BTreeSet<String>,
     /// Routes whose removal was begun after an incomplete answer.
     pub(super) unproven: Vec<CloudRoute>,
-    pub(super) memory: RetainedState,
+    pub(super) memory: Memory,
     pub(super) settings: RouteSettings,
     next_id: u64,
     version: u64,
@@ -112,7 +112,7 @@ pub(super) fn world(cluster: &[&str]) -> World {
         deleted: Vec::new(),
         begun: BTreeSet::new(),
         unproven: Vec::new(),
-        memory: RetainedState::new(Arc::new(settings.clone())),
+        memory: Memory::new(Arc::new(settings.clone())),
         settings,
         next_id: 0,
         version: 0,
@@ -219,7 +219,7 @@ impl World {
 
     /// The process restarts, perhaps with another mode: its state is lost.
     pub(super) fn restart(&mut self) {
-        self.memory = RetainedState::new(Arc::new(self.settings.clone()));
+        self.memory = Memory::new(Arc::new(self.settings.clone()));
         let nodes: Vec<String> = self.nodes.keys().cloned().collect();
         nodes.iter().for_each(|name| self.see(name));
     }
@@ -231,10 +231,7 @@ impl World {
             .collect()
     }
 
-    pub(super) fn with_pass<T>(
-        &mut self,
-        what: impl FnOnce(&mut RetainedState, &Pass<'_>) -> T,
-    ) -> T {
+    pub(super) fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
         let nodes = self.nodes();
         let pass = Pass {
             nodes: &nodes,

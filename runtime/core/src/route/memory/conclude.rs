@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Reconciliation, RetainedState};
+use super::{Memory, Reconciliation};
 use crate::moment::Moment;
 use crate::node::object::name;
 use crate::reconciliation::own_write::OwnWrite;
@@ -18,7 +18,7 @@ use crate::route::route_diff::Work;
 /// Added to the polling delay of a pending operation for each other pending one.
 const SPREAD: Duration = Duration::from_millis(4);
 
-impl RetainedState {
+impl Memory {
     /// Stores the result of a reconciliation: the facts at its end, and what [`decide`](crate::route::decide) returned.
     pub fn conclude(&mut self, facts: &Facts, carry_over: CarryOver, now: Moment) {
         let key = facts.key();

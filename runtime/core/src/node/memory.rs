@@ -5,27 +5,27 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::moment::{Moment, rounded};
-use ccm_core::node::object::is_uninitialized;
-use ccm_core::node::ownership::OwnershipContext;
-use ccm_core::node::{Facts, Looked, RetainedState};
-use ccm_core::reconciliation::effect::When;
-use ccm_core::reconciliation::own_write::OwnWrite;
-use ccm_core::reconciliation::retry;
-use ccm_core::settings::NodeRules;
-use ccm_core::well_known::NODE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
 
-use crate::queue::Queue;
-use crate::reconcile::Conclusion;
+use super::confirm::Proposal;
+use super::effect::Looked;
+use super::facts::{Facts, RetainedState};
+use super::object::is_uninitialized;
+use super::ownership::OwnershipContext;
+use crate::moment::Moment;
+use crate::reconciliation::conclusion::{Conclusion, Next};
+use crate::reconciliation::effect::When;
+use crate::reconciliation::own_write::OwnWrite;
+use crate::reconciliation::retry;
+use crate::settings::NodeRules;
 
 /// Maximum age of a cloud answer when it is finally stored. A machine does not change in half a minute; and while the
 /// API server restarts, the nodes need not ask the cloud again and again.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// State of one node between reconciliations.
+/// State of one node between reconciliations. After a restart it begins empty, which only costs calls.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub struct NodeMemory {
     /// Fingerprint at the last wake-up; an equal one wakes nothing.
     fingerprint: Option<u64>,
     past: RetainedState,
@@ -36,6 +36,19 @@ pub(super) struct Memory {
     last_write: LastWrite,
     /// An answer that could not be stored because the API server was unreachable, with its time and the node's UID.
     answer: Option<(Looked, Moment, Option<String>)>,
+}
+
+/// A node that has just been initialised.
+#[derive(Debug)]
+pub struct Initialised {
+    /// The node without its taint.
+    pub node: Arc<Node>,
+    /// Time since this process first saw the taint.
+    pub waited: Duration,
+    /// The last obstacle, if there was one.
+    pub obstacle: Option<String>,
+    /// Number of reconciliations, from 1.
+    pub attempts: u32,
 }
 
 /// Our last write of a node, and whether the cache has it.
@@ -56,27 +69,27 @@ impl From<Option<OwnWrite>> for LastWrite {
     }
 }
 
-impl Memory {
+impl NodeMemory {
     /// Requests a check of the addresses by the periodic pass.
-    pub(super) fn wants_refresh(&mut self) {
+    pub fn wants_refresh(&mut self) {
         self.past.refresh = true;
         self.has_more_to_do();
     }
 
     /// Records that the next turn does more than wait for our own write.
-    pub(super) fn has_more_to_do(&mut self) {
+    pub fn has_more_to_do(&mut self) {
         if let LastWrite::Awaited(written) = self.last_write {
             self.last_write = LastWrite::Uncached(written);
         }
     }
 
     /// Makes the next wake-up count as a change.
-    pub(super) fn reconsider(&mut self) {
+    pub fn reconsider(&mut self) {
         self.fingerprint = None;
     }
 
     /// Whether `node` differs from the last wake-up in a way that can change a decision.
-    pub(super) fn is_relevant_change(&mut self, node: &Node) -> bool {
+    pub fn is_relevant_change(&mut self, node: &Node) -> bool {
         let fingerprint = Some(fingerprint(node));
         let is_relevant_change = self.fingerprint != fingerprint;
         self.fingerprint = fingerprint;
@@ -89,7 +102,7 @@ impl Memory {
     /// Whether `node`, in which nothing of interest has changed, is our own write that the next turn waits for: then
     /// the turn has nothing to do. This holds for each new node, since its first write is seen while the second is on
     /// its way.
-    pub(super) fn has_caught_up(&mut self, node: &Node) -> bool {
+    pub fn has_caught_up(&mut self, node: &Node) -> bool {
         match self.last_write {
             LastWrite::Awaited(written) if !written.is_newer_than(&node.metadata) => {
                 self.last_write = LastWrite::Cached;
@@ -101,7 +114,7 @@ impl Memory {
 
     /// How long a reconciliation must wait because the cache does not have our last write yet: it would ask the
     /// provider about work already done.
-    pub(super) fn waits_for_cache(&mut self, cached: &Node, now: Moment) -> Option<Moment> {
+    pub fn waits_for_cache(&mut self, cached: &Node, now: Moment) -> Option<Moment> {
         let (LastWrite::Uncached(written) | LastWrite::Awaited(written)) = self.last_write else {
             return None;
         };
@@ -119,7 +132,7 @@ impl Memory {
     }
 
     /// The initial facts of a reconciliation of `node`.
-    pub(super) fn facts(
+    pub fn facts(
         &mut self,
         node: Arc<Node>,
         ownership: Arc<OwnershipContext>,
@@ -138,76 +151,63 @@ impl Memory {
         facts
     }
 
-    /// Stores the result of a reconciliation, `None` if it panicked, and requests the next one. Returns the node if it
-    /// has lost its taint.
-    pub(super) fn conclude(
+    /// Stores the result of a reconciliation. Returns when the next one is due, and the initialisation if the node has
+    /// lost its taint.
+    pub fn conclude(
         &mut self,
-        provider: &str,
-        name: &str,
-        ended: Option<Conclusion<Facts>>,
+        conclusion: Conclusion<Facts, Option<Proposal>>,
         now: Moment,
-        queue: &mut Queue,
-    ) -> Option<Arc<Node>> {
-        let mut initialised = None;
-        let (when, is_urgent) = match ended {
-            Some(conclusion) => {
-                let node = &conclusion.facts.node;
-                if conclusion.has_written {
-                    self.last_write = OwnWrite::new(&node.metadata, now).into();
-                    self.fingerprint = Some(fingerprint(node));
-                }
-                match conclusion.facts.unstored_answer() {
-                    // A stored answer keeps its age.
-                    Some(answer) => {
-                        let uid = node.metadata.uid.clone();
-                        self.answer
-                            .get_or_insert_with(|| (answer.clone(), now, uid));
-                    }
-                    None => self.answer = None,
-                }
-                if let Some(next) = conclusion.retained {
-                    let before = self.past.proposal.take();
-                    let before = before.filter(|(before, _)| *before == next);
-                    self.past.proposal = before.or(Some((next, now)));
-                }
-                self.past.is_unanswered = conclusion.facts.is_unanswered();
-                self.past.reservation = conclusion.facts.reservation(now);
-                initialised = self.log_wait(provider, name, node, now);
-                (conclusion.when, is_uninitialized(node))
+    ) -> (Next, Option<Initialised>) {
+        let facts = conclusion.facts;
+        if conclusion.has_written {
+            self.last_write = OwnWrite::new(&facts.node.metadata, now).into();
+            self.fingerprint = Some(fingerprint(&facts.node));
+        }
+        match facts.unstored_answer() {
+            // A stored answer keeps its age.
+            Some(answer) => {
+                let uid = facts.node.metadata.uid.clone();
+                self.answer
+                    .get_or_insert_with(|| (answer.clone(), now, uid));
             }
-            None => {
-                tracing::error!(
-                    node = name,
-                    "a reconciliation ended with a panic; this is a defect"
-                );
-                let after = retry::CLOUD.after(self.past.failures.saturating_add(1));
-                let why = "the last reconciliation panicked".to_owned();
-                (When::Retry { after, why }, false)
-            }
-        };
-        match when {
+            None => self.answer = None,
+        }
+        if let Some(next) = conclusion.retained {
+            let before = self.past.proposal.take();
+            let before = before.filter(|(before, _)| *before == next);
+            self.past.proposal = before.or(Some((next, now)));
+        }
+        self.past.is_unanswered = facts.is_unanswered();
+        self.past.reservation = facts.reservation(now);
+        let initialised = self.initialised(facts.node, now);
+        let next = match conclusion.when {
             When::AwaitChange => self.has_ended(None),
             When::Blocked { why } => self.has_ended(Some(why)),
             When::Retry { after, why } => {
                 self.has_failed(now, why);
-                queue.retries();
-                queue.ask(name, now.after(after), is_urgent);
+                Next::At(now.after(after))
             }
             When::NotBefore { after, why } => {
                 self.has_failed(now, why);
-                queue.retries();
-                queue.hold(name, now.after(after));
-                queue.ask(name, now.after(after), is_urgent);
+                Next::NotBefore(now.after(after))
             }
-        }
-        initialised
+        };
+        (next, initialised)
     }
 
-    fn has_ended(&mut self, obstacle: Option<String>) {
+    /// Stores that the reconciliation panicked. Returns when the next one is due.
+    pub fn abandon(&mut self, now: Moment) -> Next {
+        let after = retry::CLOUD.after(self.past.failures.saturating_add(1));
+        self.has_failed(now, "the last reconciliation panicked".to_owned());
+        Next::At(now.after(after))
+    }
+
+    fn has_ended(&mut self, obstacle: Option<String>) -> Next {
         self.past.failures = 0;
         self.past.waiting_since = None;
         self.past.refresh = false;
         self.obstacle = obstacle;
+        Next::OnChange
     }
 
     fn has_failed(&mut self, now: Moment, obstacle: String) {
@@ -216,25 +216,17 @@ impl Memory {
         self.obstacle = Some(obstacle);
     }
 
-    /// Logs one line for each node that loses its taint, to explain a slow scale-up.
-    fn log_wait(
-        &mut self,
-        provider: &str,
-        name: &str,
-        node: &Arc<Node>,
-        now: Moment,
-    ) -> Option<Arc<Node>> {
-        if is_uninitialized(node) {
+    /// The initialisation, once `node` has lost its taint.
+    fn initialised(&mut self, node: Arc<Node>, now: Moment) -> Option<Initialised> {
+        if is_uninitialized(&node) {
             return None;
         }
-        let since = self.tainted_since.take()?;
-        let waited = since.until(now);
-        let why = self.obstacle.as_deref();
-        let why = why.unwrap_or("nothing stood in the way: one look-up and the writes");
-        let attempts = self.past.failures.saturating_add(1);
-        let waited = rounded(waited);
-        tracing::info!(target: "initialised", controller = NODE_CONTROLLER, provider, object = %format_args!("node/{name}"), ?waited, attempts, why);
-        Some(node.clone())
+        Some(Initialised {
+            node,
+            waited: self.tainted_since.take()?.until(now),
+            obstacle: self.obstacle.take(),
+            attempts: self.past.failures.saturating_add(1),
+        })
     }
 }
 
@@ -269,9 +261,8 @@ fn fingerprint(node: &Node) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
-    use crate::queue::Capacity;
-    use ccm_core::cloud::Lookup;
-    use ccm_core::node::index::Clashes;
+    use crate::cloud::instance::Lookup;
+    use crate::node::index::Clashes;
     use serde_json::{Value, json};
 
     fn node(change: fn(&mut Value)) -> Node {
@@ -313,7 +304,7 @@ mod tests {
             ),
         ];
         for (index, (change, is_relevant_change)) in changes.into_iter().enumerate() {
-            let mut memory = Memory::default();
+            let mut memory = NodeMemory::default();
             assert!(
                 memory.is_relevant_change(&node(|_| {})),
                 "the first look is news"
@@ -333,7 +324,7 @@ mod tests {
     #[test]
     fn annotations_and_addresses_are_news_while_a_node_waits() {
         let taint = |node: &mut Value| node["spec"]["taints"][0]["key"] = json!(TAINT);
-        let mut memory = Memory::default();
+        let mut memory = NodeMemory::default();
         memory.is_relevant_change(&node(taint));
         assert!(memory.is_relevant_change(&node(|node| {
             node["spec"]["taints"][0]["key"] = json!(TAINT);
@@ -362,28 +353,25 @@ mod tests {
             ("u", 131, false),
             ("v", 100, false),
         ] {
-            let mut memory = Memory {
+            let mut memory = NodeMemory {
                 answer: Some((answer.clone(), at(100), Some(uid.to_owned()))),
-                ..Memory::default()
+                ..NodeMemory::default()
             };
             let node = Arc::new(node(|_| {}));
             let rules = Arc::new(NodeRules::default());
             let facts = memory.facts(node.clone(), ownership.clone(), rules.clone(), at(now));
-            let unknowing = Memory::default().facts(node, ownership.clone(), rules, at(now));
+            let unknowing = NodeMemory::default().facts(node, ownership.clone(), rules, at(now));
             assert_eq!(facts != unknowing, is_recalled, "{uid} at {now}");
         }
     }
 
     #[test]
     fn a_reconciliation_that_panics_is_held_again() {
-        let (mut memory, mut queue) = (Memory::default(), Queue::default());
+        let mut memory = NodeMemory::default();
         let now = Moment(Duration::from_secs(100));
-        memory.conclude("sim", "a", None, now, &mut queue);
+        let next = memory.abandon(now);
         assert_eq!(memory.past.failures, 1);
-        assert_eq!(
-            queue.next(Capacity::Any),
-            Some(now.after(Duration::from_secs(1)))
-        );
+        assert_eq!(next, Next::At(now.after(Duration::from_secs(1))));
     }
 
     #[test]
@@ -393,20 +381,20 @@ mod tests {
         let written = |version: u64| {
             let mut answered = cached.metadata.clone();
             answered.resource_version = Some(version.to_string());
-            Memory {
+            NodeMemory {
                 last_write: OwnWrite::new(&answered, at(100)).into(),
-                ..Memory::default()
+                ..NodeMemory::default()
             }
         };
         assert_eq!(written(5).waits_for_cache(&cached, at(100)), None);
         assert_eq!(written(6).waits_for_cache(&cached, at(109)), Some(at(110)));
         assert_eq!(written(6).waits_for_cache(&cached, at(110)), None);
-        assert_eq!(Memory::default().waits_for_cache(&cached, at(1)), None);
+        assert_eq!(NodeMemory::default().waits_for_cache(&cached, at(1)), None);
     }
 
     #[test]
     fn a_turn_that_only_waits_for_our_own_write_ends_when_the_write_is_seen() {
-        type Change = fn(&mut Memory);
+        type Change = fn(&mut NodeMemory);
         let version = |version: u64, label: &str| {
             let mut seen = node(|_| {});
             seen.metadata.resource_version = Some(version.to_string());
@@ -417,20 +405,20 @@ mod tests {
             ("the write itself", |_| {}, 7, true),
             ("a later heartbeat", |_| {}, 8, true),
             ("still older", |_| {}, 6, false),
-            ("a pass wants it, too", Memory::wants_refresh, 7, false),
+            ("a pass wants it, too", NodeMemory::wants_refresh, 7, false),
             (
                 "it failed before",
                 |memory| memory.past.failures = 1,
                 7,
                 false,
             ),
-            ("others ask for it", Memory::reconsider, 7, false),
+            ("others ask for it", NodeMemory::reconsider, 7, false),
         ];
         for (what, change, seen, expected) in table {
             let now = Moment(Duration::from_secs(100));
-            let mut memory = Memory {
+            let mut memory = NodeMemory {
                 last_write: OwnWrite::new(&version(7, "1").metadata, now).into(),
-                ..Memory::default()
+                ..NodeMemory::default()
             };
             memory.is_relevant_change(&version(7, "1"));
             change(&mut memory);

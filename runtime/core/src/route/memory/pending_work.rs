@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Reconciliation, RetainedState};
+use super::{Memory, Reconciliation};
 use crate::moment::Moment;
 use crate::route::facts::Key;
 use crate::route::route_diff::Work;
 
-impl RetainedState {
+impl Memory {
     /// Replaces the planned reconciliations by those of a new plan, after a listing requested at `asked_at`. The plan
     /// skips the operations that became pending since then; they stay planned.
     pub(super) fn replan(&mut self, mut plan: BTreeMap<Key, Work>, asked_at: Moment) {

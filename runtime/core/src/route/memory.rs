@@ -49,7 +49,7 @@ pub struct Pass<'a> {
 
 /// State kept between passes of one provider, for as long as the process leads.
 #[derive(Debug)]
-pub struct RetainedState {
+pub struct Memory {
     settings: Arc<RouteSettings>,
     list_schedule: ListSchedule,
     /// The listing in progress, and the last one.
@@ -88,10 +88,10 @@ pub struct Foreign {
     fingerprint: u64,
 }
 
-impl RetainedState {
+impl Memory {
     /// Creates an empty state.
-    pub fn new(settings: Arc<RouteSettings>) -> RetainedState {
-        RetainedState {
+    pub fn new(settings: Arc<RouteSettings>) -> Memory {
+        Memory {
             settings,
             list_schedule: ListSchedule::default(),
             asking: None,
@@ -173,7 +173,7 @@ impl RetainedState {
         sent
     }
 
-    /// Absorbs the answer; [`RetainedState::next`] then returns the planned work. If the listing failed, returns when to list
+    /// Absorbs the answer; [`Memory::next`] then returns the planned work. If the listing failed, returns when to list
     /// again and why.
     pub fn absorb(
         &mut self,

@@ -5,34 +5,37 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::moment::Moment;
-use ccm_core::reconciliation::effect::When;
-use ccm_core::reconciliation::own_write::OwnWrite;
-use ccm_core::reconciliation::retry;
-use ccm_core::service::{
-    Account, Facts, RetainedState, Targets, World, is_load_balancer, is_relevant_change,
-    needs_cleanup,
-};
 use k8s_openapi::api::core::v1::Service;
 
-use crate::reconcile::Conclusion;
+use super::account_proof::Account;
+use super::change_filter::is_relevant_change;
+use super::facts::Facts;
+use super::retained_state::RetainedState;
+use super::targets::Targets;
+use super::world::World;
+use super::{is_load_balancer, needs_cleanup};
+use crate::moment::Moment;
+use crate::reconciliation::conclusion::{Conclusion, Next};
+use crate::reconciliation::effect::When;
+use crate::reconciliation::own_write::OwnWrite;
+use crate::reconciliation::retry;
 
 /// All Services of one name: the current one, and earlier ones whose load balancers are still to be removed. A Service
 /// that was created again has another UID and another load balancer (SVC-023).
 #[derive(Default)]
-pub(super) struct Slot {
+pub struct NameSlot {
     /// Earlier Services, oldest first. They take precedence over the current one until a removal fails.
-    pub(super) orphans: VecDeque<Memory>,
+    pub orphans: VecDeque<ServiceMemory>,
     /// The Service that has the name now.
-    pub(super) current: Option<Memory>,
+    pub current: Option<ServiceMemory>,
 }
 
 /// State of one Service between reconciliations.
-pub(super) struct Memory {
+pub struct ServiceMemory {
     /// Its current or last known state.
-    pub(super) service: Arc<Service>,
+    pub service: Arc<Service>,
     /// Whether no Service has this UID any more.
-    pub(super) is_gone: bool,
+    pub is_gone: bool,
     past: RetainedState,
     /// The Service at the end of the last reconciliation, which has considered all of it: changes that others wrote
     /// meanwhile are part of the response to our last write, and are compared with the request.
@@ -47,23 +50,11 @@ pub(super) struct Memory {
     older: Option<Arc<Service>>,
 }
 
-/// The next step after a reconciliation.
-pub(super) enum Next {
-    /// Nothing; the Service can be forgotten.
-    Over,
-    /// A new reconciliation when the Service changes.
-    OnChange,
-    /// A new reconciliation at this moment.
-    At(Moment),
-    /// A new reconciliation at this moment and not earlier.
-    NotBefore(Moment),
-}
-
-impl Slot {
+impl NameSlot {
     /// The next Service to reconcile. An earlier one whose removal has failed waits for its retry, and the current one
     /// does not wait for it (SVC-023).
-    pub(super) fn first(&mut self, now: Moment) -> Option<&mut Memory> {
-        let is_due = |memory: &Memory| memory.due_at.is_none_or(|at| at <= now);
+    pub fn first(&mut self, now: Moment) -> Option<&mut ServiceMemory> {
+        let is_due = |memory: &ServiceMemory| memory.due_at.is_none_or(|at| at <= now);
         match self.orphans.iter().position(is_due) {
             Some(eldest) => self.orphans.get_mut(eldest),
             None if self.current.is_some() => self.current.as_mut(),
@@ -72,19 +63,19 @@ impl Slot {
     }
 
     /// When a Service of this name is due without a change.
-    pub(super) fn next_at(&self) -> Option<Moment> {
+    pub fn next_at(&self) -> Option<Moment> {
         let all = self.orphans.iter().chain(&self.current);
-        all.filter_map(Memory::next_at).min()
+        all.filter_map(ServiceMemory::next_at).min()
     }
 
     /// The Service with this UID.
-    pub(super) fn with_uid(&mut self, uid: &str) -> Option<&mut Memory> {
+    pub fn with_uid(&mut self, uid: &str) -> Option<&mut ServiceMemory> {
         let mut all = self.orphans.iter_mut().chain(&mut self.current);
         all.find(|memory| memory.uid() == uid)
     }
 
     /// Turns the current Service into an orphan: it was deleted or replaced.
-    pub(super) fn orphan(&mut self, now: Moment) {
+    pub fn orphan(&mut self, now: Moment) {
         if let Some(mut memory) = self.current.take() {
             memory.is_gone = true;
             memory.due_at = Some(now);
@@ -94,20 +85,20 @@ impl Slot {
     }
 
     /// Removes the orphan with this UID, which is done.
-    pub(super) fn release(&mut self, uid: &str) {
+    pub fn release(&mut self, uid: &str) {
         self.orphans.retain(|memory| memory.uid() != uid);
     }
 
     /// Whether no Service is left.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.orphans.is_empty() && self.current.is_none()
     }
 }
 
-impl Memory {
+impl ServiceMemory {
     /// Starts with a Service not known before.
-    pub(super) fn new(service: Arc<Service>) -> Memory {
-        Memory {
+    pub fn new(service: Arc<Service>) -> ServiceMemory {
+        ServiceMemory {
             service,
             is_gone: false,
             past: RetainedState::default(),
@@ -120,14 +111,14 @@ impl Memory {
     }
 
     /// The Service's `metadata.uid`.
-    pub(super) fn uid(&self) -> &str {
+    pub fn uid(&self) -> &str {
         uid(&self.service)
     }
 
     /// Takes the state from a list or a watch; returns whether it needs a reconciliation. Our own writes do not. A
     /// watch event older than our own write is late and never right: accepting it would create a load balancer for a
     /// deleted Service.
-    pub(super) fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
+    pub fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
         if let Some(written) = self.written
             && written.is_newer_than(&service.metadata)
             && (!is_listed || now < written.expires_at())
@@ -144,7 +135,7 @@ impl Memory {
     }
 
     /// Makes the Service count as changed.
-    pub(super) fn reconsider(&mut self) {
+    pub fn reconsider(&mut self) {
         self.concluded = None;
     }
 
@@ -155,7 +146,7 @@ impl Memory {
     }
 
     /// Whether a reconciliation is needed now.
-    pub(super) fn wants_turn(&mut self, targets: &Targets, world: &World, now: Moment) -> bool {
+    pub fn wants_turn(&mut self, targets: &Targets, world: &World, now: Moment) -> bool {
         self.accept_older(now);
         if let Some(due_at) = self.due_at {
             return due_at <= now || self.has_changed() || self.wants_targets(targets, world);
@@ -177,7 +168,7 @@ impl Memory {
 
     /// Whether it has a load balancer whose provider knows other targets. A failed Service is retried at its own time,
     /// with the nodes of that time; but a load balancer that cannot be made as requested still follows the nodes.
-    pub(super) fn wants_targets(&self, targets: &Targets, world: &World) -> bool {
+    pub fn wants_targets(&self, targets: &Targets, world: &World) -> bool {
         (self.due_at.is_none() || self.past.follows_nodes())
             && is_load_balancer(&self.service)
             && !needs_cleanup(&self.service)
@@ -186,17 +177,17 @@ impl Memory {
     }
 
     /// Whether the last attempt failed.
-    pub(super) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.past.failures > 0
     }
 
     /// Whether another reconciliation is scheduled.
-    pub(super) fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.due_at.is_some()
     }
 
     /// When it is reconciled again without a change.
-    pub(super) fn next_at(&self) -> Option<Moment> {
+    pub fn next_at(&self) -> Option<Moment> {
         let older = self.older.as_ref().and(self.written);
         let accepted = older.map(|written| written.expires_at());
         let turns = self.due_at.or(self.drift_at).into_iter();
@@ -204,7 +195,7 @@ impl Memory {
     }
 
     /// The initial facts of a reconciliation.
-    pub(super) fn facts(&mut self, world: Arc<World>, targets: Targets, account: Account) -> Facts {
+    pub fn facts(&mut self, world: Arc<World>, targets: Targets, account: Account) -> Facts {
         self.due_at = None;
         let service = self.service.clone();
         let past = self.past.clone();
@@ -212,13 +203,14 @@ impl Memory {
     }
 
     /// Stores the result of a reconciliation. If drift checks are enabled, the next is due after `drift_check`, plus or
-    /// minus one half.
-    pub(super) fn conclude(
+    /// minus one half. Returns when the next reconciliation is due; `None`: nothing is left to do about a Service that
+    /// is gone.
+    pub fn conclude(
         &mut self,
-        conclusion: Conclusion<Facts>,
+        conclusion: Conclusion<Facts, RetainedState>,
         now: Moment,
         drift_check: Option<Duration>,
-    ) -> Next {
+    ) -> Option<Next> {
         let Conclusion {
             when,
             facts,
@@ -241,8 +233,8 @@ impl Memory {
         // meanwhile, unless the cloud has asked for a delay.
         let is_unfinished = self.is_gone && !has_vanished_before || is_outdated;
         self.due_at = is_unfinished.then_some(now);
-        match when {
-            When::AwaitChange | When::Blocked { .. } if has_vanished_before => Next::Over,
+        Some(match when {
+            When::AwaitChange | When::Blocked { .. } if has_vanished_before => return None,
             When::AwaitChange | When::Blocked { .. } if self.is_due() => Next::At(now),
             When::AwaitChange | When::Blocked { .. } => {
                 if self.drift_at.is_none_or(|at| at <= now) {
@@ -257,11 +249,11 @@ impl Memory {
                 self.due_at.get_or_insert(at);
                 Next::NotBefore(at)
             }
-        }
+        })
     }
 
     /// Stores that the reconciliation panicked, and requests the next one.
-    pub(super) fn abandon(&mut self, now: Moment) -> Next {
+    pub fn abandon(&mut self, now: Moment) -> Next {
         self.past.failures = self.past.failures.saturating_add(1);
         let at = now.after(retry::CLOUD.after(self.past.failures));
         self.due_at = Some(at);
@@ -278,7 +270,7 @@ fn jittered(period: Duration, uid: &str) -> Duration {
 }
 
 /// The `metadata.uid` of `service`; empty if there is none.
-pub(super) fn uid(service: &Service) -> &str {
+pub fn uid(service: &Service) -> &str {
     service.metadata.uid.as_deref().unwrap_or_default()
 }
 
@@ -292,13 +284,13 @@ mod tests {
     }
 
     fn service(version: &str, port: u16) -> Arc<Service> {
-        let service = ccm_fixtures::kubernetes::service("a").uid("u");
+        let service = crate::fixtures::service("a").uid("u");
         Arc::new(service.resource_version(version).port(port).build())
     }
 
     /// A Service whose version 7 this process wrote at 100.
-    fn written() -> Memory {
-        let mut memory = Memory::new(service("7", 80));
+    fn written() -> ServiceMemory {
+        let mut memory = ServiceMemory::new(service("7", 80));
         memory.concluded = Some(memory.service.clone());
         memory.written = OwnWrite::new(&memory.service.metadata, at(100));
         memory
