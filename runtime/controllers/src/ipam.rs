@@ -10,6 +10,7 @@ use std::time::Duration;
 use ccm_core::ipam::{BlockCounts, Facts, Memory, pod_cidrs};
 use ccm_core::moment::Moment;
 use ccm_core::node::object::name;
+use ccm_core::reconciliation::conclusion::Conclusion;
 use ccm_core::reconciliation::effect::When;
 use ccm_core::reconciliation::retry;
 use ccm_core::safety::permit::Mode;
@@ -29,7 +30,7 @@ use crate::executor::{ClusterExecutor, Executor as _};
 use crate::metrics::QueueName;
 use crate::node::NodeChange;
 use crate::queue::{Capacity, Queue};
-use crate::reconcile::{Conclusion, reconcile};
+use crate::reconcile::{ConclusionOf, reconcile};
 use crate::workers::Workers;
 use crate::{Settings, Stopped};
 
@@ -51,7 +52,7 @@ struct IpamController {
     other_allocator: Option<AllocatorWatch>,
     /// The tally of each range at the last update of the metrics.
     measured: Vec<Option<BlockCounts>>,
-    reconciliations: Workers<Arc<Node>, Conclusion<Facts>>,
+    reconciliations: Workers<Arc<Node>, ConclusionOf<Facts>>,
     /// Nothing is allocated before this moment; `None`: the first list of all nodes is not complete.
     begins: Option<Moment>,
     has_passed: bool,
@@ -316,7 +317,7 @@ impl IpamController {
 
 impl Controller for IpamController {
     type Key = Arc<Node>;
-    type Ended = Conclusion<Facts>;
+    type Ended = ConclusionOf<Facts>;
     type Change = Change;
 
     fn clock(&self) -> Clock {
@@ -347,7 +348,7 @@ impl Controller for IpamController {
         }
     }
 
-    fn conclude(&mut self, node: Arc<Node>, ended: Option<Conclusion<Facts>>) {
+    fn conclude(&mut self, node: Arc<Node>, ended: Option<ConclusionOf<Facts>>) {
         let now = self.clock.now();
         let name = name(&node);
         if ended.as_ref().is_none_or(Conclusion::is_retried) {

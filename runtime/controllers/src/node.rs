@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ccm_core::moment::{Moment, rounded};
 use ccm_core::node::object::{is_uninitialized, name};
 use ccm_core::node::{Facts, Initialised, NodeMemory};
-use ccm_core::reconciliation::conclusion::Next;
+use ccm_core::reconciliation::conclusion::{Conclusion, Next};
 use ccm_core::settings::{NodeRules, NodeSettings};
 use ccm_core::well_known::NODE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
@@ -20,7 +20,7 @@ use crate::executor::EffectExecutor;
 use crate::lookup_batch;
 use crate::metrics::QueueName;
 use crate::queue::{Capacity, Queue};
-use crate::reconcile::{Conclusion, reconcile};
+use crate::reconcile::{ConclusionOf, reconcile};
 use crate::workers::Workers;
 
 /// Maximum concurrent reconciliations: two full batches of new nodes and two of known ones, one in a call and one
@@ -39,7 +39,7 @@ pub(crate) struct NodeController {
     /// The nodes that arrived before the list of all nodes was complete: the cluster's store does not have them yet.
     early: HashMap<String, Arc<Node>>,
     /// The running reconciliations, by the name of the node and whether it is urgent.
-    reconciliations: Workers<(String, bool), Conclusion<Facts>>,
+    reconciliations: Workers<(String, bool), ConclusionOf<Facts>>,
     /// Number of running reconciliations that are not urgent.
     low_priority: usize,
     pass: Pass,
@@ -244,7 +244,7 @@ impl NodeController {
 
 impl Controller for NodeController {
     type Key = (String, bool);
-    type Ended = Conclusion<Facts>;
+    type Ended = ConclusionOf<Facts>;
     type Change = NodeChange;
 
     fn clock(&self) -> Clock {
@@ -265,7 +265,7 @@ impl Controller for NodeController {
         }
     }
 
-    fn conclude(&mut self, (name, is_urgent): (String, bool), ended: Option<Conclusion<Facts>>) {
+    fn conclude(&mut self, (name, is_urgent): (String, bool), ended: Option<ConclusionOf<Facts>>) {
         let name = name.as_str();
         self.low_priority -= usize::from(!is_urgent);
         let now = self.clock.now();

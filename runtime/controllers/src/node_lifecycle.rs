@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::clock::Clock;
 use crate::controller::{Controller, Input, InputOf};
 use crate::executor::EffectExecutor;
-use crate::reconcile::{Conclusion, reconcile};
+use crate::reconcile::{ConclusionOf, reconcile};
 use crate::workers::Workers;
 
 /// Runs the passes for one provider.
@@ -40,7 +40,7 @@ pub(crate) enum LifecycleTaskEnd {
     /// An answer and the moment it arrived.
     Survey(Box<(Survey, Surveyed)>, Moment),
     /// A reconciliation of one node.
-    Reconciliation(Box<Conclusion<Facts>>),
+    Reconciliation(Box<ConclusionOf<Facts>>),
 }
 
 impl NodeLifecycleController {

@@ -8,7 +8,7 @@
 //! operator should know is an Event. A wait without a failure is logged once, and again when it lasts.
 
 use ccm_core::node::object::name;
-use ccm_core::reconciliation::conclusion;
+use ccm_core::reconciliation::conclusion::Conclusion;
 use ccm_core::reconciliation::effect::{Decision, Effect, Modification, Performed, When};
 use ccm_core::reconciliation::retry;
 use ccm_core::{ipam, node, node_lifecycle, service};
@@ -208,14 +208,14 @@ impl Facts for ipam::Facts {
 }
 
 /// The result of a reconciliation with these facts.
-pub(crate) type Conclusion<F> = conclusion::Conclusion<F, <F as Facts>::Retained>;
+pub(crate) type ConclusionOf<F> = Conclusion<F, <F as Facts>::Retained>;
 
 /// Runs one reconciliation of one object.
 pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
     mut facts: F,
     executor: &X,
     clock: Clock,
-) -> Conclusion<F> {
+) -> ConclusionOf<F> {
     let mut has_written = false;
     let mut has_withheld = false;
     let mut has_failed = false;

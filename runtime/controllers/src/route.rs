@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ccm_core::cloud::ProviderError;
 use ccm_core::cloud::route::ListRoutesReply;
 use ccm_core::moment::Moment;
+use ccm_core::reconciliation::conclusion::Conclusion;
 use ccm_core::reconciliation::effect::{Decision, Performed, When};
 use ccm_core::route::{
     self, About, CarryOver, Facts, Foreign, Key, Memory, Pass, RouteEffect, RouteListing,
@@ -23,7 +24,7 @@ use crate::controller::{Controller, Input, InputOf};
 use crate::executor::{EffectExecutor, Priority};
 use crate::metrics::{QueueMeter, QueueName};
 use crate::node::NodeChange;
-use crate::reconcile::{self, Conclusion, Severity, Wait, reconcile};
+use crate::reconcile::{self, ConclusionOf, Severity, Wait, reconcile};
 use crate::workers::Workers;
 
 /// Name of the listing of routes in logs and plans.
@@ -51,7 +52,7 @@ pub(crate) struct RouteController {
 /// The result of a task.
 pub(crate) enum RouteTaskEnd {
     Listing(Box<Result<ListRoutesReply, ProviderError>>),
-    Reconciliation(Box<Conclusion<Facts>>),
+    Reconciliation(Box<ConclusionOf<Facts>>),
 }
 
 impl RouteController {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use ccm_core::moment::Moment;
-use ccm_core::reconciliation::conclusion::Next;
+use ccm_core::reconciliation::conclusion::{Conclusion, Next};
 use ccm_core::service::{
     Claims, Facts, NameSlot, ServiceMemory, World, has_finalizer, is_relevant, needs_cleanup, uid,
 };
@@ -26,7 +26,7 @@ use crate::controller::{Controller, Input, InputOf};
 use crate::executor::EffectExecutor;
 use crate::metrics::{QueueMeter, QueueName};
 use crate::queue::{Capacity, Queue};
-use crate::reconcile::{Conclusion, Facts as _, reconcile};
+use crate::reconcile::{ConclusionOf, Facts as _, reconcile};
 use crate::workers::Workers;
 
 pub(crate) use nodes::{NodeChangeFilter, NodeSet, node_changes};
@@ -48,7 +48,7 @@ pub(crate) struct ServiceController {
     slots: BTreeMap<String, NameSlot>,
     /// Whether all Services were listed once.
     is_listed: bool,
-    reconciliations: Workers<Running, Conclusion<Facts>>,
+    reconciliations: Workers<Running, ConclusionOf<Facts>>,
     /// Number of running reconciliations that are not urgent.
     low_priority: usize,
     pass: Option<Pass>,
@@ -349,7 +349,7 @@ pub(crate) fn key(service: &Service) -> String {
 
 impl Controller for ServiceController {
     type Key = Running;
-    type Ended = Conclusion<Facts>;
+    type Ended = ConclusionOf<Facts>;
     type Change = Change;
 
     fn clock(&self) -> Clock {
@@ -371,7 +371,7 @@ impl Controller for ServiceController {
         }
     }
 
-    fn conclude(&mut self, running: Running, ended: Option<Conclusion<Facts>>) {
+    fn conclude(&mut self, running: Running, ended: Option<ConclusionOf<Facts>>) {
         let now = self.clock.now();
         let Running {
             key,
