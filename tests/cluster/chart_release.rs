@@ -14,6 +14,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -304,9 +305,18 @@ async fn a_release_of_hetzners_chart_is_upgraded_in_place_and_brought_back() {
     let (theirs, ours) = (hetzners(folder.path()), chart());
     let deployments: Api<Deployment> =
         Api::namespaced(server.client_for("admin").await.unwrap(), "kube-system");
+    // As `kubectl scale` does, so that the pods of one have ended before those of the other begin.
+    let stop = async || {
+        let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+        let params = PatchParams::default();
+        let scaled = deployments.patch_scale(NAME, &params, &none).await;
+        scaled.unwrap();
+    };
     let now = async || {
         let deployment = deployments.get(NAME).await.unwrap();
-        let pod = deployment.spec.unwrap().template.spec.unwrap();
+        let spec = deployment.spec.unwrap();
+        assert_eq!(spec.replicas, Some(1));
+        let pod = spec.template.spec.unwrap();
         let container = pod.containers.into_iter().next().unwrap();
         (
             deployment.metadata.uid,
@@ -323,12 +333,14 @@ async fn a_release_of_hetzners_chart_is_upgraded_in_place_and_brought_back() {
 
     let name = format!("nameOverride={NAME}");
     let upgrade = ["upgrade", "ccm", ours.to_str().unwrap(), "--set", &name];
+    stop().await;
     helm.run(&[&upgrade, &place[..]].concat()).unwrap();
     let upgraded = now().await;
     assert_eq!(upgraded.0, uid);
     assert_eq!(upgraded.1[0], "run");
     assert!(!upgraded.1.contains(&"--leader-elect=false".to_owned()));
 
+    stop().await;
     helm.run(&[&["rollback", "ccm", "1"], &place[..]].concat())
         .unwrap();
     assert_eq!(now().await, (uid, arguments, ports));

@@ -7,7 +7,7 @@ use ccm_sim::hetzner::ServerStatus;
 use ccm_tests::helm::Helm;
 use serde_json::json;
 
-use crate::chart::{chart, kind_and_name};
+use crate::chart::{OPERATOR, chart, kind_and_name};
 use crate::chart_release::Release;
 use crate::lifecycle::YOUNG;
 use crate::machines::is_shut_down;
@@ -203,7 +203,6 @@ fn only_controllers_that_run_have_rights() {
             "serviceaccounts/token",
             false,
         ),
-        ("rbac.create=false", "Role", false),
         ("crd.create=false", "CustomResourceDefinition", false),
         (
             "nameOverride=hcloud-cloud-controller-manager",
@@ -222,5 +221,34 @@ fn only_controllers_that_run_have_rights() {
             is_there,
             "{set}: {word}"
         );
+    }
+}
+
+#[test]
+fn without_rbac_create_nothing_is_granted_whatever_else_is_on() {
+    let helm = Helm::new().unwrap();
+    for monitor in [
+        "podMonitor.secure=true,monitoring.podMonitor",
+        "serviceMonitor",
+    ] {
+        let all = format!(
+            "networking.enabled=true,args.enable-provider-objects=,args.enable-leader-migration=,\
+             args.use-service-account-credentials=,providerObjects.secrets={{one}},monitoring.{monitor}.enabled=true"
+        );
+        let more = [OPERATOR, &["--set", &all]].concat();
+        let grants = |more: &[&str]| {
+            let objects = helm.template(&chart(), more).unwrap();
+            let groups = objects.iter().filter(|one| {
+                let group = one["apiVersion"].as_str().unwrap_or_default();
+                group.starts_with("rbac.authorization.k8s.io/")
+            });
+            groups.map(kind_and_name).collect::<Vec<_>>()
+        };
+        let granted = grants(&more);
+        let reads = ("ClusterRoleBinding", "ccm:metrics-reader");
+        let reads = (reads.0.to_owned(), reads.1.to_owned());
+        assert!(granted.contains(&reads), "{granted:?}");
+        let without = [&more[..], &["--set", "rbac.create=false"]].concat();
+        assert_eq!(grants(&without), [], "{monitor}");
     }
 }

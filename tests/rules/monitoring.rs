@@ -10,8 +10,9 @@ use serde_json::Value;
 use crate::lists::{assert_none, root};
 
 /// Functions, operators and units of PromQL outside braces and brackets.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 15] = [
     "absent",
+    "and",
     "changes",
     "count",
     "histogram_quantile",
@@ -171,7 +172,8 @@ fn problems_of(place: &str, query: &str, exported: &BTreeSet<String>) -> Vec<Str
         problems.push(format!("{place}: {query} does not say of which job"));
     }
     // Outside the braces there may be words of the language, and no metric.
-    let bare = without(&without(query, "by (", ")"), "[", "]");
+    let bare = without(&without(query, "by (", ")"), "on (", ")");
+    let bare = without(&bare, "[", "]");
     let bare = bare.split('}').map(|part| {
         let outside = part.split('{').next().unwrap();
         match part.contains('{') {
@@ -220,6 +222,38 @@ fn rules_and_dashboard_ask_only_for_metrics_that_are_exported() {
     assert!(!problems_of("a test", "rate(ccm_gone_total{job=\"ccm\"}[5m])", &exported).is_empty());
     assert!(!problems_of("a test", "up{job=\"ccm\"} + ccm_routes", &exported).is_empty());
     assert!(!problems_of("a test", "sum(ccm_routes{provider=\"one\"})", &exported).is_empty());
+}
+
+/// Gauges about the whole cluster. Each process that counts them counts all: several do before a hand-over is seen, and with
+/// `--mode=plan`, which takes part in no election.
+const OF_THE_CLUSTER: [&str; 4] = [
+    "ccm_plan_pending",
+    "ccm_routes",
+    "node_ipam_controller_cidrset_usage_cidrs",
+    "node_ipam_controller_cirdset_max_cidrs",
+];
+
+#[test]
+fn what_each_process_counts_of_the_whole_cluster_is_not_added_up() {
+    let rules = yaml("monitoring/rules.yaml");
+    let mut queries: Vec<String> = alerts(&rules)
+        .map(|rule| field_text(rule, "expr").to_owned())
+        .collect();
+    for panel in panels() {
+        let targets = list(&panel["targets"]).iter();
+        queries.extend(targets.map(|target| field_text(target, "expr").to_owned()));
+    }
+    let added_up = |name: &str, query: &str| {
+        let query = without(query, "by (", ")").replace([' ', '\n'], "");
+        query.contains(&format!("sum({name}{{"))
+    };
+    let mut problems = Vec::new();
+    for name in OF_THE_CLUSTER {
+        assert!(queries.iter().any(|query| query.contains(name)), "{name}");
+        let wrong = queries.iter().filter(|query| added_up(name, query));
+        problems.extend(wrong.map(|query| format!("{query}: {name} is added up")));
+    }
+    assert_none(&problems);
 }
 
 #[test]

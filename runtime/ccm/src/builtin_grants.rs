@@ -94,20 +94,26 @@ pub(crate) fn recognise(digest: &Digest) -> Option<&'static str> {
         .map(|(name, _)| *name)
 }
 
-/// Current values of the secrets that a provider's built-in profile reads from files, for detecting a rotation.
-/// Unreadable ones are left out.
+/// Current contents of the files from which a provider's built-in profile reads secrets and authorities, for detecting a
+/// rotation. Unreadable ones are left out.
 pub(crate) fn ambient(config: &ProviderConfig, context: &ConfigContext<'_>) -> Vec<Secret> {
     if config.grants.is_some() {
         return Vec::new();
     }
-    let targets = PROFILES.iter().flat_map(|profile| profile.targets);
-    let variables = targets.flat_map(|target| target.login.variables());
+    let targets = || PROFILES.iter().flat_map(|profile| profile.targets);
+    let variables = targets().flat_map(|target| target.login.variables());
     let variables = BTreeSet::from_iter(variables);
     let paths = variables
         .into_iter()
         .filter(|name| (context.variable)(name).is_none())
         .filter_map(|name| (context.variable)(&format!("{name}_FILE")));
+    let private = targets().filter_map(|target| target.private.as_ref());
+    let authorities: BTreeSet<&str> = private.map(|private| private.ca_file).collect();
+    let authorities = authorities
+        .into_iter()
+        .filter_map(|name| (context.variable)(name));
     paths
+        .chain(authorities)
         .filter_map(|path| (context.file)(path.as_ref()).ok())
         .map(Secret::new)
         .collect()

@@ -136,10 +136,19 @@ fn parse_as_go(arguments: Vec<OsString>, called: Invocation) -> Result<Command, 
 
 /// Some vendors' managers know their cloud without a flag, and their manifests give none. A program under such a name
 /// takes the provider from it, unless a flag names one.
-fn with_own_provider(mut arguments: Vec<OsString>, called: &Invocation) -> Vec<OsString> {
-    const NAMING: [&str; 3] = ["--cloud-", "--config", "--enable-provider-objects"];
-    let mut words = arguments.iter().filter_map(|word| word.to_str());
-    let names_one = words.any(|word| NAMING.iter().any(|flag| word.starts_with(flag)));
+pub(crate) fn with_own_provider(
+    mut arguments: Vec<OsString>,
+    called: &Invocation,
+) -> Vec<OsString> {
+    const NAMING: [&str; 4] = [
+        "--cloud-config",
+        "--cloud-provider",
+        "--config",
+        "--enable-provider-objects",
+    ];
+    let words = arguments.iter().filter_map(|word| word.to_str());
+    let mut flags = words.filter_map(|word| word.split('=').next());
+    let names_one = flags.any(|flag| NAMING.contains(&flag));
     if let Invocation::CloudControllerManager(name) = called
         && let Some(own) = name.strip_suffix("-cloud-controller-manager")
         && crate::builtin_grants::is_default_of_vendor(own)

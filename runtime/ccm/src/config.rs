@@ -67,8 +67,8 @@ pub(crate) struct ProviderConfig {
     pub load_balancers: LoadBalancerConfig,
     /// How new versions are rolled out.
     pub rollout: RolloutRules,
-    /// Secrets that a shipped module's built-in profile reads from files; stored here so that a rotation counts as a
-    /// change.
+    /// Secrets and authorities that a shipped module's built-in profile reads from files; stored here so that a rotation
+    /// counts as a change.
     pub ambient: Vec<Secret>,
     /// The region of this machine, for a built-in profile that needs it and has no variable for it; or why it is
     /// unknown.

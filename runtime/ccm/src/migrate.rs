@@ -77,10 +77,13 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
 /// The flags of a Go manager's command line, for a process that reads and is not the manager.
 fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
     let is_flag = |word: &OsString| word.to_string_lossy().starts_with('-');
+    let mut arguments = arguments.into_iter().peekable();
     // The command of a container begins with its program.
-    let skipped = usize::from(arguments.first().is_some_and(|word| !is_flag(word)));
-    let words = arguments.into_iter().skip(skipped).map(flags::dashed);
-    let words = [OsString::from(cli::GO_NAME)].into_iter().chain(words);
+    let program = arguments.next_if(|word| !is_flag(word));
+    let called = Invocation::of(program.as_deref());
+    let words = [OsString::from(cli::GO_NAME)].into_iter();
+    let words = words.chain(arguments.map(flags::dashed)).collect();
+    let words = cli::with_own_provider(words, &called);
     let matches = flags::go_command().try_get_matches_from(words)?;
     if let Some(mistake) = flags::positional_mistake(&matches, cli::GO_NAME) {
         bail!("{}", mistake.trim_end());

@@ -6,6 +6,8 @@ mod instance;
 mod objects;
 mod refusals;
 mod secrets;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -265,8 +267,10 @@ impl ProviderManager {
                 if providers != self.wanted || of_objects != self.of_objects {
                     tracing::info!("the configuration has changed");
                     self.of_objects = of_objects;
-                    self.left_out = self.apply(providers.clone()).await;
+                    self.apply(providers.clone()).await;
                     self.wanted = providers;
+                } else {
+                    self.apply_left_out().await;
                 }
                 self.specify(&wanted.specifications);
                 let left_out = self.left_out.iter();
@@ -322,25 +326,50 @@ impl ProviderManager {
         self.notice.send_replace(why.to_owned());
     }
 
-    /// Applies an edit and returns the parts that could not be applied.
-    async fn apply(&mut self, providers: Vec<ProviderConfig>) -> BTreeMap<String, String> {
-        let mut left_out = BTreeMap::new();
+    /// Applies an edit, and keeps the reasons for the parts that could not be applied.
+    async fn apply(&mut self, providers: Vec<ProviderConfig>) {
+        self.left_out.clear();
         let names: Vec<String> = providers.iter().map(|it| it.name.clone()).collect();
         self.instances.retain(|name, _| names.contains(name));
         for provider in providers {
-            let name = provider.name.clone();
-            let followed = match self.instances.get_mut(&name) {
-                Some(instance) if *instance.config() == provider => Ok(()),
-                Some(instance) => instance.follow(provider, &self.shared).await,
-                None => self.begin_one(provider),
-            };
-            if let Err(error) = followed {
-                tracing::error!(provider = name, error = %format!("{error:#}"), "the provider's configuration is not used");
-                left_out.insert(name, format!("{error:#}"));
-            }
+            self.apply_one(provider).await;
         }
         self.publish();
-        left_out
+    }
+
+    /// Tries again what could not be applied: a full disk, or a folder without the right to write, is mended without an
+    /// edit of the configuration.
+    async fn apply_left_out(&mut self) {
+        let is_left_out = |provider: &&ProviderConfig| self.left_out.contains_key(&provider.name);
+        let providers: Vec<_> = self.wanted.iter().filter(is_left_out).cloned().collect();
+        let mut is_changed = false;
+        for provider in providers {
+            is_changed |= self.apply_one(provider).await;
+        }
+        if is_changed {
+            self.publish();
+        }
+    }
+
+    /// Applies the configuration of one provider; returns whether that was possible.
+    async fn apply_one(&mut self, provider: ProviderConfig) -> bool {
+        let name = provider.name.clone();
+        let followed = match self.instances.get_mut(&name) {
+            Some(instance) if *instance.config() == provider => Ok(()),
+            Some(instance) => instance.follow(provider, &self.shared).await,
+            None => self.begin_one(provider),
+        };
+        let Err(error) = followed else {
+            self.left_out.remove(&name);
+            return true;
+        };
+        let why = format!("{error:#}");
+        // The same reason is logged once.
+        if self.left_out.get(&name) != Some(&why) {
+            tracing::error!(provider = name, error = %why, "the provider's configuration is not used");
+            self.left_out.insert(name, why);
+        }
+        false
     }
 
     fn begin_one(&mut self, provider: ProviderConfig) -> anyhow::Result<()> {

@@ -158,8 +158,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     // Checks that clients can be created; each leadership creates its own.
     tenure_client::client(&kubernetes, Arc::new(Tenure::pending()), None, clients)?;
     let mode = flags.safety.mode;
-    let shown = telemetry::startup::shown(&kubernetes.cluster_url);
-    let status = StatusCollector::new(mode, shown);
+    let status = StatusCollector::new(mode, telemetry::startup::shown(&kubernetes.cluster_url));
     let mut served =
         Served::start(flags.serving, &flags.matches, &kubernetes, registry, status).await?;
     let audit = AuditWriter::open(&flags.safety.audit_log)?;
@@ -203,7 +202,8 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         region: Default::default(),
         instance: Default::default(),
     };
-    let wanted = configuration.read().await?;
+    let waits = examination.is_none() && flags.safety.plan_for.is_none();
+    let wanted = configuration.first(waits).await?;
     let providers = wanted.all();
     let names: Vec<String> = providers.iter().map(|one| one.name.clone()).collect();
     // During an examination the vendor's own manager runs, and may have the port.

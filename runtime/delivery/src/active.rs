@@ -11,6 +11,9 @@
 //!
 //! Compared: the candidate is afterwards asked the same, and the answers are compared.
 //!
+//! If a call about a Service fails with the candidate, the serving generation is asked the same in plan mode, and how
+//! that ends is counted.
+//!
 //! Routes are one list for all nodes, and deviations from it are created and deleted at once. Two versions that format
 //! a destination, an ID or a node's address differently would undo each other's work, and half of the pods would lose
 //! connectivity meanwhile. Comparing lists reveals such differences without risk, so only lists are compared.

@@ -295,7 +295,7 @@ impl RolloutController {
             () = changed(&mut inputs.specification) => {}
             Some(report) = self.source_watcher.next() => self.absorb_source_report(report),
             Some(ended) = self.works.join_next() => self.work_ended(ended),
-            Some(Ok((digest, problem))) = self.check.asked.join_next() => self.check_ended(&digest, problem),
+            Some(Ok((generation, problem))) = self.check.asked.join_next() => self.check_ended(generation, problem),
             () = tallied => {}
             () = alarm => {}
         }

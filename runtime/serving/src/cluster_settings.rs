@@ -14,6 +14,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::ServingError;
+use crate::access_control::status_code;
 use crate::authentication::CertificateAuthority;
 use crate::settings::{Authentication, HeaderNames};
 
@@ -100,7 +101,8 @@ enum Lookup {
     /// The API server answers with an error, such as missing rights, which does not pass by itself.
     #[error("{0}")]
     Refused(kube::Error),
-    /// The API server cannot be reached. As everywhere in this program, that is no reason to end.
+    /// The API server cannot be reached, or cannot serve yet; a proxy in front of it may say so in its place. As everywhere
+    /// in this program, that is no reason to end.
     #[error("the API server does not answer")]
     Unreachable,
 }
@@ -112,8 +114,11 @@ async fn lookup(api: Option<&Api<ConfigMap>>) -> Result<Option<ConfigMap>, Looku
     // A cluster without the ConfigMap trusts no client certificates.
     match timeout(LOOKUP, api.get_opt(CONFIG_MAP)).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(error @ kube::Error::Api(_))) => Err(Lookup::Refused(error)),
-        Ok(Err(_)) | Err(_) => Err(Lookup::Unreachable),
+        Ok(Err(error)) => Err(match status_code(&error) {
+            0 | 429 | 500.. => Lookup::Unreachable,
+            _ => Lookup::Refused(error),
+        }),
+        Err(_) => Err(Lookup::Unreachable),
     }
 }
 

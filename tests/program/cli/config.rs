@@ -328,6 +328,26 @@ fn what_is_no_configuration_is_told_apart_from_what_cannot_be_read() {
 }
 
 #[test]
+fn what_is_too_large_for_run_is_refused_from_a_pipe_as_from_a_file() {
+    let folder = TempDir::new().unwrap();
+    let entry = "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: hcloud\n";
+    let whole = format!("{entry}{}\n", "#".repeat((1 << 20) - entry.len() - 1));
+    for (more, expected) in [("", 0), ("- name: another\n", 1)] {
+        let yaml = format!("{whole}{more}");
+        let config = file(&folder, "ccm.yaml", yaml.as_bytes());
+        let from_file = ccm(&["config", "check", text(&config)]);
+        let piped = ccm_reading(&["config", "check", "-"], yaml.as_bytes());
+        let err = String::from_utf8_lossy(&piped.stderr);
+        assert_eq!(from_file.code, expected, "{}", from_file.err);
+        assert_eq!(piped.status.code(), Some(expected), "{err}");
+        for err in [&from_file.err, err.as_ref()] {
+            let is_told = err.contains("larger than 1048576 bytes");
+            assert_eq!(is_told, expected != 0, "{err}");
+        }
+    }
+}
+
+#[test]
 fn a_module_in_a_file_is_read_where_it_is_and_its_keys_are_judged() {
     let folder = TempDir::new().unwrap();
     let module = file(&folder, "guest.wasm", test_guests::MISBEHAVING);

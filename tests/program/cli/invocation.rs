@@ -49,6 +49,8 @@ fn a_vendors_manager_that_needs_no_flag_for_its_cloud_needs_none_here() {
     for arguments in [
         &["--leader-elect=false"][..],
         &["--cloud-provider=digitalocean"],
+        // These begin as flags that name a provider do.
+        &["--configure-cloud-routes=false", "--cloud-proxy=direct"],
     ] {
         let arguments = [arguments, &["--kubeconfig=/nowhere"]].concat();
         let output = called(name, &arguments);

@@ -17,6 +17,10 @@ pub(crate) const TESTS: &[Test] = &[
         "a_credential_that_is_no_good_is_said_until_it_is_one",
         a_credential_that_is_no_good_is_said_until_it_is_one,
     ),
+    (
+        "the_credential_of_a_changed_configuration_is_proved_anew",
+        the_credential_of_a_changed_configuration_is_proved_anew,
+    ),
 ];
 
 /// The answers to the guest's self-check, which alone requests the locations.
@@ -75,5 +79,42 @@ fn a_credential_that_is_no_good_is_said_until_it_is_one() {
             .recorded("it is not said any more", |it| it.trouble.is_empty())
             .await;
         assert_eq!(checks(&cloud).last(), Some(&Some(200)));
+    });
+}
+
+fn the_credential_of_a_changed_configuration_is_proved_anew() {
+    block_on(async {
+        let cloud = shipped::cloud().await;
+        let other = shipped::cloud().await;
+        other.set_token("another-one");
+        let world = following(&cloud).await;
+        world.leads();
+        world
+            .recorded("it serves", |record| record.active.is_some())
+            .await;
+        let proved = async {
+            while checks(&cloud) != [Some(200)] {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        in_time("a self-check", proved).await;
+        // The same version, with a credential that its new cloud refuses.
+        world.loads_under(shipped::load_policy(&other));
+        world
+            .recorded("it is said", |it| {
+                it.trouble.contains("its self-check fails")
+            })
+            .await;
+        assert_eq!(checks(&cloud), [Some(200)]);
+        world.loads_under(shipped::load_policy(&cloud));
+        world
+            .recorded("it is not said any more", |it| it.trouble.is_empty())
+            .await;
+        let proved = async {
+            while checks(&cloud) != [Some(200); 2] {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        in_time("another self-check", proved).await;
     });
 }

@@ -313,6 +313,11 @@ impl World {
             .send_replace(Arc::new(Granting { missing, is_narrow }));
     }
 
+    /// Sets a load policy, which every version is loaded under from now on.
+    pub(crate) fn loads_under(&self, load_policy: Arc<dyn LoadPolicyOf>) {
+        self.load_policy.send_replace(load_policy);
+    }
+
     pub(crate) fn trusts(&self, policy: TrustPolicy) {
         self.trust.send_replace(Arc::new(policy));
     }

@@ -161,7 +161,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("misc", "master", Text, "", Works, "URL of the API server; replaces the kubeconfig's"),
     flag("debugging", "profiling", Bool, "true", Works, "Whether the secure port serves /debug/flags/v, where a PUT sets the verbosity of the log; Go's profiles, the other half upstream, do not exist here"),
     flag("debugging", "contention-profiling", Bool, "false", NO_PPROF, "Whether the time that goroutines wait for locks is recorded, for /debug/pprof/block"),
-    flag("secure serving", "bind-address", Text, "0.0.0.0", Works, "Address on which the secure port listens"),
+    flag("secure serving", "bind-address", Text, "0.0.0.0", Works, "Address on which the secure port listens; 0.0.0.0 and :: are all addresses, of IPv4 and IPv6"),
     flag("secure serving", "secure-port", Number, "10258", Works, "Port that serves health, metrics and status over HTTPS, with authentication and authorisation; 0: none"),
     flag("secure serving", "disable-http2-serving", Bool, "false", Works, "Serve HTTP/1.1 only"),
     flag("secure serving", "cert-dir", Folder, "", Works, "Folder with the pair cloud-controller-manager.crt and .key, which is made and signed by itself if it is missing. Ignored with --tls-cert-file; empty: such a pair is kept in memory"),

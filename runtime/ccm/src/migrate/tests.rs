@@ -58,8 +58,16 @@ fn a_containers_command_becomes_flags_that_change_nothing() {
     assert_eq!(flags.safety.audit_log, AuditLog::Log);
     assert!(flags.serving.is_none() && flags.compiled_cache_dir.is_none());
     assert!(!flags.identity_per_controller);
+    // DigitalOcean's manifest has no flag that names the provider.
+    let flags = flags_of(words(&[
+        "/bin/digitalocean-cloud-controller-manager",
+        "--leader-elect=true",
+    ]));
+    let flags = flags.unwrap();
+    assert_eq!(flags.cloud_provider.as_deref(), Some("digitalocean"));
     for mistaken in [
         &["--cloud-provider=hcloud", "word"][..],
+        &["/bin/hcloud-cloud-controller-manager"],
         &["--no-such-flag"],
     ] {
         assert!(flags_of(words(mistaken)).is_err(), "{mistaken:?}");

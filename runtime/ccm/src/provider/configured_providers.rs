@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
 use crate::builtin_grants::{self, CloudConfig};
 use crate::config::{self, Absent, ConfigContext, Mistakes, PLACEHOLDER, ProviderConfig};
@@ -123,11 +123,17 @@ fn text(path: &Path) -> anyhow::Result<String> {
             .map_err(anyhow::Error::msg)
             .with_context(|| format!("cannot read {}", path.display()));
     }
-    let mut text = String::new();
+    standard_input().context("cannot read standard input")
+}
+
+fn standard_input() -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
-        .take(MOST_BYTES)
-        .read_to_string(&mut text)
-        .context("cannot read standard input")?;
-    Ok(text)
+        .take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!("larger than {MOST_BYTES} bytes");
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("not UTF-8 text"))
 }

@@ -33,7 +33,33 @@ struct Known {
 }
 
 /// Content of a Secret, or why it is unknown.
-type Data = Result<BTreeMap<String, Zeroizing<Vec<u8>>>, String>;
+type Data = Result<BTreeMap<String, Zeroizing<Vec<u8>>>, Unknown>;
+
+/// Why the content of a Secret is unknown.
+#[derive(Clone, PartialEq, Eq)]
+enum Unknown {
+    /// The API server did not answer, or cannot serve yet.
+    Unanswered(String),
+    /// There is no such Secret, or it may not be read.
+    Answered(String),
+}
+
+impl Unknown {
+    /// There is no such Secret.
+    fn missing() -> Unknown {
+        Unknown::Answered("there is no such Secret".to_owned())
+    }
+
+    fn after(error: &kube::Error) -> Unknown {
+        let why = format!("cannot be read: {error}");
+        match error {
+            kube::Error::Api(status) if !matches!(status.code, 429 | 500..) => {
+                Unknown::Answered(why)
+            }
+            _ => Unknown::Unanswered(why),
+        }
+    }
+}
 
 impl Secrets {
     /// Secrets of this cluster. `None`: there is no cluster, and every Secret is missing.
@@ -61,9 +87,9 @@ impl Secrets {
             let read = match api.list(&only).await {
                 Ok(found) => match found.items.into_iter().next() {
                     Some(secret) => Ok(data(secret)),
-                    None => Err(MISSING.to_owned()),
+                    None => Err(Unknown::missing()),
                 },
-                Err(error) => Err(format!("cannot be read: {error}")),
+                Err(error) => Err(Unknown::after(&error)),
             };
             let mut known = self.known();
             known.data.insert(place.clone(), read);
@@ -83,6 +109,17 @@ impl Secrets {
         known.watches.retain(|place, _| is_named(place));
     }
 
+    /// Forgets the Secrets about which the API server did not answer, so that they are read again. Returns whether there
+    /// were any.
+    pub(crate) fn forget_unanswered(&self) -> bool {
+        let mut known = self.known();
+        let Known { data, watches } = &mut *known;
+        let before = data.len();
+        data.retain(|_, data| !matches!(data, Err(Unknown::Unanswered(_))));
+        watches.retain(|place, _| data.contains_key(place));
+        data.len() < before
+    }
+
     /// The value of one key, as text.
     ///
     /// # Errors
@@ -92,7 +129,7 @@ impl Secrets {
         let place = (key.namespace.clone(), key.name.clone());
         match known.data.get(&place) {
             None => Err("there is no cluster to read it from".to_owned()),
-            Some(Err(why)) => Err(why.clone()),
+            Some(Err(Unknown::Unanswered(why) | Unknown::Answered(why))) => Err(why.clone()),
             Some(Ok(data)) => match data.get(&key.key) {
                 None => Err("the Secret has no such key".to_owned()),
                 Some(value) => String::from_utf8(value.to_vec())
@@ -113,7 +150,7 @@ impl Secrets {
         while let Some(event) = events.next().await {
             let seen = match event {
                 Ok(watcher::Event::Init) => {
-                    listed = Some(Err(MISSING.to_owned()));
+                    listed = Some(Err(Unknown::missing()));
                     continue;
                 }
                 Ok(watcher::Event::InitApply(secret)) => {
@@ -125,7 +162,7 @@ impl Secrets {
                     None => continue,
                 },
                 Ok(watcher::Event::Apply(secret)) => Ok(data(secret)),
-                Ok(watcher::Event::Delete(_)) => Err(MISSING.to_owned()),
+                Ok(watcher::Event::Delete(_)) => Err(Unknown::missing()),
                 Err(error) => {
                     // Keeps the known value: an unavailable API server does not revoke credentials.
                     tracing::warn!(
@@ -159,9 +196,6 @@ impl Secrets {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// Error for a Secret that does not exist.
-const MISSING: &str = "there is no such Secret";
 
 fn data(secret: Secret) -> BTreeMap<String, Zeroizing<Vec<u8>>> {
     let data = secret.data.unwrap_or_default();

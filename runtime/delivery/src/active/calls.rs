@@ -12,7 +12,7 @@ use ccm_core::cloud_provider::{CloudProvider, Reply};
 use ccm_core::safety::permit::Permit;
 
 use super::traffic_split::{Side, Trial};
-use super::{Active, Generation, Holding, Roles, compare, hint, reads};
+use super::{Active, Generation, Holding, Roles, compare, hint, plan, reads};
 
 impl<P: Holding> CloudProvider for Active<P> {
     fn name(&self) -> &str {
@@ -77,8 +77,16 @@ impl<P: Holding> CloudProvider for Active<P> {
                 ..request.clone()
             };
             let provider = &turn.generation().provider;
-            let answer = provider.ensure_load_balancer(&request, permit.clone());
-            let reply = turn.count_answer("load-balancer.ensure", answer.await, &permit)?;
+            let answer = provider
+                .ensure_load_balancer(&request, permit.clone())
+                .await;
+            let request = EnsureRequest {
+                hint: None,
+                ..request
+            };
+            let again = |permit| turn.serving().ensure_load_balancer(&request, permit);
+            let counted = turn.count_change("load-balancer.ensure", answer, &permit, again);
+            let reply = counted.await?;
             let ensured = match reply.ensured {
                 Ensured::Pending(pending) => Ensured::Pending(turn.tagged(pending)),
                 ready @ Ensured::Ready(_) => {
@@ -102,8 +110,14 @@ impl<P: Holding> CloudProvider for Active<P> {
                 ..request.clone()
             };
             let provider = &turn.generation().provider;
-            let answer = provider.update_targets(&request, permit.clone());
-            let reply = turn.count_answer("load-balancer.update-targets", answer.await, &permit)?;
+            let answer = provider.update_targets(&request, permit.clone()).await;
+            let request = UpdateRequest {
+                hint: None,
+                ..request
+            };
+            let again = |permit| turn.serving().update_targets(&request, permit);
+            let counted = turn.count_change("load-balancer.update-targets", answer, &permit, again);
+            let reply = counted.await?;
             if reply.progress == Progress::Done {
                 self.settled.agreed(&request.service, &request.targets);
             }
@@ -123,8 +137,16 @@ impl<P: Holding> CloudProvider for Active<P> {
                 ..request.clone()
             };
             let provider = &turn.generation().provider;
-            let answer = provider.delete_load_balancer(&request, permit.clone());
-            let reply = turn.count_answer("load-balancer.delete", answer.await, &permit)?;
+            let answer = provider
+                .delete_load_balancer(&request, permit.clone())
+                .await;
+            let request = DeleteRequest {
+                hint: None,
+                ..request
+            };
+            let again = |permit| turn.serving().delete_load_balancer(&request, permit);
+            let counted = turn.count_change("load-balancer.delete", answer, &permit, again);
+            let reply = counted.await?;
             Ok(turn.progress(reply))
         })
     }
@@ -227,6 +249,15 @@ impl<P: Holding> Active<P> {
     }
 }
 
+/// Whether the serving generation is asked about an error of the candidate. Not after a trap, which is always the
+/// candidate's fault; during a rate limit, which applies to both; and without time left.
+fn may_be_of_both(error: &ProviderError) -> bool {
+    !matches!(
+        error,
+        ProviderError::Trapped(_) | ProviderError::Throttled { .. } | ProviderError::TimedOut(_)
+    )
+}
+
 async fn find_by_serving<P: Holding>(
     roles: &Roles<P>,
     nodes: &[CloudNode],
@@ -271,6 +302,10 @@ impl<P: Holding> RoutedCall<P> {
         }
     }
 
+    fn serving(&self) -> &P {
+        &self.roles.serving.provider
+    }
+
     pub(super) fn own(&self, hint: Option<&Arc<[u8]>>) -> Option<Arc<[u8]>> {
         hint::own(self.generation().number, hint)
     }
@@ -291,6 +326,29 @@ impl<P: Holding> RoutedCall<P> {
             progress: self.tagged_progress(reply.progress),
             ..reply
         }
+    }
+
+    /// Counts how a call about a Service ended. If the candidate failed, the serving generation is asked first, by
+    /// `again` in plan mode: all calls about a Service go to one generation, and a mistake of its owner is no fault of
+    /// the candidate.
+    async fn count_change<T, F>(
+        &self,
+        function: &str,
+        answer: Result<T, ProviderError>,
+        permit: &Permit,
+        again: impl FnOnce(Arc<Permit>) -> F,
+    ) -> Result<T, ProviderError>
+    where
+        F: Future<Output = Result<T, ProviderError>>,
+    {
+        if let (Some(trial), Err(error)) = (&self.roles.trial, &answer)
+            && self.is_candidates
+            && may_be_of_both(error)
+        {
+            let second = plan::would_change(permit.tenure(), permit.valid_until(), again).await;
+            trial.count_answer(Side::Serving, function, &second, permit);
+        }
+        self.count_answer(function, answer, permit)
     }
 
     pub(super) fn count_answer<T>(

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::load_balancer::{CloudService, EnsureRequest};
 use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::moment::Moment;
 use ccm_core::rollout::Plans;
 use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
 use ccm_core::safety::permit::{CloudRequest, Mode, Permit, Refusal};
@@ -137,11 +138,25 @@ async fn wants_change<P: Holding>(
     request: &EnsureRequest,
     tenure: &Arc<Tenure>,
 ) -> Result<bool, ProviderError> {
+    let ensure = |permit| provider.ensure_load_balancer(request, permit);
+    would_change(tenure, now().after(CALL), ensure).await
+}
+
+/// Whether this call would change anything at the cloud. It is made in plan mode and ends by `until`.
+///
+/// # Errors
+/// It fails before it wants to change anything.
+pub(super) async fn would_change<T, F>(
+    tenure: &Arc<Tenure>,
+    until: Moment,
+    call: impl FnOnce(Arc<Permit>) -> F,
+) -> Result<bool, ProviderError>
+where
+    F: Future<Output = Result<T, ProviderError>>,
+{
     let wanted = Arc::new(ChangeWanted::default());
-    let until = now().after(CALL);
     let permit = Permit::new(until, Mode::Plan, 1, tenure.clone(), wanted.clone());
-    let answer = provider.ensure_load_balancer(request, Arc::new(permit));
-    let answer = answer.await;
+    let answer = call(Arc::new(permit)).await;
     // How the provider reacts to the refusal is irrelevant.
     if wanted.0.load(Ordering::Acquire) {
         return Ok(true);

@@ -1,5 +1,6 @@
 //! Writes the record in its own task, so that a swap or a roll-back never waits for the API server. A failed write is
-//! retried with the latest record only; completed orders are removed in a second task.
+//! retried with the latest record only. Completed orders are removed in a second task, after the record that says so is
+//! written: until then a restart would undo them, and the next leader has to carry them out again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,8 @@ const AGAIN: Backoff = Backoff {
 const TRIES: u32 = 8;
 
 enum Write {
-    ClearOrder(Order),
+    /// The order, and the rewrite that has to be done before.
+    ClearOrder(Order, u64),
     RecordEvent(RolloutEvent),
 }
 
@@ -40,9 +42,10 @@ impl RecordWriter {
     pub(super) fn start(name: String, record_store: Arc<dyn RecordStore>) -> RecordWriter {
         let (report, reports) = watch::channel(None);
         let (queue, queued) = mpsc::unbounded_channel();
-        let report_writer =
-            tokio::spawn(write_reports(name.clone(), record_store.clone(), reports));
-        let queue_writer = tokio::spawn(write_queued(name, record_store, queued));
+        let (done, rewritten) = watch::channel(0);
+        let report_writer = write_reports(name.clone(), record_store.clone(), reports, done);
+        let report_writer = tokio::spawn(report_writer);
+        let queue_writer = tokio::spawn(write_queued(name, record_store, queued, rewritten));
         RecordWriter {
             report,
             queue,
@@ -73,10 +76,12 @@ impl RecordWriter {
         self.report.send_replace(None);
     }
 
-    /// Submits a completed order for removal.
-    pub(super) fn clear_order(&self, order: Order) {
+    /// Submits a completed order for removal, after the report that is submitted next is written.
+    pub(super) fn clear_order(&mut self, order: Order) {
+        // Also if the report is the one that was written last.
+        self.force_rewrite();
         // The receiving task lives as long as this value.
-        let _ = self.queue.send(Write::ClearOrder(order));
+        let _ = self.queue.send(Write::ClearOrder(order, self.rewrites));
     }
 
     /// Submits an Event for publication.
@@ -97,15 +102,17 @@ async fn write_reports(
     name: String,
     record_store: Arc<dyn RecordStore>,
     mut reports: watch::Receiver<PendingReport>,
+    rewritten: watch::Sender<u64>,
 ) {
     let mut failures = 0;
     let mut last_error = String::new();
     loop {
         let report = reports.borrow_and_update().clone();
         let mut again = None;
-        if let Some((report, _)) = report {
+        if let Some((report, rewrites)) = report {
             match record_store.write(&report).await {
                 Ok(()) => {
+                    rewritten.send_replace(rewrites);
                     failures = 0;
                     last_error.clear();
                 }
@@ -138,20 +145,28 @@ async fn write_queued(
     name: String,
     record_store: Arc<dyn RecordStore>,
     mut queued: mpsc::UnboundedReceiver<Write>,
+    mut rewritten: watch::Receiver<u64>,
 ) {
     let mut left = Vec::new();
     loop {
         let next = tokio::select! {
-            next = queued.recv() => next,
-            () = tokio::time::sleep(AGAIN.most), if !left.is_empty() => left.pop(),
+            next = queued.recv() => next.map(|next| vec![next]),
+            done = rewritten.changed() => done.is_ok().then(|| std::mem::take(&mut left)),
+            () = tokio::time::sleep(AGAIN.most), if !left.is_empty() => Some(std::mem::take(&mut left)),
         };
-        let Some(write) = next else { return };
-        if let Err(error) = perform(record_store.as_ref(), &write).await {
-            tracing::warn!(target: "rollout", provider = %name, %error, "the result could not be recorded in an Event");
-            // Only orders are retried: a late Event is of little value, but an annotation that stays in place could not
-            // be used for another order.
-            if matches!(write, Write::ClearOrder(_)) {
+        let Some(writes) = next else { return };
+        for write in writes {
+            if matches!(write, Write::ClearOrder(_, after) if *rewritten.borrow() < after) {
                 left.push(write);
+                continue;
+            }
+            if let Err(error) = perform(record_store.as_ref(), &write).await {
+                tracing::warn!(target: "rollout", provider = %name, %error, "the result could not be recorded in an Event");
+                // Only orders are retried: a late Event is of little value, but an annotation that stays in place could
+                // not be used for another order.
+                if matches!(write, Write::ClearOrder(..)) {
+                    left.push(write);
+                }
             }
         }
     }
@@ -161,7 +176,7 @@ async fn perform(record_store: &dyn RecordStore, write: &Write) -> Result<(), Re
     let mut failures = 0;
     loop {
         let done = match write {
-            Write::ClearOrder(order) => record_store.clear(order).await,
+            Write::ClearOrder(order, _) => record_store.clear(order).await,
             Write::RecordEvent(event) => record_store.record_event(event).await,
         };
         failures += 1;
@@ -173,5 +188,102 @@ async fn perform(record_store: &dyn RecordStore, write: &Write) -> Result<(), Re
             }
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::record::{RecordFuture, StoredRecord};
+
+    /// A store that can be read, and written to once it `is_up`.
+    #[derive(Default)]
+    struct Stored {
+        is_up: AtomicBool,
+        done: Mutex<Vec<String>>,
+    }
+
+    impl Stored {
+        fn did(&self, what: impl Into<String>) -> RecordFuture<'_, ()> {
+            self.done.lock().unwrap().push(what.into());
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    impl RecordStore for Stored {
+        fn seen(&self) -> watch::Receiver<StoredRecord> {
+            watch::channel(StoredRecord::default()).1
+        }
+
+        fn read(&self) -> RecordFuture<'_, StoredRecord> {
+            Box::pin(async { Ok(StoredRecord::default()) })
+        }
+
+        fn write<'a>(&'a self, report: &'a Report) -> RecordFuture<'a, ()> {
+            if self.is_up.load(Ordering::Relaxed) {
+                return self.did(&report.source);
+            }
+            Box::pin(async { Err(RecordStoreError::Refused("no right".to_owned())) })
+        }
+
+        fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()> {
+            self.did(format!("{order:?}"))
+        }
+
+        fn record_event<'a>(&'a self, event: &'a RolloutEvent) -> RecordFuture<'a, ()> {
+            self.did(event.reason)
+        }
+    }
+
+    /// The report of this source.
+    fn report(source: &str) -> Report {
+        Report {
+            source: source.to_owned(),
+            ..Report::default()
+        }
+    }
+
+    fn event() -> RolloutEvent {
+        RolloutEvent {
+            event_type: ccm_core::cloud::EventType::Normal,
+            reason: "ProviderRolledBack",
+            message: String::new(),
+            release: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_stays_until_its_result_is_stored_so_that_the_next_leader_carries_it_out() {
+        let store = Arc::new(Stored::default());
+        let mut writer = RecordWriter::start("cloud".to_owned(), store.clone());
+        let later = || tokio::time::sleep(Duration::from_secs(120));
+        writer.submit_report(report("before"));
+        later().await;
+        writer.clear_order(Order::RollBack);
+        writer.clear_order(Order::Retry("sha256:1".to_owned()));
+        writer.record_event(event());
+        writer.submit_report(report("after"));
+        later().await;
+        assert_eq!(*store.done.lock().unwrap(), ["ProviderRolledBack"]);
+        store.is_up.store(true, Ordering::Relaxed);
+        later().await;
+        let expected = [
+            "ProviderRolledBack",
+            "after",
+            "RollBack",
+            "Retry(\"sha256:1\")",
+        ];
+        assert_eq!(*store.done.lock().unwrap(), expected);
+
+        // An order that changes nothing in the record.
+        writer.clear_order(Order::RollBack);
+        writer.submit_report(report("after"));
+        later().await;
+        assert_eq!(store.done.lock().unwrap()[4..], ["after", "RollBack"]);
     }
 }

@@ -1,5 +1,6 @@
-//! Credential self-check of the serving version. A tried version has passed it before it serves; the first one has not
-//! and serves whatever the result, which is reported to people.
+//! Credential self-check of the serving version. A tried version has passed it before it serves; the first one and one
+//! that was loaded anew, with a configuration that may hold another credential, have not and serve whatever the result,
+//! which is reported to people.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use super::RolloutController;
 
 /// State of the background check: runs once this process leads, and again while it fails.
 pub(super) struct Check {
-    /// Completes with the digest of the version that was asked, and its error if it failed.
-    pub(super) asked: JoinSet<(String, Option<String>)>,
+    /// Completes with the number of the generation that was asked, and its error if it failed.
+    pub(super) asked: JoinSet<(u64, Option<String>)>,
     /// When the next check is due; `None`: no check is due.
     next: Option<Moment>,
     failures: u32,
@@ -36,12 +37,11 @@ impl Check {
         self.next = None;
     }
 
-    /// Handles a change of the serving version. A version that was tried needs no check.
+    /// Handles a change of the serving generation. One that was tried needs no check.
     pub(super) fn is_replaced(&mut self, was_tried: bool) {
         self.problem.clear();
-        if was_tried {
-            self.next = None;
-        }
+        self.failures = 0;
+        self.next = (!was_tried).then_some(Moment(Duration::ZERO));
     }
 }
 
@@ -54,23 +54,24 @@ impl RolloutController {
         }
         // Either change triggers another call.
         let (serving, permit) = (self.facts.serving.as_ref()?, self.permit()?);
-        let digest = serving.release.digest.clone();
         let generation = self.generated(serving)?.generation.clone();
         self.check.next = None;
         self.check.asked.spawn(async move {
             let problem = generation.provider.self_check(permit).await.err();
             let problem = problem.map(|error| format!("its self-check fails: {error}"));
-            (digest, problem)
+            (generation.number, problem)
         });
         None
     }
 
-    pub(super) fn check_ended(&mut self, digest: &str, problem: Option<String>) {
-        let serves = self.facts.serving.as_ref().is_some_and(|it| it.is(digest));
-        if !serves {
+    /// Takes the result of a check, unless another generation serves by now.
+    pub(super) fn check_ended(&mut self, generation: u64, problem: Option<String>) {
+        let serving = self.facts.serving.as_ref();
+        let Some(serving) = serving.filter(|it| it.generation == generation) else {
             return;
-        }
+        };
         if let Some(problem) = &problem {
+            let digest = &serving.release.digest;
             tracing::warn!(target: "rollout", provider = %self.name, %digest, "{problem}");
             self.check.failures = self.check.failures.saturating_add(1);
             let now = self.clock.now().moment;

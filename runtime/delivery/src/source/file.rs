@@ -38,7 +38,7 @@ pub struct FileSource {
 
 /// An answer that is not repeated while nothing changes.
 enum LastAnswer {
-    /// An error without any file being read.
+    /// An error without any file being read to its end.
     Nothing(SourceError),
     /// The file in this state was read and is not a module.
     NoModule(Identity),
@@ -76,11 +76,7 @@ impl FileSource {
             Ok(seen) => seen,
             Err(error) => {
                 self.unsettled = None;
-                if matches!(&self.last_answer, Some(LastAnswer::Nothing(last)) if *last == error) {
-                    return Err(INTERVAL);
-                }
-                self.last_answer = Some(LastAnswer::Nothing(error.clone()));
-                return Ok(Err(error));
+                return self.failed(error);
             }
         };
         let known = match &self.last_answer {
@@ -110,12 +106,23 @@ impl FileSource {
             return Err(QUICK);
         };
         self.unsettled = None;
+        self.answer(identity, read)
+    }
+
+    /// Records what was read of the file in this state. `Err(wait)`: it repeats the last answer.
+    fn answer(
+        &mut self,
+        identity: Identity,
+        read: Result<Artifact, SourceError>,
+    ) -> Result<Result<Artifact, SourceError>, Duration> {
         let answer = match read {
             Ok(read) => read,
-            Err(error) => {
+            Err(error @ (SourceError::Absent { .. } | SourceError::Refused { .. })) => {
                 self.last_answer = Some(LastAnswer::NoModule(identity));
                 return Ok(Err(error));
             }
+            // The file may be readable the next time, as it is: a network volume was away.
+            Err(error) => return self.failed(error),
         };
         let is_known = matches!(&self.last_answer, Some(LastAnswer::Module(_, digest, evidence))
             if *digest == answer.digest && *evidence == answer.evidence);
@@ -129,6 +136,15 @@ impl FileSource {
         } else {
             Ok(Ok(answer))
         }
+    }
+
+    /// Records an error after which the file is read again, whatever its state. `Err(wait)`: it repeats the last answer.
+    fn failed(&mut self, error: SourceError) -> Result<Result<Artifact, SourceError>, Duration> {
+        if matches!(&self.last_answer, Some(LastAnswer::Nothing(last)) if *last == error) {
+            return Err(INTERVAL);
+        }
+        self.last_answer = Some(LastAnswer::Nothing(error.clone()));
+        Ok(Err(error))
     }
 
     async fn open(&self) -> Result<Seen, SourceError> {

@@ -119,11 +119,21 @@ pub struct OciSource {
 /// State kept between polls.
 #[derive(Default)]
 struct Known {
-    /// Digest and evidence listing of the manifest that was returned last.
-    brought: Option<(String, Listing)>,
+    /// The artifact that was returned last.
+    brought: Option<BroughtArtifact>,
     /// A manifest that can never be used as a module.
     unusable: Option<(String, RegistryError)>,
     partial: Option<blob::Partial>,
+}
+
+/// A returned artifact. It is returned again after an error, without another download; its bytes are shared with
+/// whoever it was returned to.
+struct BroughtArtifact {
+    /// Digest of its manifest.
+    digest: String,
+    /// The evidence listing of the manifest.
+    listing: Listing,
+    artifact: Artifact,
 }
 
 /// Result of a poll: a new artifact, nothing new, or an error.
@@ -203,16 +213,20 @@ async fn see(
     {
         return Err(trouble.clone());
     }
-    if let Some((brought, listing)) = &known.brought
-        && *brought == digest
+    if let Some(brought) = &known.brought
+        && brought.digest == digest
         // Signatures are published after the artifact that they sign.
-        && repository.listing(&digest).await?.0 == *listing
+        && repository.listing(&digest).await?.0 == brought.listing
     {
         return Ok(None);
     }
     match repository.pull(&digest, &mut known.partial, &|_| {}).await {
         Ok(pulled) => {
-            known.brought = Some((digest, pulled.listing));
+            known.brought = Some(BroughtArtifact {
+                digest,
+                listing: pulled.listing,
+                artifact: pulled.artifact.clone(),
+            });
             Ok(Some(pulled.artifact))
         }
         Err(trouble) => {
@@ -237,10 +251,14 @@ impl Source for OciSource {
                         self.reported = None;
                         return Ok(artifact);
                     }
-                    // An earlier error is over and is reported again if it returns.
                     Ok(None) => {
                         self.pacing.had();
-                        self.reported = None;
+                        // An earlier error is over. It may have withdrawn the offer, which counts again.
+                        if self.reported.take().is_some()
+                            && let Some(brought) = &self.known.brought
+                        {
+                            return Ok(brought.artifact.clone());
+                        }
                     }
                     Err(trouble) => {
                         self.pacing.failed(&trouble);

@@ -173,6 +173,26 @@ async fn proc_076_a_refused_look_up_ends_the_start_unless_it_is_tolerated() {
     assert_eq!(name(&tolerant, &jane).await, Some("jane".to_owned()));
 }
 
+/// Such as the proxy in front of several API servers none of which has started yet.
+#[tokio::test(start_paused = true)]
+async fn proc_076_an_answer_that_passes_by_itself_ends_no_start() {
+    let authority = Authority::new();
+    let jane = peer(&authority, "jane");
+    for code in [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::INTERNAL_SERVER_ERROR,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ] {
+        let answer = Answer::new(Mutex::new(failed(code)));
+        let begun = Authenticator::new(settings(false), Some(client(&answer))).await;
+        let begun = Arc::new(begun.ok().unwrap());
+        tokio::spawn(begun.clone().follow());
+        *answer.lock().unwrap() = config_map(&json!({"client-ca-file": authority.pem()}));
+        tokio::time::sleep(RETRY + Duration::from_secs(1)).await;
+        assert_eq!(name(&begun, &jane).await, Some("jane".to_owned()));
+    }
+}
+
 #[tokio::test]
 async fn proc_075_a_front_proxy_names_all_of_a_user_by_the_headers_that_the_cluster_publishes() {
     let proxies = Authority::new();

@@ -50,6 +50,22 @@ fn a_server_of_ones_own_is_known_by_what_its_operator_says() {
 }
 
 #[test]
+fn an_authority_in_a_file_is_read_again_when_it_changes() {
+    let config = ProviderConfig::unwritten("proxmox");
+    let read = |pem: &'static str| {
+        let context = ConfigContext {
+            absent: None,
+            variable: &|name| (name == "PROXMOX_CA_FILE").then(|| "/ca.pem".to_owned()),
+            file: &|_| Ok(pem.to_owned()),
+            secret: &|_| Err("no cluster".to_owned()),
+        };
+        ambient(&config, &context)
+    };
+    assert!(read("old") == read("old"));
+    assert!(read("old") != read("new"));
+}
+
+#[test]
 fn what_is_missing_or_wrong_is_told_once() {
     let read = read_for(
         "proxmox",

@@ -1,12 +1,26 @@
 //! A candidate that answers a part of the calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::scripted::{Play, found, node, permit, permit_of_the_past, service};
+use super::shadow::may;
+use ccm_core::cloud::load_balancer::{DeleteRequest, UpdateRequest};
 use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
-use ccm_core::rollout::TrialTally;
+use ccm_core::rollout::{Counts, TrialTally};
+use ccm_core::safety::permit::{Access, Refusal};
 use futures::FutureExt as _;
+
+impl Play {
+    /// The UID of a Service whose calls go to the candidate.
+    fn candidates_service(&self) -> String {
+        let roles = self.active.roles.load();
+        let trial = roles.trial.as_ref().unwrap();
+        let mut uids = (0..20).map(|number| number.to_string());
+        uids.find(|uid| trial.takes_service(uid)).unwrap()
+    }
+}
 
 fn trapped() -> ProviderError {
     ProviderError::Trapped("unreachable".to_owned())
@@ -177,6 +191,72 @@ async fn a_change_that_fails_is_not_made_by_the_other_one() {
         fatal.as_deref(),
         Some("load-balancer.ensure: trapped: unreachable")
     );
+}
+
+/// A Service whose owner made a mistake fails with every version, and all calls about it go to one of them.
+#[tokio::test]
+async fn a_change_that_fails_with_both_is_not_held_against_the_candidate() {
+    let text = || "annotation X: no such location".to_owned();
+    let errors = [
+        ProviderError::Invalid(text()),
+        ProviderError::Denied(text()),
+        ProviderError::Internal(text()),
+    ];
+    for error in errors {
+        for fails_with_both in [true, false] {
+            let play = Play::new();
+            *play.new.balance.lock().unwrap() = Err(error.clone());
+            if fails_with_both {
+                *play.old.balance.lock().unwrap() = Err(error.clone());
+            }
+            play.canary();
+            let uid = play.candidates_service();
+            assert_eq!(play.ensure(&uid, None).await, Err(error.clone()));
+            let update = UpdateRequest {
+                service: service(&uid),
+                targets: Arc::new([]),
+                hint: None,
+            };
+            let updated = play.active.update_targets(&update, permit()).await;
+            assert_eq!(updated, Err(error.clone()));
+            let delete = DeleteRequest {
+                service: service(&uid),
+                hint: None,
+            };
+            let deleted = play.active.delete_load_balancer(&delete, permit()).await;
+            assert_eq!(deleted, Err(error.clone()));
+            let tally = play.active.tally();
+            let of = |counts: &Counts| counts.errors.get(error.reason()).copied();
+            assert_eq!(of(&tally.candidate), Some(3), "{error}");
+            assert_eq!(of(&tally.serving), fails_with_both.then_some(3), "{error}");
+            assert_eq!((tally.candidate.calls, tally.serving.calls), (3, 3));
+            let is_fatal = !fails_with_both && matches!(error, ProviderError::Internal(_));
+            assert_eq!(tally.fatal.is_some(), is_fatal, "{error}");
+            // The version that serves is asked what it would do, and does nothing.
+            assert_eq!(play.old.asked(), ["ensure", "update", "delete"]);
+            for permit in play.old.permits.lock().unwrap().iter() {
+                assert_eq!(may(permit, Access::Write), Err(Refusal::Mode("plan")));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_the_one_that_serves_would_begin_is_an_error_of_the_candidate_alone() {
+    let play = Play::new();
+    let denied = ProviderError::Denied("no such right".to_owned());
+    *play.new.balance.lock().unwrap() = Err(denied.clone());
+    play.canary();
+    let uid = play.candidates_service();
+    play.old
+        .wants
+        .lock()
+        .unwrap()
+        .insert(uid.clone(), vec![true]);
+    assert_eq!(play.ensure(&uid, None).await, Err(denied));
+    let tally = play.active.tally();
+    assert_eq!((tally.serving.calls, tally.serving.errors.len()), (1, 0));
+    assert_eq!(tally.candidate.errors["denied"], 1);
 }
 
 #[tokio::test]

@@ -302,6 +302,26 @@ async fn what_is_no_module_is_told_once_for_each_state_of_the_file() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_that_could_not_be_read_is_read_again_although_it_has_not_changed() {
+    let mut setup = setup("a.wasm");
+    setup.put("a.wasm", &wasm("one"));
+    // What a read from a volume that is away for a moment fails with (EIO); the file stays as it was.
+    let error = poll::failed("p", Path::new("/a.wasm"), &io::Error::from_raw_os_error(5));
+    let seen = setup.source.open().await.unwrap();
+    let answer = setup.source.answer(seen.identity, Err(error.clone()));
+    assert_eq!(answer.ok().and_then(Result::err), Some(error.clone()));
+    let again = tokio::time::timeout(Duration::from_secs(60), setup.source.next()).await;
+    assert!(again.is_ok_and(|again| again.is_ok()), "it is read again");
+    // The same error twice is told once, and what comes after it counts although it was offered before.
+    for is_new in [true, false] {
+        let seen = setup.source.open().await.unwrap();
+        let answer = setup.source.answer(seen.identity, Err(error.clone()));
+        assert_eq!(answer.is_ok(), is_new);
+    }
+    setup.offers("one").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_place_that_is_said_to_be_a_folder_is_one() {
     let mut setup = setup("a");
     setup.source = FileSource::new(

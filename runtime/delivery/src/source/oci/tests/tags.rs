@@ -180,6 +180,39 @@ async fn an_error_is_told_once_until_it_changes_and_what_comes_after_it_is_broug
 }
 
 #[tokio::test]
+async fn after_an_error_the_unchanged_module_is_offered_again_and_not_downloaded_again() {
+    let (content, _) = RegistryContent::with(&module(100));
+    let code = Arc::new(AtomicUsize::new(200));
+    let now = code.clone();
+    let fake = FakeRegistry::start(content, move |_| match now.load(Ordering::SeqCst) {
+        200 => None,
+        code => Some(status(u16::try_from(code).unwrap())),
+    })
+    .await;
+    let mut source = fake.source(":1");
+    let first = source.next().await.unwrap();
+    for (failure, is_withdrawn) in [(500, false), (404, true)] {
+        code.store(failure, Ordering::SeqCst);
+        let error = source.next().await.err().unwrap();
+        assert_eq!(
+            matches!(error, SourceError::Absent { .. }),
+            is_withdrawn,
+            "{error}"
+        );
+        code.store(200, Ordering::SeqCst);
+        let again = tokio::time::timeout(Duration::from_secs(60), source.next()).await;
+        let again = again
+            .expect("the error is over, which nobody hears")
+            .unwrap();
+        assert_eq!(again.digest, first.digest);
+    }
+    assert_eq!(fake.count(Asked::is_blob), 1);
+    // Without another error nothing is repeated.
+    let quiet = tokio::time::timeout(Duration::from_millis(200), source.next()).await;
+    assert!(quiet.is_err());
+}
+
+#[tokio::test]
 async fn what_never_will_be_a_module_is_not_downloaded_again_until_the_tag_moves() {
     let fake = FakeRegistry::honest(RegistryContent::with(b"no module").0).await;
     let mut source = fake.source(":1");

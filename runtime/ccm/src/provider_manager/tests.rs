@@ -1,0 +1,86 @@
+//! Providers that come and go at run time.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+
+use ccm_core::safety::brake::Allowances;
+use serde_json::json;
+
+use super::*;
+use crate::config::{API_VERSION, KIND};
+use crate::flags::{CloudProxy, ProviderIsolation, ServiceFlags};
+use crate::provider_loading::{self, ClusterAddresses};
+
+/// Providers whose modules are kept in this folder.
+fn manager(store: &Path) -> ProviderManager {
+    let shared = Shared {
+        host: Arc::new(provider_loading::host(None, ProviderIsolation::InProcess).unwrap()),
+        store: Some(store.to_owned()),
+        client: None,
+        cluster_name: "kubernetes".to_owned(),
+        cluster_cidrs: Vec::new(),
+        mode: Mode::Enforce,
+        service_rules: Box::new(|load_balancers, is_alone| {
+            provider_loading::service_rules(
+                load_balancers,
+                is_alone,
+                &ClusterAddresses::default(),
+                &Allowances::default(),
+                ServiceFlags::UNSET.confirm_removal,
+            )
+        }),
+        pace: 1,
+        metrics: Metrics::default(),
+        remarks: Remarks::default(),
+    };
+    ProviderManager::begin(shared, Wanted::default()).unwrap()
+}
+
+/// A configuration with one provider, in this folder.
+fn configuration(folder: &Path) -> Configuration {
+    let text = json!({
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "providers": [{"name": "cloud", "source": format!("file://{}/cloud.wasm", folder.display())}],
+    });
+    let file = folder.join("ccm.yaml");
+    fs::write(&file, text.to_string()).unwrap();
+    Configuration {
+        file: Some(file),
+        parsed: Default::default(),
+        name: None,
+        module: None,
+        cloud_proxy: CloudProxy::Direct,
+        secrets: Secrets::of(None),
+        objects: None,
+        region: Default::default(),
+        instance: Default::default(),
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_could_not_be_created_is_tried_again_without_an_edit() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("modules");
+    fs::write(&store, "a file where the folder belongs").unwrap();
+    let configuration = configuration(folder.path());
+    let mut manager = manager(&store);
+    for _ in 0..2 {
+        manager.look(&configuration).await;
+        assert!(manager.instances.is_empty());
+        let why = manager.notice.borrow().clone();
+        assert!(why.contains("cannot keep modules"), "{why}");
+    }
+    let overview = manager.overview();
+    assert!(overview.borrow().is_empty());
+
+    fs::remove_file(&store).unwrap();
+    manager.look(&configuration).await;
+    assert!(manager.instances.contains_key("cloud"));
+    assert_eq!(*manager.notice.borrow(), "");
+    assert_eq!(overview.borrow().len(), 1, "it is published");
+    let known = Arc::as_ptr(&overview.borrow());
+    manager.look(&configuration).await;
+    assert_eq!(Arc::as_ptr(&overview.borrow()), known, "it has begun once");
+}
