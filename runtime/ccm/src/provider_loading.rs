@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -48,12 +48,19 @@ pub(crate) const PROCESS: ConfigContext<'static> = ConfigContext {
         if let Some(text) = WORKLOAD.get().and_then(|it| it.files.get(path)) {
             return Ok(text.to_string());
         }
-        let bytes = read(path, TEXT_CAP).map_err(|error| error.to_string())?;
-        String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
+        text(read(path, TEXT_CAP))
     },
     secret: &|_| Err("there is no cluster to read it from".to_owned()),
     absent: None,
 };
+
+/// Reads standard input as [`PROCESS`] reads a file: text of at most 1 MiB.
+///
+/// # Errors
+/// It cannot be read, is larger, or is not UTF-8.
+pub(crate) fn standard_input() -> Result<String, String> {
+    text(at_most(TEXT_CAP, std::io::stdin().lock()))
+}
 
 /// Variables and mounted files of a container in the cluster.
 #[derive(Default)]
@@ -146,22 +153,32 @@ pub(crate) async fn load(
 
 /// Reads a regular file of at most `cap` bytes through one handle, so that the file cannot be exchanged meanwhile.
 fn read(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
-    let invalid = |text: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
+    let irregular = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file");
     // open(2) on a FIFO would block until it has a writer, so the type is checked first; the check on the handle is
     // decisive.
     if !std::fs::metadata(path)?.is_file() {
-        return Err(invalid("not a regular file".to_owned()));
+        return Err(irregular());
     }
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(invalid("not a regular file".to_owned()));
+        return Err(irregular());
     }
+    at_most(cap, file)
+}
+
+fn at_most(cap: u64, reader: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(cap + 1).read_to_end(&mut bytes)?;
+    reader.take(cap + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > cap {
-        return Err(invalid(format!("larger than {cap} bytes")));
+        let text = format!("larger than {cap} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
     }
     Ok(bytes)
+}
+
+fn text(bytes: std::io::Result<Vec<u8>>) -> Result<String, String> {
+    let bytes = bytes.map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
 }
 
 /// Upstream's default of one worker suits its client-side throttle. Without that throttle, eight concurrent nodes

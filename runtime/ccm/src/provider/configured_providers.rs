@@ -1,16 +1,12 @@
 //! Reads a configuration as `run` would, for commands without access to a cluster.
 
-use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 
 use crate::builtin_grants::{self, CloudConfig};
 use crate::config::{self, Absent, ConfigContext, Mistakes, PLACEHOLDER, ProviderConfig};
-use crate::provider_loading::PROCESS;
-
-/// Size limit in bytes, as in `run`.
-const MOST_BYTES: u64 = 1 << 20;
+use crate::provider_loading::{PROCESS, standard_input};
 
 /// The inputs of a configuration that have to exist on this machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -118,22 +114,10 @@ pub(super) fn entry(
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    if path.as_os_str() != "-" {
-        return (PROCESS.file)(path)
-            .map_err(anyhow::Error::msg)
-            .with_context(|| format!("cannot read {}", path.display()));
-    }
-    standard_input().context("cannot read standard input")
-}
-
-fn standard_input() -> anyhow::Result<String> {
-    let mut bytes = Vec::new();
-    std::io::stdin()
-        .lock()
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        bail!("larger than {MOST_BYTES} bytes");
-    }
-    String::from_utf8(bytes).map_err(|_| anyhow!("not UTF-8 text"))
+    let (read, shown) = match path.as_os_str() == "-" {
+        true => (standard_input(), "standard input".to_owned()),
+        false => ((PROCESS.file)(path), path.display().to_string()),
+    };
+    read.map_err(anyhow::Error::msg)
+        .with_context(|| format!("cannot read {shown}"))
 }

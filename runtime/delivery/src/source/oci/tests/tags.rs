@@ -147,16 +147,21 @@ async fn older_layouts_of_a_module_are_read() {
     }
 }
 
-#[tokio::test]
-async fn an_error_is_told_once_until_it_changes_and_what_comes_after_it_is_brought() {
+/// A registry that answers everything with the status in the second value; 200: honestly.
+async fn answering(code: usize) -> (FakeRegistry, Arc<AtomicUsize>) {
     let (content, _) = RegistryContent::with(&module(100));
-    let code = Arc::new(AtomicUsize::new(500));
+    let code = Arc::new(AtomicUsize::new(code));
     let now = code.clone();
-    let fake = FakeRegistry::start(content, move |_| match now.load(Ordering::SeqCst) {
+    let lie = move |_: &Asked| match now.load(Ordering::SeqCst) {
         200 => None,
         code => Some(status(u16::try_from(code).unwrap())),
-    })
-    .await;
+    };
+    (FakeRegistry::start(content, lie).await, code)
+}
+
+#[tokio::test]
+async fn an_error_is_told_once_until_it_changes_and_what_comes_after_it_is_brought() {
+    let (fake, code) = answering(500).await;
     let mut source = fake.source(":1");
     assert!(matches!(
         source.next().await,
@@ -181,14 +186,7 @@ async fn an_error_is_told_once_until_it_changes_and_what_comes_after_it_is_broug
 
 #[tokio::test]
 async fn after_an_error_the_unchanged_module_is_offered_again_and_not_downloaded_again() {
-    let (content, _) = RegistryContent::with(&module(100));
-    let code = Arc::new(AtomicUsize::new(200));
-    let now = code.clone();
-    let fake = FakeRegistry::start(content, move |_| match now.load(Ordering::SeqCst) {
-        200 => None,
-        code => Some(status(u16::try_from(code).unwrap())),
-    })
-    .await;
+    let (fake, code) = answering(200).await;
     let mut source = fake.source(":1");
     let first = source.next().await.unwrap();
     for (failure, is_withdrawn) in [(500, false), (404, true)] {
