@@ -21,6 +21,10 @@ use crate::grant::{
 
 /// Shorter values occur by chance in answers and error texts, and redacting them would reveal them.
 const SHORTEST_WATCHED: usize = 8;
+/// What stands in a text instead of a value.
+const REDACTED: &str = "[redacted]";
+/// What [`crate::sanitize::clean`] writes where it cuts a text.
+const CUT: &str = "…";
 /// A word of a header value with at least this length counts as the secret part, not as a user name or realm.
 const SHORTEST_WORD: usize = 16;
 /// Number of nested escape layers that are decoded: a URL in JSON, JSON in JSON.
@@ -71,15 +75,74 @@ impl SecretSearch {
         deeper(unescaped(bytes)) || deeper(percent_decode(bytes).into())
     }
 
-    /// Returns the text without any watched value.
+    /// Returns the text without any watched value, and without the part of one that is left where a text was cut: at its
+    /// beginning, at its end, and before each `…`.
     fn redact(&self, text: &str) -> String {
-        let replace = |text: String, needle: &Secret| text.replace(needle.expose(), "[redacted]");
-        let redacted = self.needles.iter().fold(text.to_owned(), replace);
-        match self.finds(redacted.as_bytes()) {
+        let replace = |text: String, needle: &Secret| text.replace(needle.expose(), REDACTED);
+        let text = self.needles.iter().fold(text.to_owned(), replace);
+        let redacted = self.without_parts(&text);
+        match self.finds(redacted.as_bytes()) || self.finds_part(redacted.as_bytes(), LAYERS) {
             // The value is escaped somewhere in the text; its position is unknown, so the whole text is redacted.
-            true => "[redacted]".to_owned(),
+            true => REDACTED.to_owned(),
             false => redacted,
         }
+    }
+
+    fn without_parts(&self, text: &str) -> String {
+        let (start, text) = match self.end_of_one(text.as_bytes()) {
+            0 => ("", text),
+            part => (REDACTED, text.get(part..).unwrap_or_default()),
+        };
+        let pieces = text.split(CUT).map(|piece| {
+            let part = self.beginning_of_one(piece.as_bytes());
+            match piece.get(..piece.len().saturating_sub(part)) {
+                Some(before) if part > 0 => before.to_owned() + REDACTED,
+                _ => piece.to_owned(),
+            }
+        });
+        start.to_owned() + &pieces.collect::<Vec<String>>().join(CUT)
+    }
+
+    /// Whether the bytes, unescaped, were cut within a watched value.
+    fn finds_part(&self, bytes: &[u8], layers: usize) -> bool {
+        let ends = memmem::find_iter(bytes, CUT).chain([bytes.len()]);
+        let mut ends = ends.filter_map(|end| bytes.get(..end));
+        if self.end_of_one(bytes) > 0 || ends.any(|text| self.beginning_of_one(text) > 0) {
+            return true;
+        }
+        let Some(layers) = layers.checked_sub(1) else {
+            return false;
+        };
+        let deeper = |inner: Cow<'_, [u8]>| match inner {
+            Cow::Owned(inner) => self.finds_part(&inner, layers),
+            Cow::Borrowed(_) => false,
+        };
+        deeper(unescaped(bytes)) || deeper(percent_decode(bytes).into())
+    }
+
+    /// Length of the longest beginning of a watched value that the bytes end with; 0 if it would occur by chance.
+    fn beginning_of_one(&self, bytes: &[u8]) -> usize {
+        self.longest_part(|value, length| {
+            let (beginning, _) = value.split_at_checked(length)?;
+            bytes.ends_with(beginning).then_some(length)
+        })
+    }
+
+    /// Length of the longest end of a watched value that the bytes begin with; 0 if it would occur by chance.
+    fn end_of_one(&self, bytes: &[u8]) -> usize {
+        self.longest_part(|value, length| {
+            let (_, end) = value.split_at_checked(value.len().checked_sub(length)?)?;
+            bytes.starts_with(end).then_some(length)
+        })
+    }
+
+    fn longest_part(&self, is_there: impl Fn(&[u8], usize) -> Option<usize>) -> usize {
+        let parts = self.needles.iter().filter_map(|needle| {
+            let value = needle.expose().as_bytes();
+            let mut lengths = (SHORTEST_WATCHED..value.len()).rev();
+            lengths.find_map(|length| is_there(value, length))
+        });
+        parts.max().unwrap_or_default()
     }
 }
 

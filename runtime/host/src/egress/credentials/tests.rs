@@ -160,6 +160,36 @@ fn an_escaped_credential_is_taken_out_of_texts() {
 }
 
 #[test]
+fn a_part_of_a_credential_that_a_cut_left_is_taken_out_of_texts() {
+    let redactor = SecretRedactor::new(&Credential::Bearer(secret("open/sesame now")));
+    for (text, expected) in [
+        ("sent: open/sesam", "sent: [redacted]"),
+        ("sent: open/sesame…", "sent: [redacted]…"),
+        (
+            "sent: open/ses… (version 1)",
+            "sent: [redacted]… (version 1)",
+        ),
+        ("/sesame now was sent", "[redacted] was sent"),
+        ("sent: open%2fsesa", "[redacted]"),
+        ("sent: open\\/sesa…", "[redacted]"),
+        ("%2fsesame+now was sent", "[redacted]"),
+        // Shorter ones occur by chance.
+        ("it is open", "it is open"),
+        ("now it is…", "now it is…"),
+        // In the middle of a text nothing was cut.
+        ("open/sesam and more", "open/sesam and more"),
+    ] {
+        assert_eq!(redactor.redact(text), expected, "{text}");
+    }
+    // Every cut of a text, as `clean` makes it.
+    let text = "the cloud has refused open/sesame now and everything else";
+    for cap in 0..text.len() {
+        let shown = redactor.redact(&crate::sanitize::clean(text, cap));
+        assert!(!shown.contains("open/ses"), "{cap}: {shown}");
+    }
+}
+
+#[test]
 fn what_failed_exchanges_present_displaces_nothing_that_was_issued() {
     let redactor = SecretRedactor::new(&Credential::None);
     redactor.learn(vec![
