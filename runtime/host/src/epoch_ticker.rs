@@ -1,6 +1,8 @@
-//! Thread that makes running guests yield every [`limits::TICK`], so that `sandbox::time_limit` can stop them. Sleeps
-//! while no call is under way, and ends with the host and its providers.
+//! Thread that makes guests yield every [`limits::TICK`] while they compute, so that `sandbox::time_limit` can stop them.
+//! Sleeps while every call waits for its cloud, and ends with the host and its providers.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -21,12 +23,15 @@ struct Shared {
 
 #[derive(Default)]
 struct Demand {
-    calls: usize,
+    /// Guests that compute now.
+    computing: usize,
+    /// Whether the thread waits for a guest that computes, and not for its next tick.
+    is_idle: bool,
     over: bool,
 }
 
 /// The thread ticks while any of these exists.
-pub(crate) struct Ticking(Ticker);
+struct Ticking<'a>(&'a Shared);
 
 impl Ticker {
     /// Starts the thread, which calls `tick` at every tick.
@@ -42,8 +47,9 @@ impl Ticker {
         let ticker = Ticker(Arc::new(Last(shared.clone())));
         let run = move || {
             while shared.is_wanted() {
-                tick();
+                // First: most calls end before they would have to yield.
                 thread::sleep(limits::TICK);
+                tick();
             }
         };
         let thread = thread::Builder::new()
@@ -52,19 +58,35 @@ impl Ticker {
         Ok((ticker, thread))
     }
 
+    /// Runs a part of a call, with ticks during each poll: in between the guest does not compute.
+    pub(crate) async fn ticking<T>(&self, part: impl Future<Output = T>) -> T {
+        let mut part = pin!(part);
+        poll_fn(|context| {
+            let _ticking = self.start_ticking();
+            part.as_mut().poll(context)
+        })
+        .await
+    }
+
     /// Keeps the thread ticking until the result is dropped.
-    pub(crate) fn ticking(&self) -> Ticking {
-        let shared = &self.0.0;
-        shared.demand().calls += 1;
-        shared.changed.notify_all();
-        Ticking(self.clone())
+    fn start_ticking(&self) -> Ticking<'_> {
+        let shared = &*self.0.0;
+        let mut demand = shared.demand();
+        demand.computing += 1;
+        if demand.is_idle {
+            shared.changed.notify_one();
+        }
+        Ticking(shared)
     }
 }
 
 impl Shared {
-    /// Waits for a call; false when the thread has to end.
+    /// Waits for a guest that computes; false when the thread has to end.
     fn is_wanted(&self) -> bool {
-        let waiting = |demand: &mut Demand| demand.calls == 0 && !demand.over;
+        let waiting = |demand: &mut Demand| {
+            demand.is_idle = demand.computing == 0 && !demand.over;
+            demand.is_idle
+        };
         let demand = self
             .changed
             .wait_while(self.demand(), waiting)
@@ -77,9 +99,9 @@ impl Shared {
     }
 }
 
-impl Drop for Ticking {
+impl Drop for Ticking<'_> {
     fn drop(&mut self) {
-        self.0.0.0.demand().calls -= 1;
+        self.0.demand().computing -= 1;
     }
 }
 
@@ -107,15 +129,31 @@ mod tests {
             "nobody wants it yet"
         );
 
-        let first = ticker.ticking();
-        let second = ticker.clone().ticking();
+        let clone = ticker.clone();
+        let first = ticker.start_ticking();
+        let second = clone.start_ticking();
         ticks.recv().unwrap();
         drop(first);
         ticks.recv().unwrap();
         drop(second);
 
-        drop(ticker);
+        drop((ticker, clone));
         // If the thread did not end, this would wait forever.
         thread.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waits_for_its_cloud_wants_no_ticks() {
+        let ticker = Ticker::start(|| ()).unwrap();
+        let computing = || ticker.0.0.demand().computing;
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let mut call = pin!(ticker.ticking(async {
+            assert_eq!(computing(), 1, "it computes");
+            answered.await
+        }));
+        assert!(futures::poll!(call.as_mut()).is_pending());
+        assert_eq!(computing(), 0, "it waits");
+        answer.send(()).unwrap();
+        call.await.unwrap();
     }
 }

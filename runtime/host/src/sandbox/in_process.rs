@@ -35,7 +35,6 @@ impl InProcess {
         performance: Performance,
         read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
     ) -> CallEnd<R> {
-        let _ticking = self.ticker.ticking();
         let mut store = self.store(&performance);
         let mut limit = TimeLimit::new(
             performance.deadline,
@@ -63,11 +62,17 @@ impl InProcess {
         read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
     ) -> Result<R, (CallPhase, Failure)> {
         let instance = limit
-            .run(self.component.instantiate_async(&mut *store))
+            .run(
+                self.ticker
+                    .ticking(self.component.instantiate_async(&mut *store)),
+            )
             .await
             .map_err(|failure| (CallPhase::Instantiation, failure))?;
         let enabled = limit
-            .run(self.exports.init(store, &instance, &self.config))
+            .run(
+                self.ticker
+                    .ticking(self.exports.init(store, &instance, &self.config)),
+            )
             .await
             .map_err(|failure| (CallPhase::Init, failure))?;
         let enabled = match enabled {
@@ -80,7 +85,7 @@ impl InProcess {
             let answer = self.exports.call(&ask, store, &instance, enabled).await;
             answer.map(read)
         };
-        let answer = limit.run(called).await;
+        let answer = limit.run(self.ticker.ticking(called)).await;
         answer.map_err(|failure| (CallPhase::Function, failure))
     }
 
