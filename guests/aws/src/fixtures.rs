@@ -63,6 +63,8 @@ const READS: &[(&str, &str)] = &[
     ),
 ];
 
+const NO_CLASSIC: &str = "<DescribeLoadBalancersResponse><DescribeLoadBalancersResult><LoadBalancerDescriptions/></DescribeLoadBalancersResult></DescribeLoadBalancersResponse>";
+
 pub(crate) fn xml(status: u16, body: impl AsRef<str>) -> Answer {
     let headers = vec![("content-type".to_owned(), "text/xml".to_owned())];
     Ok((status, headers, body.as_ref().as_bytes().to_vec()))
@@ -85,12 +87,18 @@ pub(crate) fn usual(action: &str) -> Answer {
     )
 }
 
-/// A host that answers with `script`, or with [`usual`] where it returns `None`.
+/// A host that answers with `script`, or with [`usual`] and no classic load balancer where it returns `None`.
 pub(crate) fn host(mut script: impl FnMut(&str, &Form) -> Option<Answer> + 'static) -> TestHost {
     TestHost::new(include_str!("../manifest.json"), move |seen| {
         let form = form(&seen.body);
         let action = form.get("Action").cloned().unwrap_or_default();
-        script(&action, &form).unwrap_or_else(|| usual(&action))
+        let is_classic = form
+            .get("Version")
+            .is_some_and(|version| version == "2012-06-01");
+        script(&action, &form).unwrap_or_else(|| match &*action {
+            "DescribeLoadBalancers" if is_classic => xml(200, NO_CLASSIC),
+            _ => usual(&action),
+        })
     })
 }
 

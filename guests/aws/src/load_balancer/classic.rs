@@ -10,9 +10,7 @@ use ccm_guest::{Error, Event, LoadBalancerStatus};
 
 use super::deletion::come_back;
 use super::elb as network;
-use super::ensure::{
-    Nodes, drop_groups, own_group, tagged, unchangeable, unlike, vpc, was_made_before,
-};
+use super::ensure::{Nodes, drop_groups, own_group, tagged, unchangeable, unlike, vpc};
 use super::security_groups::{self, Group};
 use super::wanted::{Groups, Wanted, group_of_classic, name, named_group};
 use super::{cached_state, subnets};
@@ -28,7 +26,6 @@ use elb::Classic;
 /// See [`ccm_guest::LoadBalancer::ensure`].
 pub fn ensure(
     settings: &Settings,
-    service: &Service,
     wanted: &Wanted,
     ids: BTreeSet<String>,
     events: &mut Vec<Event>,
@@ -41,7 +38,7 @@ pub fn ensure(
         return Ok(found.status());
     }
     cached_state::forget(&wanted.name);
-    if found.is_none() && was_made_before(service) && network::by_name(&wanted.name)?.is_some() {
+    if found.is_none() && network::by_name(&wanted.name)?.is_some() {
         return Err(unlike(&wanted.name));
     }
     let nodes = Nodes::look_up(ids)?;
@@ -145,7 +142,7 @@ fn admit(
 ///
 /// # Errors
 /// See [`ccm_guest::LoadBalancer::delete`].
-pub fn delete(settings: &Settings, service: &Service) -> Result<(bool, ProgressReply), Error> {
+pub fn delete(settings: &Settings, service: &Service) -> Result<ProgressReply, Error> {
     let name = name(service);
     let existing = elb::list()?;
     let classic = existing.iter().find(|one| one.load_balancer_name == name);
@@ -168,9 +165,10 @@ pub fn delete(settings: &Settings, service: &Service) -> Result<(bool, ProgressR
     if let Some(classic) = classic {
         elb::delete(classic)?;
     }
-    let reply = match security_groups::delete_own(&all, &own, &settings.cluster)? {
-        true => ProgressReply::done(),
-        false => come_back(),
-    };
-    Ok((classic.is_some(), reply))
+    Ok(
+        match security_groups::delete_own(&all, &own, &settings.cluster)? {
+            true => ProgressReply::done(),
+            false => come_back(),
+        },
+    )
 }

@@ -13,7 +13,7 @@ use ccm_guest::{Error, Pending};
 
 use super::security_groups::{self, Rules};
 use super::wanted::{self, group_prefix};
-use super::{cached_state, classic, elb, ensure};
+use super::{cached_state, classic, elb};
 use crate::config::Settings;
 
 /// Delay until AWS no longer counts an object as used.
@@ -29,21 +29,20 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     cached_state::forget(&name);
     let is_classic = wanted::is_classic(service);
     let reply = delete_kind(settings, request, &name, is_classic)?;
-    // The annotation may have changed since, so a Service with an address may have the other kind.
-    match reply {
-        (was_there, reply) if was_there || !ensure::was_made_before(service) => Ok(reply),
-        (_, reply) if !matches!(reply.progress, Progress::Done) => Ok(reply),
-        _ => Ok(delete_kind(settings, request, &name, !is_classic)?.1),
+    // The annotation may have changed since one of the other kind was created or begun. One that was only begun left no
+    // address in the Service.
+    match reply.progress {
+        Progress::Done => delete_kind(settings, request, &name, !is_classic),
+        _ => Ok(reply),
     }
 }
 
-/// Also returns whether a load balancer of this kind existed.
 fn delete_kind(
     settings: &Settings,
     request: &DeleteRequest,
     name: &str,
     is_classic: bool,
-) -> Result<(bool, ProgressReply), Error> {
+) -> Result<ProgressReply, Error> {
     match is_classic {
         true => classic::delete(settings, &request.service),
         false => delete_network(settings, request, name),
@@ -54,9 +53,8 @@ fn delete_network(
     settings: &Settings,
     request: &DeleteRequest,
     name: &str,
-) -> Result<(bool, ProgressReply), Error> {
+) -> Result<ProgressReply, Error> {
     let found = elb::by_name(name)?;
-    let was_there = found.is_some();
     let groups = security_groups::list_of(settings, found.as_ref().map(|found| &found.vpc_id))?;
     security_groups::open(settings, &groups, name, &BTreeSet::new(), &Rules::new())?;
     let arn = found.map(|found| found.load_balancer_arn);
@@ -77,17 +75,18 @@ fn delete_network(
             Err(refusal) if refusal.is("ResourceInUse") => {
                 let names = left.iter().map(|group| &group.target_group_name);
                 let pending = Pending::after(IN_USE).with_hint(&names.collect::<Vec<_>>());
-                return Ok((was_there, ProgressReply::pending(pending)));
+                return Ok(ProgressReply::pending(pending));
             }
             answer => answer?,
         }
     }
     let own = wanted::own_group(settings, &request.service);
-    let reply = match security_groups::delete_own(&groups, &own, &settings.cluster)? {
-        true => ProgressReply::done(),
-        false => come_back(),
-    };
-    Ok((was_there, reply))
+    Ok(
+        match security_groups::delete_own(&groups, &own, &settings.cluster)? {
+            true => ProgressReply::done(),
+            false => come_back(),
+        },
+    )
 }
 
 /// The reply while AWS still counts an object as used.

