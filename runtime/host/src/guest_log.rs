@@ -86,7 +86,7 @@ impl GuestLog {
             scope: Some(scope), ..
         } = &self.reader
         {
-            scope.note_log_line(&clean(text, limits::LOG_LINE_BYTES));
+            scope.note_log_line(text);
         }
     }
 

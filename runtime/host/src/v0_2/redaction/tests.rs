@@ -2,15 +2,21 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use ccm_core::cloud::load_balancer::{Ingress, PortStatus, Progress, Protocol};
 use ccm_core::cloud::route::CloudRoute;
 use ccm_core::cloud::{Address, AddressType, EventType};
+use ccm_core::moment::Moment;
+use ccm_core::safety::permit::Mode;
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::permits::{audited, change};
 use serde_json::json;
 
 use super::*;
 use crate::egress::EgressLimits;
 use crate::grant::{Credential, Secret};
+use crate::guest_log::{GuestLog, Level};
 use crate::manifest::Manifest;
 
 const CANARY: &str = "Canary7d1f0a3c9e";
@@ -238,5 +244,26 @@ fn h2_a_credential_in_an_error_reaches_nobody() {
     ] {
         let shown = shown(error);
         assert!(!shown.contains(CANARY), "{shown}");
+    }
+}
+
+#[test]
+fn h2_a_credential_in_the_log_line_beside_a_refused_change_reaches_nobody() {
+    let egress = Arc::new(egress());
+    for before in [0, 500, 508] {
+        let audit = Arc::new(RecordingAudit::default());
+        let now = Moment(std::time::Duration::ZERO);
+        let permit = audited(
+            Moment(std::time::Duration::from_secs(1)),
+            Mode::Plan,
+            1,
+            audit.clone(),
+        );
+        let scope = egress.scope(permit.clone(), tokio::time::Instant::now(), false);
+        let line = format!("{}{CANARY}", "x".repeat(before));
+        GuestLog::new(&Arc::from("test"), Some(scope)).contract_line(Level::Info, &line);
+        permit.ask(now, &change("POST", "/")).unwrap_err();
+        let kept = format!("{:?}", audit.entries());
+        assert!(!kept.contains("Canary7d"), "{before}: {kept}");
     }
 }
