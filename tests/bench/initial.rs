@@ -153,8 +153,8 @@ async fn start(
     let mut world = World::set(nodes).await?;
     let launch = course.launch(subject);
     let run = course.run(format!("W1, {nodes} nodes, {}", subject.name()));
-    let idle = course.is_first().then(|| course.options.idle());
-    let start = start::measure(course.options, &mut world, &launch, &run, idle).await?;
+    let with_idle = course.is_first();
+    let start = start::measure(course.options, &mut world, &launch, &run, with_idle).await?;
     if let (Subject::Ccm, Some(bodies)) = (subject, bodies) {
         gate::same_bodies(bodies, &start.asked)?;
     }
@@ -251,7 +251,7 @@ async fn cold(course: &mut Course<'_>, nodes: usize) -> Result<()> {
         ..course.launch(Subject::Ccm)
     };
     let run = format!("W1, {nodes} nodes, cold");
-    let start = start::measure(course.options, &mut world, &launch, &run, None).await?;
+    let start = start::measure(course.options, &mut world, &launch, &run, false).await?;
     let key = |what: &str| Key::new("W1", Size::Nodes(nodes), Subject::Ccm, what);
     course.add(Figure::time(key("first node, cold cache"), start.first));
     course.add(Figure::time(key("last node, cold cache"), start.last));
@@ -271,7 +271,7 @@ async fn traced(course: &mut Course<'_>, nodes: usize) -> Result<()> {
         ..course.launch(Subject::Ccm)
     };
     let run = format!("W1, {nodes} nodes, traced");
-    let start = start::measure(course.options, &mut world, &launch, &run, None).await?;
+    let start = start::measure(course.options, &mut world, &launch, &run, false).await?;
     let key = |what: &str| Key::new("W1", Size::Nodes(nodes), Subject::Ccm, what);
     let calls = trace::read(&start.log)?;
     course.add(Figure::count(key("calls of the provider"), calls.calls));

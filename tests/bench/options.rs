@@ -257,6 +257,12 @@ impl Options {
         Duration::from_secs(self.by_form(2, 10, 60))
     }
 
+    /// How long a manager is measured with a node that is not ready. It asks about such a node less and less often, at last
+    /// once a minute.
+    pub(crate) fn not_ready(&self) -> Duration {
+        Duration::from_secs(self.by_form(2, 60, 60))
+    }
+
     /// How often a call in the sandbox is made at 1, 100 and 2 500 nodes.
     pub(crate) fn calls(&self) -> [(usize, usize); 3] {
         self.by_form(

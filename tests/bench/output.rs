@@ -45,9 +45,13 @@ pub(crate) fn surroundings(options: &Options) -> Value {
         .skip(1)
         .filter(|argument| argument != "--bench")
         .collect();
+    let command = match cfg!(feature = "jemalloc") {
+        true => "cargo bench --features jemalloc",
+        false => "cargo bench",
+    };
     let command = match arguments.is_empty() {
-        true => "cargo bench".to_owned(),
-        false => format!("cargo bench --bench nodes -- {}", arguments.join(" ")),
+        true => command.to_owned(),
+        false => format!("{command} --bench nodes -- {}", arguments.join(" ")),
     };
     let commit = first_line("git", &["rev-parse", "--short=12", "HEAD"]);
     let is_changed =

@@ -99,13 +99,14 @@ pub(crate) struct Idle {
     pub(crate) cpu: Duration,
 }
 
-/// Starts the manager on a world whose nodes are all tainted, and checks the end state.
+/// Starts the manager on a world whose nodes are all tainted, and checks the end state. `with_idle`: also measures it without
+/// work.
 pub(crate) async fn measure(
     options: &Options,
     world: &mut World,
     launch: &Launch<'_>,
     run: &str,
-    idle: Option<Duration>,
+    with_idle: bool,
 ) -> Result<Start> {
     let nodes = world.ids.len();
     let mut watch = Watch::nodes(world.cluster.admin.clone());
@@ -129,9 +130,9 @@ pub(crate) async fn measure(
     let began = manager.began;
     let first_write = asked.iter().find(|entry| entry.is_node_write());
     let first_write = first_write.map(|entry| since(manager.began_at, entry.received));
-    let idle = match idle {
-        Some(length) => Some(watch_idle(world, &mut manager, length, run).await?),
-        None => None,
+    let idle = match with_idle {
+        true => Some(watch_idle(options, world, &mut manager, run).await?),
+        false => None,
     };
     let log = manager.log();
     manager.stop().await?;
@@ -196,19 +197,22 @@ async fn until_events(cluster: &Cluster, wanted: usize, manager: &mut Manager) -
 }
 
 async fn watch_idle(
+    options: &Options,
     world: &mut World,
     manager: &mut Manager,
-    length: Duration,
     run: &str,
 ) -> Result<Idle> {
-    progress!("{run}: nothing to do for {length:?}, then as long with one node that is not ready");
+    let (length, not_ready) = (options.idle(), options.not_ready());
+    progress!(
+        "{run}: nothing to do for {length:?}, then {not_ready:?} with one node that is not ready"
+    );
     let (before, cpu) = (world.cluster.asked()?.len(), manager.usage()?.exact_cpu);
     tokio::time::sleep(length).await;
     let cpu = manager.usage()?.exact_cpu.saturating_sub(cpu);
     let name = world.ids.keys().next().context("no nodes")?;
     world.cluster.silence(name).await?;
     world.cloud.take_requests().await?;
-    tokio::time::sleep(length).await;
+    tokio::time::sleep(not_ready).await;
     manager.check()?;
     let calls = world.cloud.take_requests().await?.len();
     let asked = world.cluster.asked()?;
@@ -216,7 +220,7 @@ async fn watch_idle(
     Ok(Idle {
         lasted: length,
         writes: writes.count(),
-        calls_per_check: calls as f64 / length.div_duration_f64(CHECK).max(1.0),
+        calls_per_check: calls as f64 / not_ready.div_duration_f64(CHECK).max(1.0),
         cpu,
     })
 }

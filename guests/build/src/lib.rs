@@ -98,21 +98,15 @@ fn target_dir(out: &Path) -> PathBuf {
 }
 
 /// Compiles one guest. Guests that are compiled together get the features that any of them asks of a common dependency:
-/// a guest's bytes, and so its digest, would depend on which others are embedded.
+/// a guest's bytes, and so its digest, would depend on which others are embedded. Only the component is made, not what
+/// native tests link as well: together with that Cargo leaves out link-time optimisation.
 fn build(root: &Path, target_dir: &Path, package: &str) {
     let mut cargo = Command::new(required("CARGO"));
     cargo
         .current_dir(root)
-        .args([
-            "build",
-            "--locked",
-            "--profile",
-            PROFILE,
-            "--target",
-            TARGET,
-            "--package",
-            package,
-        ])
+        .args(["rustc", "--locked", "--lib", "--crate-type", "cdylib"])
+        .args(["--profile", PROFILE, "--target", TARGET])
+        .args(["--package", package])
         .arg("--target-dir")
         .arg(target_dir)
         .stdout(Stdio::null());
