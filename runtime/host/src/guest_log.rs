@@ -82,12 +82,6 @@ impl GuestLog {
     /// Writes a line of the contract's `log`. Also reports it to the permit, as context of the next refused change.
     pub(crate) fn contract_line(&self, level: Level, text: &str) {
         self.write(&mut self.lines(), level, text, true);
-        if let Reader::Operator {
-            scope: Some(scope), ..
-        } = &self.reader
-        {
-            scope.note_log_line(text);
-        }
     }
 
     /// Counts lines that a sandbox process dropped.
@@ -151,6 +145,9 @@ impl GuestLog {
             Reader::Operator { provider, scope } => {
                 if let Some(scope) = scope {
                     text = scope.redacted(&text);
+                    if is_contract_log {
+                        scope.note_log_line(&text);
+                    }
                 }
                 emit(provider, level, &text);
             }

@@ -11,9 +11,6 @@ use serde_json::{Value, json};
 use super::arguments::{Status, StatusForm};
 use super::{Verdict, cluster, output};
 
-/// Objects per page; a cluster has a handful.
-const PAGE: u32 = 500;
-
 /// Reads the objects and describes them.
 pub(super) async fn status(options: &Status) -> anyhow::Result<Verdict> {
     let client = cluster::client(&options.cluster).await?;
@@ -22,7 +19,7 @@ pub(super) async fn status(options: &Status) -> anyhow::Result<Verdict> {
         client,
         &ApiResource::from_gvk_with_plural(&kind, "providers"),
     );
-    let listed = api.list(&ListParams::default().limit(PAGE)).await;
+    let listed = api.list(&ListParams::default()).await;
     let mut objects = match listed {
         Ok(list) => list.items,
         Err(kube::Error::Api(status)) if status.code == 404 => bail!(

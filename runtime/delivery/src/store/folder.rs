@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use ccm_host::Digest;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use super::StoreError;
@@ -49,7 +50,7 @@ impl Folder {
         let wasm = match read(&path, MODULE_BYTES) {
             Ok(wasm) => wasm,
             Err(error) if error.kind() == ErrorKind::NotFound => return None,
-            Err(error) => return self.discard(digest, &error.to_string()),
+            Err(error) => return self.unread(digest, &error),
         };
         let found = Digest::of(&wasm);
         if found != digest {
@@ -57,7 +58,8 @@ impl Folder {
         }
         let entry = match read(&self.file(digest, JSON), ENTRY_BYTES) {
             Ok(json) => Entry::from_json(&json),
-            Err(error) => Err(error.to_string()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(error.to_string()),
+            Err(error) => return self.unread(digest, &error),
         };
         match entry {
             Ok(entry) => Some(entry.into_artifact(digest, wasm.into())),
@@ -100,6 +102,16 @@ impl Folder {
             .map_err(failed())
     }
 
+    /// A file that could not be read: removed only if it is no file of this store. Too many open files, or a disk that does
+    /// not answer, may pass, and while its source is away the kept module is the only one.
+    fn unread(&self, digest: Digest, error: &std::io::Error) -> Option<Artifact> {
+        if is_foreign(error) {
+            return self.discard(digest, &error.to_string());
+        }
+        tracing::warn!(%digest, folder = %self.path.display(), error = error as &dyn std::error::Error, "a kept module cannot be read");
+        None
+    }
+
     fn discard(&self, digest: Digest, why: &str) -> Option<Artifact> {
         tracing::warn!(%digest, folder = %self.path.display(), why, "a kept module is not used, and removed");
         for kind in [WASM, JSON] {
@@ -108,6 +120,12 @@ impl Folder {
         }
         None
     }
+}
+
+/// Whether what [`read`] found is no regular file of at most the limit.
+fn is_foreign(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::InvalidData
+        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 /// Reads a regular file; refuses symbolic links.
@@ -153,5 +171,24 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Store
         action,
         path,
         reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_no_file_of_the_store_is_removed() {
+        for (error, expected) in [
+            (ErrorKind::InvalidData.into(), true),
+            (Errno::LOOP.into(), true),
+            (Errno::MFILE.into(), false),
+            (Errno::IO.into(), false),
+            (Errno::ACCESS.into(), false),
+        ] {
+            let error: std::io::Error = error;
+            assert_eq!(is_foreign(&error), expected, "{error}");
+        }
     }
 }

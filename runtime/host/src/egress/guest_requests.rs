@@ -146,10 +146,9 @@ impl CallScope {
         self.0.egress.redacted(text)
     }
 
-    /// Records a guest log line without credentials; see [`Permit::note_log_line`].
+    /// Records a guest log line that has no credential; see [`Permit::note_log_line`].
     pub(crate) fn note_log_line(&self, line: &str) {
-        let Call { egress, permit, .. } = &*self.0;
-        permit.note_log_line(&egress.shown(line));
+        self.0.permit.note_log_line(line);
     }
 
     /// Keeps the events of a guest's failure for the caller, and logs them: see [`Permit::fail_with`].
