@@ -10,6 +10,7 @@ use ccm_guest::testing::{self, Answer, TestHost};
 
 use crate::config::{Configuration, Settings};
 use crate::load_balancer::annotations::PREFIX;
+use crate::query::CLASSIC;
 
 /// The fields of a request's form.
 pub(crate) type Form = BTreeMap<String, String>;
@@ -87,16 +88,19 @@ pub(crate) fn usual(action: &str) -> Answer {
     )
 }
 
+/// Whether a request is for the API of classic load balancers; the other one has actions of the same names.
+pub(crate) fn is_of_classic(form: &Form) -> bool {
+    form.get("Version")
+        .is_some_and(|version| version == CLASSIC)
+}
+
 /// A host that answers with `script`, or with [`usual`] and no classic load balancer where it returns `None`.
 pub(crate) fn host(mut script: impl FnMut(&str, &Form) -> Option<Answer> + 'static) -> TestHost {
     TestHost::new(include_str!("../manifest.json"), move |seen| {
         let form = form(&seen.body);
         let action = form.get("Action").cloned().unwrap_or_default();
-        let is_classic = form
-            .get("Version")
-            .is_some_and(|version| version == "2012-06-01");
         script(&action, &form).unwrap_or_else(|| match &*action {
-            "DescribeLoadBalancers" if is_classic => xml(200, NO_CLASSIC),
+            "DescribeLoadBalancers" if is_of_classic(&form) => xml(200, NO_CLASSIC),
             _ => usual(&action),
         })
     })

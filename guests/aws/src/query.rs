@@ -18,7 +18,7 @@ const EC2: &str = "2016-11-15";
 /// Version of the API for network load balancers.
 const ELB: &str = "2015-12-01";
 /// Version of the API for classic load balancers, behind the same endpoint.
-const CLASSIC: &str = "2012-06-01";
+pub(crate) const CLASSIC: &str = "2012-06-01";
 
 /// A request that has not been sent.
 #[derive(Debug, Clone)]

@@ -58,12 +58,12 @@ impl Ticker {
         Ok((ticker, thread))
     }
 
-    /// Runs a part of a call, with ticks during each poll: in between the guest does not compute.
-    pub(crate) async fn ticking<T>(&self, part: impl Future<Output = T>) -> T {
-        let mut part = pin!(part);
+    /// Runs a call, with ticks during each poll: in between the guest does not compute.
+    pub(crate) async fn ticking<T>(&self, call: impl Future<Output = T>) -> T {
+        let mut call = pin!(call);
         poll_fn(|context| {
             let _ticking = self.start_ticking();
-            part.as_mut().poll(context)
+            call.as_mut().poll(context)
         })
         .await
     }

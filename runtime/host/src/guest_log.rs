@@ -79,7 +79,8 @@ impl GuestLog {
         self.write(&mut self.lines(), level, text, false);
     }
 
-    /// Writes a line of the contract's `log`. Also reports it to the permit, as context of the next refused change.
+    /// Writes a line of the contract's `log`. One within the limit is also reported to the permit, as context of the next
+    /// refused change.
     pub(crate) fn contract_line(&self, level: Level, text: &str) {
         self.write(&mut self.lines(), level, text, true);
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use ccm_guest::load_balancer::{ProgressReply, Service};
 use ccm_guest::{Error, Event, LoadBalancerStatus};
 
-use super::deletion::come_back;
+use super::deletion::progress;
 use super::elb as network;
 use super::ensure::{Nodes, drop_groups, own_group, tagged, unchangeable, unlike, vpc};
 use super::security_groups::{self, Group};
@@ -165,10 +165,5 @@ pub fn delete(settings: &Settings, service: &Service) -> Result<ProgressReply, E
     if let Some(classic) = classic {
         elb::delete(classic)?;
     }
-    Ok(
-        match security_groups::delete_own(&all, &own, &settings.cluster)? {
-            true => ProgressReply::done(),
-            false => come_back(),
-        },
-    )
+    security_groups::delete_own(&all, &own, &settings.cluster).map(progress)
 }

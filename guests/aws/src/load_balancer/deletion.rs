@@ -81,17 +81,15 @@ fn delete_network(
         }
     }
     let own = wanted::own_group(settings, &request.service);
-    Ok(
-        match security_groups::delete_own(&groups, &own, &settings.cluster)? {
-            true => ProgressReply::done(),
-            false => come_back(),
-        },
-    )
+    security_groups::delete_own(&groups, &own, &settings.cluster).map(progress)
 }
 
-/// The reply while AWS still counts an object as used.
-pub(super) fn come_back() -> ProgressReply {
-    ProgressReply::pending(Pending::after(IN_USE))
+/// The reply when nothing is left, or while AWS still counts an object as used.
+pub(super) fn progress(is_gone: bool) -> ProgressReply {
+    match is_gone {
+        true => ProgressReply::done(),
+        false => ProgressReply::pending(Pending::after(IN_USE)),
+    }
 }
 
 /// See [`ccm_guest::LoadBalancer::get`].

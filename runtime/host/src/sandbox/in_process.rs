@@ -41,7 +41,8 @@ impl InProcess {
             limits::CALL_CPU,
             self.scheduler.clone(),
         );
-        let answer = self.steps(performance, &mut limit, &mut store, read).await;
+        let steps = self.steps(performance, &mut limit, &mut store, read);
+        let answer = self.ticker.ticking(steps).await;
         let guest = store.data();
         let memory_bytes = Some(guest.memory.used_bytes());
         let requests_in_init = guest.http_hooks.refused;
@@ -62,17 +63,11 @@ impl InProcess {
         read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
     ) -> Result<R, (CallPhase, Failure)> {
         let instance = limit
-            .run(
-                self.ticker
-                    .ticking(self.component.instantiate_async(&mut *store)),
-            )
+            .run(self.component.instantiate_async(&mut *store))
             .await
             .map_err(|failure| (CallPhase::Instantiation, failure))?;
         let enabled = limit
-            .run(
-                self.ticker
-                    .ticking(self.exports.init(store, &instance, &self.config)),
-            )
+            .run(self.exports.init(store, &instance, &self.config))
             .await
             .map_err(|failure| (CallPhase::Init, failure))?;
         let enabled = match enabled {
@@ -85,7 +80,7 @@ impl InProcess {
             let answer = self.exports.call(&ask, store, &instance, enabled).await;
             answer.map(read)
         };
-        let answer = limit.run(self.ticker.ticking(called)).await;
+        let answer = limit.run(called).await;
         answer.map_err(|failure| (CallPhase::Function, failure))
     }
 

@@ -418,23 +418,19 @@ fn annotations_have_the_go_providers_meaning() {
 /// A creation that was interrupted left no address in the Service, and the annotation was set after it.
 #[test]
 fn what_was_begun_of_the_other_kind_is_found() {
-    let there = there();
-    let refused = ensure(service(&[]));
-    assert!(
-        matches!(&refused, Err(Error::Invalid(why)) if why.contains("type")),
-        "{refused:?}"
-    );
-    deletion::delete(&settings(&[]), &DeleteRequest::new(service(&[]))).unwrap();
-    let sent = changes(&there);
-    assert!(sent.contains(&"DeleteLoadBalancer".to_owned()), "{sent:?}");
-    drop(there);
-    let network = host(|_, _| None);
-    let refused = ensure(web(&[]));
-    assert!(
-        matches!(&refused, Err(Error::Invalid(why)) if why.contains("type")),
-        "{refused:?}"
-    );
-    deletion::delete(&settings(&[]), &DeleteRequest::new(web(&[]))).unwrap();
-    let sent = changes(&network);
-    assert!(sent.contains(&"DeleteTargetGroup".to_owned()), "{sent:?}");
+    type Begun = fn() -> TestHost;
+    for (begun, service, deletion) in [
+        (there as Begun, service(&[]), "DeleteLoadBalancer"),
+        (|| host(|_, _| None), web(&[]), "DeleteTargetGroup"),
+    ] {
+        let begun = begun();
+        let refused = ensure(service.clone());
+        assert!(
+            matches!(&refused, Err(Error::Invalid(why)) if why.contains("type")),
+            "{refused:?}"
+        );
+        deletion::delete(&settings(&[]), &DeleteRequest::new(service)).unwrap();
+        let sent = changes(&begun);
+        assert!(sent.contains(&deletion.to_owned()), "{sent:?}");
+    }
 }

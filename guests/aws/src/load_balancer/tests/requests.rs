@@ -10,7 +10,8 @@ use ccm_guest::load_balancer::{
 };
 
 use crate::fixtures::{
-    INSTANCE, NOT_FOUND, actions, changes, forms, host, known, node, service, settings, xml,
+    INSTANCE, NOT_FOUND, actions, changes, forms, host, is_of_classic, known, node, service,
+    settings, xml,
 };
 use crate::load_balancer::{annotations, deletion, ensure, wanted};
 
@@ -264,7 +265,7 @@ fn deletion_leaves_nothing_in_the_right_order_and_again_after_a_crash() {
         .replace("<member>arn:load-balancer</member>", "")
         .replacen("k8s-default-web-00000", "auidofweb-00000", 1);
     let left = host(move |action, form| match action {
-        "DescribeLoadBalancers" if form["Version"] != "2012-06-01" => Some(xml(400, NOT_FOUND)),
+        "DescribeLoadBalancers" if !is_of_classic(form) => Some(xml(400, NOT_FOUND)),
         "DescribeTargetGroups" => Some(xml(200, &groups)),
         _ => None,
     });
@@ -293,9 +294,7 @@ fn the_go_providers_target_groups_go_with_their_load_balancer() {
             is_there = false;
             None
         }
-        "DescribeLoadBalancers" if form["Version"] != "2012-06-01" => {
-            (!is_there).then(|| xml(400, NOT_FOUND))
-        }
+        "DescribeLoadBalancers" if !is_of_classic(form) => (!is_there).then(|| xml(400, NOT_FOUND)),
         "DescribeTargetGroups" if !is_there => Some(xml(
             200,
             groups.replace("<member>arn:load-balancer</member>", ""),

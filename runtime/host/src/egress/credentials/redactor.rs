@@ -55,33 +55,25 @@ impl SecretSearch {
 
     /// Whether the bytes contain a watched value, escaped or not. Takes linear time.
     fn finds(&self, bytes: &[u8]) -> bool {
-        !self.needles.is_empty() && self.finds_below(bytes, LAYERS)
+        !self.needles.is_empty() && any_form(bytes, LAYERS, &|bytes| self.has_value(bytes))
     }
 
-    /// Also searches the undecoded bytes, because something that only looks like an escape may hide the value's
-    /// beginning.
-    fn finds_below(&self, bytes: &[u8], layers: usize) -> bool {
+    fn has_value(&self, bytes: &[u8]) -> bool {
         let mut needles = self.needles.iter();
-        if needles.any(|needle| memmem::find(bytes, needle.expose().as_bytes()).is_some()) {
-            return true;
-        }
-        let Some(layers) = layers.checked_sub(1) else {
-            return false;
-        };
-        let deeper = |inner: Cow<'_, [u8]>| match inner {
-            Cow::Owned(inner) => self.finds_below(&inner, layers),
-            Cow::Borrowed(_) => false,
-        };
-        deeper(unescaped(bytes)) || deeper(percent_decode(bytes).into())
+        needles.any(|needle| memmem::find(bytes, needle.expose().as_bytes()).is_some())
     }
 
     /// Returns the text without any watched value, and without the part of one that is left where a text was cut: at its
     /// beginning, at its end, and before each `…`.
     fn redact(&self, text: &str) -> String {
+        if self.needles.is_empty() {
+            return text.to_owned();
+        }
         let replace = |text: String, needle: &Secret| text.replace(needle.expose(), REDACTED);
         let text = self.needles.iter().fold(text.to_owned(), replace);
         let redacted = self.without_parts(&text);
-        match self.finds(redacted.as_bytes()) || self.finds_part(redacted.as_bytes(), LAYERS) {
+        let is_left = |bytes: &[u8]| self.has_value(bytes) || self.has_part(bytes);
+        match any_form(redacted.as_bytes(), LAYERS, &is_left) {
             // The value is escaped somewhere in the text; its position is unknown, so the whole text is redacted.
             true => REDACTED.to_owned(),
             false => redacted,
@@ -103,47 +95,53 @@ impl SecretSearch {
         start.to_owned() + &pieces.collect::<Vec<String>>().join(CUT)
     }
 
-    /// Whether the bytes, unescaped, were cut within a watched value.
-    fn finds_part(&self, bytes: &[u8], layers: usize) -> bool {
+    /// Whether the bytes were cut within a watched value.
+    fn has_part(&self, bytes: &[u8]) -> bool {
         let ends = memmem::find_iter(bytes, CUT).chain([bytes.len()]);
         let mut ends = ends.filter_map(|end| bytes.get(..end));
-        if self.end_of_one(bytes) > 0 || ends.any(|text| self.beginning_of_one(text) > 0) {
-            return true;
-        }
-        let Some(layers) = layers.checked_sub(1) else {
-            return false;
-        };
-        let deeper = |inner: Cow<'_, [u8]>| match inner {
-            Cow::Owned(inner) => self.finds_part(&inner, layers),
-            Cow::Borrowed(_) => false,
-        };
-        deeper(unescaped(bytes)) || deeper(percent_decode(bytes).into())
+        self.end_of_one(bytes) > 0 || ends.any(|text| self.beginning_of_one(text) > 0)
     }
 
     /// Length of the longest beginning of a watched value that the bytes end with; 0 if it would occur by chance.
     fn beginning_of_one(&self, bytes: &[u8]) -> usize {
         self.longest_part(|value, length| {
-            let (beginning, _) = value.split_at_checked(length)?;
-            bytes.ends_with(beginning).then_some(length)
+            let part = value.get(..length);
+            part.is_some_and(|part| bytes.ends_with(part))
         })
     }
 
     /// Length of the longest end of a watched value that the bytes begin with; 0 if it would occur by chance.
     fn end_of_one(&self, bytes: &[u8]) -> usize {
         self.longest_part(|value, length| {
-            let (_, end) = value.split_at_checked(value.len().checked_sub(length)?)?;
-            bytes.starts_with(end).then_some(length)
+            let part = value.get(value.len().saturating_sub(length)..);
+            part.is_some_and(|part| bytes.starts_with(part))
         })
     }
 
-    fn longest_part(&self, is_there: impl Fn(&[u8], usize) -> Option<usize>) -> usize {
+    fn longest_part(&self, is_there: impl Fn(&[u8], usize) -> bool) -> usize {
         let parts = self.needles.iter().filter_map(|needle| {
             let value = needle.expose().as_bytes();
             let mut lengths = (SHORTEST_WATCHED..value.len()).rev();
-            lengths.find_map(|length| is_there(value, length))
+            lengths.find(|length| is_there(value, *length))
         });
         parts.max().unwrap_or_default()
     }
+}
+
+/// Whether `is_there` holds for the bytes or for any decoded form of them. The undecoded bytes count, too, because something
+/// that only looks like an escape may hide a value's beginning.
+fn any_form(bytes: &[u8], layers: usize, is_there: &dyn Fn(&[u8]) -> bool) -> bool {
+    if is_there(bytes) {
+        return true;
+    }
+    let Some(layers) = layers.checked_sub(1) else {
+        return false;
+    };
+    let deeper = |inner: Cow<'_, [u8]>| match inner {
+        Cow::Owned(inner) => any_form(&inner, layers, is_there),
+        Cow::Borrowed(_) => false,
+    };
+    deeper(unescaped(bytes)) || deeper(percent_decode(bytes).into())
 }
 
 /// Every form in which a credential is sent, with the long words of a header value such as `Token <value>`. Issued
