@@ -1,10 +1,21 @@
 //! The interface `instances`, for providers that know machines.
 
-use crate::{Error, Node, Provider};
+use crate::{Error, Instance, Node, Provider};
 
 pub use crate::bindings::instances::exports::ccm::provider::instances::{
     FindReply, Lookup, NodeEvent,
 };
+
+#[cfg(test)]
+mod tests;
+
+/// The contract's maximum length of the reason of an unknown machine, in bytes.
+pub(crate) const REASON_BYTES: usize = 1024;
+const PROVIDER_ID_BYTES: usize = 512;
+const LABEL_VALUE_BYTES: usize = 63;
+const LABELS: usize = 64;
+const ADDRESSES: usize = 64;
+const ADDRESS_BYTES: usize = 253;
 
 /// Looks up the machines behind nodes.
 pub trait Instances: Provider {
@@ -57,11 +68,62 @@ impl FindReply {
         FindReply { events, ..self }
     }
 
-    /// A reply without events.
+    /// A reply without events. The host would refuse all of it for one answer beyond the contract's limits, and clients
+    /// can write provider IDs and addresses of any length into their Node. So a reason is cut, and an instance beyond a
+    /// limit is [`Lookup::Unknown`].
     pub fn new(lookups: Vec<Lookup>) -> FindReply {
         FindReply {
-            lookups,
+            lookups: lookups.into_iter().map(within_limits).collect(),
             events: Vec::new(),
         }
+    }
+}
+
+fn within_limits(lookup: Lookup) -> Lookup {
+    match lookup {
+        Lookup::Found(instance) => match check_limits(&instance) {
+            Ok(()) => Lookup::Found(instance),
+            Err(what) => Lookup::Unknown(format!("the machine was found, with {what}")),
+        },
+        Lookup::Unknown(mut reason) => {
+            reason.truncate(reason.floor_char_boundary(REASON_BYTES));
+            Lookup::Unknown(reason)
+        }
+        Lookup::Gone | Lookup::NotMine => lookup,
+    }
+}
+
+/// Checks the contract's limits of an instance.
+pub(crate) fn check_limits(instance: &Instance) -> Result<(), String> {
+    let label = |value: &Option<String>| value.as_ref().map_or(0, String::len);
+    let addresses = instance.addresses.iter().map(|one| one.address.len());
+    let limits = [
+        (
+            "bytes of a provider ID",
+            instance.provider_id.len(),
+            PROVIDER_ID_BYTES,
+        ),
+        (
+            "bytes of an instance type",
+            label(&instance.instance_type),
+            LABEL_VALUE_BYTES,
+        ),
+        ("bytes of a zone", label(&instance.zone), LABEL_VALUE_BYTES),
+        (
+            "bytes of a region",
+            label(&instance.region),
+            LABEL_VALUE_BYTES,
+        ),
+        ("addresses", instance.addresses.len(), ADDRESSES),
+        (
+            "bytes of an address",
+            addresses.max().unwrap_or(0),
+            ADDRESS_BYTES,
+        ),
+        ("labels", instance.labels.len(), LABELS),
+    ];
+    match limits.into_iter().find(|(_, found, limit)| found > limit) {
+        Some((what, found, limit)) => Err(format!("{found} {what}, at most {limit} allowed")),
+        None => Ok(()),
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::manifest::Manifest;
+use crate::instances::{REASON_BYTES, check_limits};
 use crate::load_balancer::{EnsureReply, Ensured, Found, Progress, ProgressReply};
 use crate::routes::{self, Route, Target};
 use crate::{
@@ -13,11 +14,8 @@ use crate::{
 
 const MESSAGE_BYTES: usize = 1024;
 const OWNER_BYTES: usize = 128;
-const REASON_BYTES: usize = 64;
-const PROVIDER_ID_BYTES: usize = 512;
+const EVENT_REASON_BYTES: usize = 64;
 const LABEL_VALUE_BYTES: usize = 63;
-const LABELS: usize = 64;
-const ADDRESSES: usize = 64;
 const PLACE_BYTES: usize = 253;
 const NODE_EVENTS: usize = 256;
 const EVENTS_PER_NODE: usize = 8;
@@ -158,31 +156,14 @@ pub(super) fn check_route_progress(function: &str, reply: &routes::ProgressReply
 fn check_lookup(lookup: &Lookup, manifest: Option<&Manifest>) -> Checked {
     match lookup {
         Lookup::Found(instance) => check_instance(instance, manifest),
-        Lookup::Unknown(reason) => at_most("bytes of a reason", reason.len(), MESSAGE_BYTES),
+        Lookup::Unknown(reason) => at_most("bytes of a reason", reason.len(), REASON_BYTES),
         Lookup::Gone | Lookup::NotMine => Ok(()),
     }
 }
 
 fn check_instance(instance: &Instance, manifest: Option<&Manifest>) -> Checked {
+    check_limits(instance)?;
     let provider_id = &instance.provider_id;
-    at_most(
-        "bytes of a provider ID",
-        provider_id.len(),
-        PROVIDER_ID_BYTES,
-    )?;
-    for (what, value) in [
-        ("bytes of an instance type", &instance.instance_type),
-        ("bytes of a zone", &instance.zone),
-        ("bytes of a region", &instance.region),
-    ] {
-        let bytes = value.as_ref().map_or(0, String::len);
-        at_most(what, bytes, LABEL_VALUE_BYTES)?;
-    }
-    at_most("addresses", instance.addresses.len(), ADDRESSES)?;
-    for address in &instance.addresses {
-        at_most("bytes of an address", address.address.len(), PLACE_BYTES)?;
-    }
-    at_most("labels", instance.labels.len(), LABELS)?;
     // The controllers would hold such an answer back, with an Event.
     let schemes = manifest.map_or(&[][..], |manifest| &manifest.schemes);
     let id = provider_id
@@ -203,9 +184,9 @@ fn check_event(event: &Event) -> Checked {
     let reason = &event.reason;
     let is_word = reason.starts_with(|first: char| first.is_ascii_uppercase())
         && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if !is_word || reason.len() > REASON_BYTES {
+    if !is_word || reason.len() > EVENT_REASON_BYTES {
         return Err(format!(
-            "its reason is not a CamelCase word of 1 to {REASON_BYTES} letters and digits"
+            "its reason is not a CamelCase word of 1 to {EVENT_REASON_BYTES} letters and digits"
         ));
     }
     at_most("bytes of a message", event.message.len(), MESSAGE_BYTES)

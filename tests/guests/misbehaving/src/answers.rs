@@ -17,7 +17,11 @@ use crate::resources::TOKEN;
 /// Where the behaviour is an error.
 pub fn find(behaviour: Behaviour, nodes: &[Node]) -> Result<FindReply, Error> {
     let lookups = nodes.iter().map(|node| look_up(behaviour, node)).collect();
-    let mut reply = FindReply::new(lookups);
+    // Not by `new`, which keeps answers within the limits.
+    let mut reply = FindReply {
+        lookups,
+        events: Vec::new(),
+    };
     match behaviour {
         Behaviour::TooFewLookups => {
             reply.lookups.pop();

@@ -1,0 +1,82 @@
+//! An answer that the contract does not allow concerns its node and no other.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::testing::{TestHost, json, node};
+use crate::{Address, Config, Instance};
+
+/// Answers with these look-ups, whatever the nodes.
+struct Scripted(Vec<Lookup>);
+
+impl Provider for Scripted {
+    fn init(_: &Config) -> Result<Scripted, Error> {
+        Ok(Scripted(Vec::new()))
+    }
+}
+
+impl Instances for Scripted {
+    fn find(&self, _: Vec<Node>) -> Result<FindReply, Error> {
+        Ok(FindReply::new(self.0.clone()))
+    }
+}
+
+#[test]
+fn an_answer_beyond_a_limit_costs_no_other_node_its_answer() {
+    let found = |change: fn(&mut Instance)| {
+        let mut instance = Instance::new("acme://1");
+        change(&mut instance);
+        Lookup::Found(instance)
+    };
+    let label = || ("key".to_owned(), "value".to_owned());
+    let table = [
+        (Lookup::Unknown("a".repeat(1024)), "a"),
+        (Lookup::Unknown("a".repeat(1025)), "a"),
+        (Lookup::Unknown("€".repeat(1025)), "€"),
+        (found(|one| one.zone = Some("z".repeat(63))), "found"),
+        (
+            found(|one| one.zone = Some("z".repeat(64))),
+            "64 bytes of a zone, at most 63",
+        ),
+        (
+            found(|one| one.region = Some("z".repeat(64))),
+            "of a region",
+        ),
+        (
+            found(|one| one.instance_type = Some("z".repeat(64))),
+            "of an instance type",
+        ),
+        (
+            found(|one| one.addresses = vec![Address::internal("::1"); 65]),
+            "65 addresses, at most 64",
+        ),
+        (
+            found(|one| one.addresses = vec![Address::hostname("z".repeat(254))]),
+            "254 bytes of an address",
+        ),
+        (
+            found(|one| one.provider_id = format!("acme://{}", "1".repeat(512))),
+            "519 bytes of a provider ID",
+        ),
+    ];
+    let labels = vec![label(); 65];
+    let too_many = Lookup::Found(Instance {
+        labels,
+        ..Instance::new("acme://1")
+    });
+    let table = table.into_iter().chain([(too_many, "65 labels")]);
+    for (lookup, expected) in table {
+        let host = TestHost::open(|_| json(200, "{}"));
+        let provider = Scripted(vec![lookup, Lookup::Found(Instance::new("acme://2"))]);
+        let nodes = vec![node("a", None), node("b", None)];
+        let reply = host.find(&provider, nodes).unwrap();
+        match &reply.lookups[0] {
+            Lookup::Found(_) => assert_eq!(expected, "found"),
+            Lookup::Unknown(reason) => {
+                assert!(reason.contains(expected), "{reason}");
+                assert!(reason.len() <= 1024);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(reply.lookups[1], Lookup::Found(_)), "{expected}");
+    }
+}
