@@ -61,6 +61,10 @@ pub fn difference(wanted: &Value, shown: &Value) -> Option<String> {
                 Some(joined(&index.to_string(), &inner))
             })
         }
+        // A cloud may show 1 as 1.0. Two integers are never compared as floats, which have too few digits for them.
+        (Value::Number(wanted), Value::Number(shown)) if wanted.is_f64() != shown.is_f64() => {
+            (wanted.as_f64() != shown.as_f64()).then(String::new)
+        }
         (wanted, shown) => (wanted != shown).then(String::new),
     }
 }

@@ -40,6 +40,10 @@ pub trait Machines: Sized {
     /// A machine as the API describes it.
     type Machine: Clone + Debug;
 
+    /// Whether the cloud gives a name to one machine at a time. If not, a part of a list answers no question by name:
+    /// another machine of that name may be on a page that was not read.
+    const UNIQUE_NAMES: bool = false;
+
     /// The ID of a machine.
     fn id(machine: &Self::Machine) -> Self::Id;
 
@@ -67,7 +71,7 @@ pub trait Machines: Sized {
     fn answer(&self, ask: &Ask<Self::Id>, answer: Response) -> Result<Vec<Self::Machine>, Error>;
 
     /// Reads one page of the machines that were created last, from no cache; `None` if the cloud cannot sort so. Only
-    /// for clouds that give a name to one machine at a time, since nodes are found on this page by their names. A
+    /// with [`Machines::UNIQUE_NAMES`], since nodes are found on this page by their names. A
     /// cluster that grows by many nodes then needs neither a look-up of each nor the whole list again and again.
     fn newest(&self) -> Option<Result<Vec<Self::Machine>, Error>> {
         None

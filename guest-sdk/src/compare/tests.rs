@@ -24,7 +24,7 @@ fn lists_are_compared_by_key_and_only_differences_are_told() {
 #[test]
 fn only_wanted_fields_of_an_object_are_compared() {
     let shown = json!({
-        "name": "web", "size": 1, "status": "active", "check": {"port": 80, "path": "/"},
+        "name": "web", "size": 1, "id": 9_007_199_254_740_993_u64, "status": "active", "check": {"port": 80, "path": "/"},
         "rules": [{"entry": 80, "target": 30080, "tls": false}]
     });
     let table = [
@@ -36,6 +36,9 @@ fn only_wanted_fields_of_an_object_are_compared() {
         (json!({"vpc": "a"}), Some("vpc")),
         (json!({"size": null}), Some("size")),
         (json!({"size": "1"}), Some("size")),
+        (json!({"size": 1.0}), None),
+        (json!({"size": 1.5}), Some("size")),
+        (json!({"id": 9_007_199_254_740_992_u64}), Some("id")),
         (json!({"check": {"port": 81}}), Some("check.port")),
         (json!({"rules": []}), Some("rules")),
         (

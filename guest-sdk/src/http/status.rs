@@ -27,7 +27,8 @@ pub(super) fn no_answer(label: &str, error: FetchError) -> Error {
 /// The error for a response's status; `None` for 2xx. The table is at [`Response::ok`].
 pub(super) fn meaning(response: &Response) -> Option<Error> {
     let status = response.status();
-    let retry_after = retry_after_ms(response.header("retry-after"));
+    let header = response.header("retry-after");
+    let retry_after = retry_after_ms(header);
     let message = || format!("{}: {status} {}", response.label(), quote(response.body()));
     match status {
         200..=299 => None,
@@ -35,7 +36,7 @@ pub(super) fn meaning(response: &Response) -> Option<Error> {
         409 | 412 => Some(Error::conflict(message(), None)),
         429 => Some(Error::throttled(message(), retry_after)),
         501 => Some(Error::unsupported(message())),
-        503 if retry_after.is_some() => Some(Error::throttled(message(), retry_after)),
+        503 if header.is_some() => Some(Error::throttled(message(), retry_after)),
         404 | 408 | 423 | 425 => Some(Error::unavailable(message())),
         400..=499 => Some(Error::invalid(message())),
         _ => Some(Error::unavailable(message())),

@@ -65,6 +65,7 @@ fn patience_is_asked_for_in_whole_seconds() {
         (429, "Wed, 21 Oct 2026 07:28:00 GMT", None),
         (429, "18446744073709551615", None),
         (503, "120", Some(120_000)),
+        (503, "Fri, 27 Nov 2026 12:00:00 GMT", None),
     ];
     for (code, header, expected) in table {
         match status(code, &[("Retry-After", header)]).ok() {

@@ -322,12 +322,13 @@ impl<'a, M: Machines> Search<'a, M> {
         }
     }
 
-    /// After a failed list: uses look-ups instead if they are few. Machines seen so far count: a cloud does not give
-    /// one name to two machines at a time. So an account that grows while it is listed does not delay all of its new
-    /// nodes.
+    /// After a failed list: uses look-ups instead if they are few. Machines seen so far count, by their names only where
+    /// these are unique. So an account that grows while it is listed does not delay all of its new nodes.
     fn without_list(&mut self, error: Error) -> Result<Duration, Error> {
         self.answer_ids();
-        self.answer_names();
+        if M::UNIQUE_NAMES {
+            self.answer_names();
+        }
         let reason = only_this(error)?;
         if !self.can_look_up || self.open.len() > MAX_LOOK_UPS {
             self.give_up(&reason);

@@ -323,6 +323,20 @@ fn a_list_that_fails_is_replaced_by_few_look_ups_and_otherwise_unknown() {
 }
 
 #[test]
+fn a_part_of_a_list_names_no_machine_where_names_are_not_unique() {
+    let mut account = Account::of(20);
+    account.machines[4].name = "twin".to_owned();
+    account.machines[14].name = "twin".to_owned();
+    account.fails = Some(("2", 500));
+    let (_host, _) = account.serve();
+    let mut asked = nodes([1, 2]);
+    asked.extend([node("twin", None), node("machine-7", None)]);
+    let reply = found(Cloud::Cursor, &asked).unwrap();
+    let expected = ["acme://1", "acme://2", "unknown", "acme://7"];
+    assert_eq!(brief(&reply), expected);
+}
+
+#[test]
 fn absence_is_told_together_with_something_that_exists() {
     // Only machines that are gone, each looked up: one more request shows that the account can be read.
     let (host, _) = Account::of(3).serve();

@@ -104,6 +104,8 @@ impl Machines for Servers {
     type Id = u64;
     type Machine = Server;
 
+    const UNIQUE_NAMES: bool = true;
+
     fn id(server: &Server) -> u64 {
         server.id
     }
