@@ -192,7 +192,7 @@ impl Answers<'_> {
         events: &mut Vec<Event>,
     ) -> Lookup {
         match self.dedicated.by_number(number) {
-            Match::One(server) if server.name == node.name => {
+            Match::One(server) if server.is_named(&node.name) => {
                 Lookup::Found(self.at_robot_as_instance(node, robot, server, events))
             }
             // Dedicated servers outlive clusters: when a server is reused for another node, it gets that node's name

@@ -70,6 +70,13 @@ pub struct Server {
     pub ipv6_net: Option<String>,
 }
 
+impl Server {
+    /// Whether this is the node's name. People write capital letters at Robot, and a node's name has none.
+    pub fn is_named(&self, node: &str) -> bool {
+        self.name.eq_ignore_ascii_case(node)
+    }
+}
+
 /// Lists all servers of the account, from a response that is at most `max_age` old.
 ///
 /// # Errors
@@ -122,7 +129,7 @@ pub fn look_up(settings: &RobotSettings, number: u64) -> Result<Option<Server>, 
 pub fn had_name(name: &str) -> Option<bool> {
     let names = state::get(NAMES)?;
     let mut names = names.split(|byte| *byte == b'\n');
-    Some(names.any(|known| known == name.as_bytes()))
+    Some(names.any(|known| known.eq_ignore_ascii_case(name.as_bytes())))
 }
 
 /// Whether the state records a list from the last hour.

@@ -131,7 +131,7 @@ impl Dedicated {
     /// Whether the list has this number under this node's name.
     fn is_there(&self, number: u64, node: &Node) -> bool {
         self.listed(number)
-            .is_some_and(|server| server.name == node.name)
+            .is_some_and(|server| server.is_named(&node.name))
     }
 
     fn listed(&self, number: u64) -> Option<&Server> {
@@ -174,7 +174,7 @@ impl Dedicated {
                 Some(true) | None => Match::Unknown(reason),
             };
         }
-        let mut found = self.servers.iter().filter(|server| server.name == name);
+        let mut found = self.servers.iter().filter(|server| server.is_named(name));
         match (found.next(), found.next()) {
             (None, _) => Match::None,
             (Some(server), None) => Match::One(server),

@@ -12,7 +12,11 @@ mod requests;
 
 const ON: &[(&str, &str)] = &[("ROBOT_ENABLED", "true")];
 const RATE_LIMIT: &str = include_str!("../../../fixtures/robot-error-rate-limit-exceeded.json");
-const SERVERS: &[(u64, &str)] = &[(321, "robot-server1"), (322, "robot-server2")];
+const SERVERS: &[(u64, &str)] = &[
+    (321, "robot-server1"),
+    (322, "robot-server2"),
+    (330, "Web-1"),
+];
 
 fn find(nodes: &[Node]) -> FindReply {
     find_with(ON, nodes).unwrap()
@@ -92,6 +96,19 @@ fn instance_exists_of_the_go_manager() {
             "robot-server1",
             None,
             "found hrobot://321",
+        ),
+        // People write capital letters at Robot, and a node's name has none.
+        (
+            "robot server with capital letters by id",
+            "web-1",
+            Some("hrobot://330"),
+            "found hrobot://330",
+        ),
+        (
+            "robot server with capital letters by name",
+            "web-1",
+            None,
+            "found hrobot://330",
         ),
         // Without provider ID the node is not this provider's, rather than gone.
         ("missing server by name", "server-99", None, "not mine"),
