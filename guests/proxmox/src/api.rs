@@ -51,6 +51,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Whether it is a container. Containers are not looked up, and have their numbers from the same range.
+    pub fn is_container(&self) -> bool {
+        self.kind != "qemu"
+    }
+
     /// Whether the machine's Proxmox node answers.
     pub fn is_reachable(&self) -> bool {
         self.status != "unknown"
@@ -63,14 +68,14 @@ impl Machine {
     }
 }
 
-/// All virtual machines that the token may see: one request for the whole cluster.
+/// All machines that the token may see, containers included: one request for the whole cluster.
 ///
 /// # Errors
 /// When the list could not be read.
 pub fn machines(max_age: Duration) -> Result<Vec<Machine>, Error> {
     let request = Request::get(API, "/cluster/resources").query("type", "vm");
     let mut machines: Vec<Machine> = read(request.max_age(max_age).send()?)?;
-    machines.retain(|machine| machine.kind == "qemu" && machine.template == 0);
+    machines.retain(|machine| machine.template == 0);
     Ok(machines)
 }
 

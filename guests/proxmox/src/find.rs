@@ -3,7 +3,8 @@
 //! # Guarantees
 //! - `gone` needs one of two proofs: the list lacks the machine, and no machine can be hidden from the token; or its
 //!   number belongs to a machine with another UUID. A machine that could not be read is `unknown`.
-//! - A machine on a Proxmox node that does not answer is `unknown`.
+//! - A machine on a Proxmox node that does not answer is `unknown`. While its name is unknown, too, it may be that of
+//!   any new node without a machine.
 //! - A node without provider ID is found by name *and* UUID: names are not unique.
 
 use std::collections::BTreeMap;
@@ -73,16 +74,27 @@ fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Questio
         ProviderId::Machine(vmid) => match machines.iter().find(|machine| machine.vmid == vmid) {
             None => Question::Absent,
             Some(machine) if !machine.is_reachable() => Question::Answered(unreachable(machine)),
+            Some(machine) if machine.is_container() && is_named(machine, &node.name) => {
+                Question::Answered(Lookup::Unknown(format!(
+                    "machine {vmid} is a container, and only virtual machines are looked up"
+                )))
+            }
+            // No virtual machine has the number of a container.
+            Some(machine) if machine.is_container() => Question::Absent,
             Some(machine) if !is_named(machine, &node.name) => Question::Renamed(machine),
             Some(machine) if node.initialized => Question::Known(machine),
             Some(machine) => Question::Given(machine),
         },
         ProviderId::Missing => {
-            let named = machines
-                .iter()
-                .filter(|machine| is_named(machine, &node.name));
-            let named: Vec<&Machine> = named.collect();
-            match named.iter().find(|machine| !machine.is_reachable()) {
+            let machines = || machines.iter().filter(|machine| !machine.is_container());
+            let named: Vec<&Machine> = machines()
+                .filter(|machine| is_named(machine, &node.name))
+                .collect();
+            let silent = match named.is_empty() {
+                true => machines().find(|one| !one.is_reachable() && one.name.is_none()),
+                false => named.iter().copied().find(|one| !one.is_reachable()),
+            };
+            match silent {
                 Some(machine) => Question::Answered(unreachable(machine)),
                 None => Question::New(named),
             }
@@ -204,9 +216,9 @@ impl<'a> Answers<'a> {
     }
 
     fn described(&self, node: &Node, machine: &Machine, config: &MachineConfig) -> Lookup {
-        if self.settings.zone == Zone::Pool && machine.pool.is_none() {
+        if self.settings.zone == Zone::Pool && machine::zone(self.settings, machine).is_none() {
             return Lookup::Unknown(format!(
-                "machine {} is in no pool, and pools are the zones",
+                "machine {} is in no pool whose name a label can hold, and pools are the zones",
                 machine.vmid
             ));
         }

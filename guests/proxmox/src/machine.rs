@@ -51,11 +51,14 @@ impl ProviderId {
     }
 }
 
-/// Whether a machine's name is the node's, with or without a domain.
+/// Whether a machine's name is the node's, with or without a domain. People write capital letters at Proxmox, and a
+/// node's name has none.
 pub fn is_named(machine: &Machine, node: &str) -> bool {
     let name = machine.name.as_deref().unwrap_or_default();
-    let rest = name.strip_prefix(node);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    let parts = name.split_at_checked(node.len());
+    parts.is_some_and(|(begin, rest)| {
+        begin.eq_ignore_ascii_case(node) && (rest.is_empty() || rest.starts_with('.'))
+    })
 }
 
 /// Whether the UUID of the machine's firmware is the one that the node reports. `None`: one of them has none.
@@ -99,11 +102,13 @@ pub fn described(
     }
 }
 
-fn zone<'a>(settings: &Settings, machine: &'a Machine) -> Option<&'a str> {
-    match settings.zone {
-        Zone::Node => Some(&machine.node),
+/// The machine's zone, if a label can hold it: pools can be nested, as in `site/rack`, and have names of any length.
+pub fn zone<'a>(settings: &Settings, machine: &'a Machine) -> Option<&'a str> {
+    let zone = match settings.zone {
+        Zone::Node => Some(machine.node.as_str()),
         Zone::Pool => machine.pool.as_deref(),
-    }
+    };
+    zone.filter(|zone| is_label_value(zone))
 }
 
 /// The SKU if it can be the value of a label, or else the size; both in the Go manager's form.

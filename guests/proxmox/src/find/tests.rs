@@ -115,6 +115,7 @@ fn pve() -> Pve {
         (106, "twin", "pve1", "running", "u-t"),
         (107, "twin", "pve2", "running", "u-t"),
         (108, "bare", "pve1", "running", ""),
+        (109, "Upper", "pve1", "running", "u-up"),
     ])
 }
 
@@ -142,6 +143,19 @@ fn each_node_gets_what_is_proven_about_its_machine() {
             "unknown: machine 101 has the node's name, and there is no UUID to compare",
         ),
         (new("new", "u-n"), "not mine"),
+        // Names of nodes have small letters only.
+        (new("upper", "u-up"), "proxmox://home/109"),
+        (
+            known("upper", "proxmox://home/109", ""),
+            "proxmox://home/109",
+        ),
+        // The container with the name and the number of this node exists.
+        (
+            known("new", "proxmox://home/900", "u-n"),
+            "unknown: machine 900 is a container, and only virtual machines are looked up",
+        ),
+        (known("k", "proxmox://home/900", "u-k"), "gone"),
+        (known("new", "proxmox://home/901", "u-n"), "gone"),
         (
             known("a", "proxmox://home/101", "u-a"),
             "proxmox://home/101",
@@ -334,11 +348,42 @@ fn nothing_is_gone_when_something_could_not_be_read() {
     }
 }
 
+/// Proxmox does not know the names of machines whose node does not answer.
+#[test]
+fn a_machine_without_a_name_may_be_any_node() {
+    const SILENT: &str = "unknown: machine 101 is on pve1, which does not answer";
+    let known = known("a", "proxmox://home/101", "u-a");
+    let table = [
+        ("qemu", "unknown", new("a", "u-a"), SILENT),
+        ("qemu", "running", new("a", "u-a"), "not mine"),
+        ("lxc", "unknown", new("a", "u-a"), "not mine"),
+        ("qemu", "unknown", known.clone(), SILENT),
+        ("lxc", "unknown", known, SILENT),
+    ];
+    for (kind, status, node, expected) in table {
+        let _host = TestHost::new(MANIFEST, move |request| {
+            let data = match request.path_only() {
+                "/cluster/resources" => {
+                    value!([{"vmid": 101, "type": kind, "node": "pve1", "status": status}])
+                }
+                _ => value!({"/": {"VM.Audit": 1}}),
+            };
+            json(200, &value!({"data": data}).to_string())
+        });
+        assert_eq!(ask(&[node]), [expected], "{kind} {status}");
+    }
+}
+
 #[test]
 fn pools_are_zones_if_the_operator_says_so() {
     let values = config(&[("PROXMOX_REGION", "home"), ("PROXMOX_ZONE", "pool")]);
     let provider = Proxmox::init(&values).unwrap();
-    for (pool, expected) in [(value!("rack-a"), "rack-a"), (Value::Null, "in no pool")] {
+    for (pool, expected) in [
+        (value!("rack-a"), "rack-a"),
+        (Value::Null, "in no pool"),
+        // Pools can be nested, and no label can hold such a name.
+        (value!("site/rack-a"), "in no pool"),
+    ] {
         let _host = TestHost::new(MANIFEST, move |request| {
             let data = match request.path_only() {
                 "/cluster/resources" => value!([{
