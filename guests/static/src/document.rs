@@ -282,7 +282,7 @@ fn address(place: &str, value: &Value, mistakes: &mut Mistakes) -> Option<Addres
     let fields = Fields::read(place, value, &["type", "address"], mistakes)?;
     let kind = fields.text("type", TYPES, |text| address_type(text).is_some(), mistakes);
     let is_right = |text: &str| match kind.as_deref() {
-        Some("InternalIP" | "ExternalIP") => text.parse::<IpAddr>().is_ok(),
+        Some("InternalIP" | "ExternalIP") => text.parse().is_ok_and(is_of_a_machine),
         _ => is_name(text),
     };
     let address = fields.text("address", "an address of its type", is_right, mistakes);
@@ -367,13 +367,23 @@ fn shared_ids(rules: &[Rule], mistakes: &mut Mistakes) {
 fn shared_addresses(rules: &[Rule], mistakes: &mut Mistakes) {
     let mut known: BTreeMap<IpAddr, &str> = BTreeMap::new();
     for (name, addresses) in rules.iter().flat_map(|rule| &rule.addresses) {
-        for address in addresses.iter().filter_map(|one| one.address.parse().ok()) {
+        let addresses = addresses.iter().filter_map(|one| one.address.parse().ok());
+        for address in addresses.map(|address: IpAddr| address.to_canonical()) {
             let other = *known.entry(address).or_insert(name);
             if other != name {
                 let what = format_args!("{other} and {name} have the same address {address}");
                 mistakes.add::<()>("rules", what);
             }
         }
+    }
+}
+
+/// Whether other machines can reach one at this address. The host would drop others.
+fn is_of_a_machine(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        address if address.is_loopback() || address.is_multicast() => false,
+        IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_broadcast() && v4.octets()[0] != 0,
+        IpAddr::V6(v6) => !v6.is_unicast_link_local() && !v6.is_unspecified(),
     }
 }
 

@@ -163,6 +163,22 @@ fn what_no_rule_could_mean_is_a_mistake() {
             "a and b have the same address 10.0.0.1",
         ),
         (
+            "rules: [{names: [a], addresses: {a: [{type: InternalIP, address: 127.0.0.1}]}}]",
+            "expected an address of its type",
+        ),
+        (
+            "rules: [{names: [a], addresses: {a: [{type: InternalIP, address: 'fe80::1'}]}}]",
+            "expected an address of its type",
+        ),
+        (
+            "rules: [{names: [a], addresses: {a: [{type: ExternalIP, address: '::ffff:169.254.0.1'}]}}]",
+            "expected an address of its type",
+        ),
+        (
+            "rules: [{names: ['*'], addresses: {a: [{type: InternalIP, address: 10.0.0.1}], b: [{type: ExternalIP, address: '::ffff:10.0.0.1'}]}}]",
+            "a and b have the same address 10.0.0.1",
+        ),
+        (
             "rules: [{names: [a], providerID: 'no scheme/{name}'}]",
             "expected <scheme>://",
         ),
