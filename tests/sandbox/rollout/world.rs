@@ -203,6 +203,7 @@ pub(crate) struct Start<'a> {
     pub(crate) load_policy: Option<Arc<dyn LoadPolicyOf>>,
     /// Whether the source has lost all versions but the offered one.
     pub(crate) has_lost: bool,
+    pub(crate) rules: RolloutRules,
 }
 
 impl Default for Start<'_> {
@@ -218,6 +219,7 @@ impl Default for Start<'_> {
             record_store: None,
             load_policy: None,
             has_lost: false,
+            rules: RolloutRules::default(),
         }
     }
 }
@@ -232,6 +234,7 @@ impl World {
             record_store,
             load_policy,
             has_lost,
+            rules,
         } = start;
         let own = || match folder {
             Some(folder) => MemoryRecordStore::kept_in(folder, "cloud"),
@@ -266,7 +269,7 @@ impl World {
             store: Arc::new(ModuleStore::open(store).unwrap()),
             trust: trust.subscribe(),
             load_policy: load_policy.subscribe(),
-            rules: watch::Sender::new(RolloutRules::default()).subscribe(),
+            rules: watch::Sender::new(rules).subscribe(),
             notice: watch::Sender::new(String::new()).subscribe(),
             specification: watch::Sender::new(Default::default()).subscribe(),
             record_store: record_store.clone(),
