@@ -138,10 +138,30 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     );
     world.converge().await;
     assert_clean(&mut world);
+
+    // Told a second time, the process does not wait, and keeps the Lease.
+    world.replica(last).cloud.hold();
+    asks(&mut world).await;
+    let now = Timestamp::now();
+    for _ in 0..2 {
+        world.replica(last).process.terminate().unwrap();
+        // Two signals that are there at the same time are one.
+        sleep(Duration::from_millis(500)).await;
+    }
+    let (ended, status) = world.ended(last).await;
+    let ended = since(now, ended);
+    println!(
+        "told to stop twice: ended after {:.2} s",
+        ended.as_secs_f64()
+    );
+    world.recorder.refresh(&world.api, &world.cloud);
+    assert_eq!(status.code(), Some(1), "{}", world.report());
+    assert!(ended < Duration::from_secs(5), "{ended:?}");
+    assert!(!world.recorder.released(last), "{}", world.report());
 }
 
-/// Sends SIGTERM to a leader that waits for an answer of the cloud. Returns how long it took to end, and since when.
-async fn stop_while_asking(world: &mut World, leader: u32) -> (Duration, Timestamp) {
+/// Waits until the leader waits for an answer of the cloud.
+async fn asks(world: &mut World) {
     let asked = world.cloud.requests().len();
     world.work.make_one().await;
     world
@@ -149,6 +169,11 @@ async fn stop_while_asking(world: &mut World, leader: u32) -> (Duration, Timesta
             (world.cloud.requests().len() > asked).then_some(())
         })
         .await;
+}
+
+/// Sends SIGTERM to a leader that waits for an answer of the cloud. Returns how long it took to end, and since when.
+async fn stop_while_asking(world: &mut World, leader: u32) -> (Duration, Timestamp) {
+    asks(world).await;
     let now = Timestamp::now();
     world.replica(leader).process.terminate().unwrap();
     let (ended, status) = world.ended(leader).await;

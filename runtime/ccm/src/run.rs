@@ -7,6 +7,7 @@ mod configz;
 mod endpoints;
 mod leading;
 mod plan;
+mod stop;
 mod unserved;
 
 use std::net::IpAddr;
@@ -32,8 +33,6 @@ use ccm_host::Module;
 use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 use crate::api_server_proxy::{named, set_proxy};
 use crate::audit::AuditWriter;
@@ -52,6 +51,7 @@ use crate::{metrics, panic_hook, telemetry};
 use endpoints::Served;
 use leading::{Groups, Manager};
 pub(crate) use plan::exit_code;
+use stop::Stop;
 
 /// Runs until a signal ends it.
 ///
@@ -453,48 +453,4 @@ fn as_user(config: &Config, suffix: &'static str) -> Config {
         config.headers.push((USER_AGENT, value));
     }
     config
-}
-
-/// Stop signal of the process. Clones share it.
-#[derive(Clone)]
-struct Stop(Arc<watch::Sender<bool>>);
-
-impl Stop {
-    /// Set by SIGTERM and SIGINT.
-    fn listen() -> anyhow::Result<Stop> {
-        let mut terminate = signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?;
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?;
-        let stop = Stop(Arc::default());
-        let set = stop.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            set.set();
-        });
-        Ok(stop)
-    }
-
-    /// Set when `over` completes as well.
-    fn after(&self, over: impl Future<Output = ()> + Send + 'static) {
-        let set = self.clone();
-        tokio::spawn(async move {
-            over.await;
-            set.set();
-        });
-    }
-
-    fn set(&self) {
-        if !self.0.send_replace(true) {
-            tracing::info!("stopping: received a signal");
-        }
-    }
-
-    /// Completes when the process has to stop.
-    async fn requested(self) {
-        let mut receiver = self.0.subscribe();
-        // The sender lives as long as `self`.
-        let _ = receiver.wait_for(|is_set| *is_set).await;
-    }
 }
