@@ -191,8 +191,11 @@ fn ensure_failure(
     let wanted = facts.wanted();
     match (last, when) {
         (Step::Wait(obstacle), When::Retry { after, why }) if obstacle.is_ensure_failure() => {
+            // What the call was about: the Service may have been corrected since.
+            let made = facts.state.work.making();
+            let made = made.filter(|making| making.ensured.is_some());
             Some(EnsureFailure {
-                wanted,
+                wanted: made.map_or(wanted, |making| making.asked.service.clone()),
                 why: why.clone(),
                 until: now.after(*after),
                 is_stale: matches!(facts.updated(), Some(Err(_))),

@@ -2,6 +2,7 @@
 //! after it, within one reconciliation or from one to the next.
 
 use super::world::*;
+use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::Progress;
 use crate::moment::Moment;
 use crate::reconciliation::effect::{BudgetOutcome, ClusterError, When};
@@ -151,4 +152,17 @@ fn a_pending_update_of_targets_delays_no_removal() {
     world.calls.clear();
     world.reconcile();
     assert_eq!(changes(&world), ["delete"]);
+}
+
+#[test]
+fn a_service_that_is_corrected_while_its_ensure_call_fails_is_tried_again_at_once() {
+    let mut world = world();
+    let invalid = ProviderError::Invalid("the port is taken".to_owned());
+    world.ensure = [Err(invalid), ready(&["192.0.2.1"], 1)].into();
+    // The answer to the write of the condition shows the correction.
+    world.meanwhile = [|_: &mut Value| {}, is_wanted_otherwise as fn(&mut Value)].into();
+    assert!(world.reconcile().is_outdated);
+    let run = world.reconcile();
+    assert_eq!(changes(&world), ["ensure", "ensure"], "{:?}", run.acts());
+    assert_eq!(run.end, When::AwaitChange);
 }
