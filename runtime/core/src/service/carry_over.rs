@@ -81,7 +81,10 @@ fn phase(facts: &Facts, last: &Step<'_>, now: Moment) -> Phase {
                 // Outside of enforce mode a withheld change counts as made, so that the plan contains it once.
                 _ if making.is_withheld => true,
                 Some(answer) => ensure::is_concluded(answer, last),
-                None => matches!(past, Phase::Made(_)),
+                // An update of the targets alone may be about a Service that no ensure call has succeeded for.
+                None => {
+                    matches!(past, Phase::Made(made) if made.asked.service == making.asked.service)
+                }
             };
             match is_made {
                 true => Phase::Made(request),

@@ -7,7 +7,7 @@ use crate::cloud::load_balancer::Progress;
 use crate::moment::Moment;
 use crate::reconciliation::effect::{BudgetOutcome, ClusterError, When};
 use crate::safety::brake::Rise;
-use crate::service::ServiceAction;
+use crate::service::{Account, ServiceAction, Witnesses};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -165,4 +165,23 @@ fn a_service_that_is_corrected_while_its_ensure_call_fails_is_tried_again_at_onc
     let run = world.reconcile();
     assert_eq!(changes(&world), ["ensure", "ensure"], "{:?}", run.acts());
     assert_eq!(run.end, When::AwaitChange);
+}
+
+#[test]
+fn an_update_of_targets_is_not_taken_for_the_ensure_call_that_the_account_delays() {
+    let mut world = made();
+    world.account = Account {
+        generation: 1,
+        is_known: false,
+    };
+    world.witnesses = Err(unavailable());
+    is_wanted_otherwise(&mut world.stored);
+    world.with_nodes(&["a", "b", "c"]);
+    world.reconcile();
+    assert_eq!(changes(&world), ["update"]);
+    world.wait(60);
+    world.witnesses = Ok(Witnesses::default());
+    world.calls.clear();
+    world.reconcile();
+    assert_eq!(changes(&world), ["ensure"]);
 }
