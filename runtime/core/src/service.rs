@@ -45,6 +45,7 @@ use crate::safety::permit::Mode;
 
 pub use account_proof::{Account, is_same};
 pub use change_filter::{is_relevant_change, needs_update};
+pub use conditions::is_elsewhere;
 pub use effect::{
     OwnerState, ProofScope, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, Witnesses,
 };

@@ -114,7 +114,13 @@ impl Services {
             };
             let known = Arc::new(cloud_service(&stored));
             let before = known.status.clone();
-            match self.look(&other, known).await?.found {
+            let found = match self.look(&other, known).await {
+                Ok(reply) => reply.found,
+                // Its load balancer is another component's, and in no account of the provider.
+                Err(ProviderError::Elsewhere) => continue,
+                Err(error) => return Err(error),
+            };
+            match found {
                 Found::Present(status) => match is_same(&before, &status) {
                     Some(true) => witnesses.found.push(other.to_string()),
                     Some(false) => witnesses.missing.push(other.to_string()),

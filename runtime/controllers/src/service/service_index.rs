@@ -7,7 +7,8 @@ use ccm_core::cloud::Owner;
 use ccm_core::reconciliation::effect::InUse;
 use ccm_core::safety::brake::Objects;
 use ccm_core::service::{
-    Addresses, OwnerState, ServiceRef, has_address, is_load_balancer, recorded_owner, service_ref,
+    Addresses, OwnerState, ServiceRef, has_address, is_elsewhere, is_load_balancer, recorded_owner,
+    service_ref,
 };
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
@@ -27,6 +28,7 @@ struct Listed {
     service: ServiceRef,
     /// The provider that the Service records as its owner.
     owner: Option<String>,
+    /// Whether it has an address of its provider's load balancer.
     has_address: bool,
     made: Option<Timestamp>,
 }
@@ -47,7 +49,9 @@ impl ServiceIndex {
             service: named,
             owner: owner.map(str::to_owned),
             // The load balancer of a Service being deleted may be gone already.
-            has_address: has_address(service) && service.metadata.deletion_timestamp.is_none(),
+            has_address: has_address(service)
+                && !is_elsewhere(service)
+                && service.metadata.deletion_timestamp.is_none(),
             made: service
                 .metadata
                 .creation_timestamp
@@ -102,7 +106,8 @@ impl ServiceIndex {
         }
     }
 
-    /// The other Services of this provider that have an address and are not being deleted, oldest first.
+    /// The other Services of this provider that have an address of its load balancer and are not being deleted, oldest
+    /// first.
     pub(crate) fn others_with_address(&self, provider: &str, than: &ServiceRef) -> Vec<ServiceRef> {
         let others = self.services.values().filter(|listed| {
             listed.has_address

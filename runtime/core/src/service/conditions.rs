@@ -24,13 +24,18 @@ pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
     )
 }
 
+/// Reason of the condition of a load balancer that another controller makes.
+const ELSEWHERE: &str = "ImplementedElsewhere";
+
 /// Condition of a load balancer that another controller makes.
 pub(super) fn elsewhere(service: &Service, now: Now) -> Option<ConditionChange> {
-    let (reason, message) = (
-        "ImplementedElsewhere",
-        "Another controller makes the load balancer",
-    );
+    let (reason, message) = (ELSEWHERE, "Another controller makes the load balancer");
     change(service, LOAD_BALANCER_CONDITION, true, reason, message, now)
+}
+
+/// Whether another controller makes the load balancer, as the provider has said.
+pub fn is_elsewhere(service: &Service) -> bool {
+    condition(service, LOAD_BALANCER_CONDITION).is_some_and(|stored| stored.reason == ELSEWHERE)
 }
 
 /// Condition of a load balancer that is not as wanted.
