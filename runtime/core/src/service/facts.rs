@@ -272,6 +272,8 @@ impl Facts {
             }
             ServiceAction::Patch(patch) => {
                 self.write(patch);
+                let seen = cloud_service(&self.service);
+                self.state.work.note_annotations(patch, &seen);
                 let is_lost =
                     finalizer::is_mark(patch) && !finalizer::is_marked(&self.service, &self.world);
                 if is_lost && !super::stored_state::is_deleting(&self.service) {
@@ -316,7 +318,6 @@ impl Facts {
                 Some(_) => Stored::WithStatus,
                 None => Stored::WithoutStatus,
             };
-            state.work.note_annotations(patch);
         }
     }
 

@@ -168,16 +168,17 @@ impl Work {
         });
     }
 
-    /// Our own write of the provider's annotations: they must not trigger another call.
-    pub(super) fn note_annotations(&mut self, patch: &ServicePatch) {
+    /// Our own write of the provider's annotations, after which the Service is as `seen`: they must not trigger another
+    /// call, also if an admission webhook has changed them.
+    pub(super) fn note_annotations(&mut self, patch: &ServicePatch, seen: &CloudService) {
         let asked = match self {
             Work::Making(making) => &mut making.asked,
             Work::Removing(removing) => &mut removing.asked,
             Work::None | Work::Looked(_) | Work::Released => return,
         };
         let service = Arc::make_mut(&mut asked.service);
-        for (key, value) in &patch.annotations {
-            match value {
+        for key in patch.annotations.keys() {
+            match seen.annotations.get(key) {
                 Some(value) => service.annotations.insert(key.clone(), value.clone()),
                 None => service.annotations.remove(key),
             };

@@ -2,7 +2,8 @@
 
 use super::world::*;
 use crate::reconciliation::effect::When;
-use serde_json::json;
+use crate::safety::permit::Mode;
+use serde_json::{Value, json};
 
 #[test]
 fn what_was_granted_is_written_with_the_status_and_costs_no_second_question() {
@@ -38,6 +39,36 @@ fn a_wish_can_remove_and_is_heard_while_something_is_begun() {
     assert_eq!(run.acts(), ["ensure targets(2)", "patch annotations(1)"]);
     assert_eq!(world.annotation("lb.example.com/old"), None);
     assert_ne!(run.end, When::AwaitChange);
+    does_nothing(&mut world);
+}
+
+#[test]
+fn an_annotation_that_a_webhook_changes_is_written_once_and_not_for_ever() {
+    let webhooks: [fn(&mut Value); 2] = [
+        |stored| stored["metadata"]["annotations"] = json!({ OWNER: "sim" }),
+        |stored| stored["metadata"]["annotations"]["lb.example.com/id"] = json!("8"),
+    ];
+    for webhook in webhooks {
+        let mut world = made();
+        let answer = ready(&["192.0.2.1"], 0);
+        world.ensure = [annotating(answer, "lb.example.com/id", Some("7"))].into();
+        world.past.drift_due = true;
+        world.webhook = webhook;
+        assert!(!world.reconcile().is_outdated);
+        does_nothing(&mut world);
+    }
+}
+
+#[test]
+fn an_annotation_that_the_mode_withholds_is_planned_once() {
+    let mut world = made();
+    let answer = ready(&["192.0.2.1"], 0);
+    world.ensure = [annotating(answer, "lb.example.com/id", Some("7"))].into();
+    world.past = Default::default();
+    world.mode = Mode::Plan;
+    let run = world.reconcile();
+    assert_eq!(run.acts(), ["ensure targets(2)", "patch annotations(1)"]);
+    assert!(!run.is_outdated);
     does_nothing(&mut world);
 }
 

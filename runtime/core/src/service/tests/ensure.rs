@@ -43,7 +43,7 @@ fn svc_031_without_the_finalizer_nothing_is_asked() {
 #[test]
 fn a_finalizer_that_an_admission_webhook_takes_away_is_not_written_for_ever() {
     let mut world = world();
-    world.takes_finalizer_away = true;
+    world.webhook = |stored| stored["metadata"]["finalizers"] = json!([]);
     let run = world.reconcile();
     assert_eq!(world.patches.len(), 1);
     assert!(

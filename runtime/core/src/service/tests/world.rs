@@ -61,8 +61,8 @@ pub(super) struct World {
     pub(super) errors: Vec<ClusterError>,
     /// Changes by another writer, one before each of the first writes.
     pub(super) meanwhile: VecDeque<fn(&mut Value)>,
-    /// Whether an admission webhook removes the finalizer at every write, before the answer.
-    pub(super) takes_finalizer_away: bool,
+    /// What an admission webhook changes at every write, before the answer.
+    pub(super) webhook: fn(&mut Value),
     pub(super) budget: BudgetOutcome,
     pub(super) mode: Mode,
     /// Whether the provider gets to a change at the cloud, which only enforce mode permits.
@@ -113,7 +113,7 @@ pub(super) fn world() -> World {
         namespace_goes: false,
         errors: Vec::new(),
         meanwhile: VecDeque::new(),
-        takes_finalizer_away: false,
+        webhook: |_| {},
         budget: BudgetOutcome::Answered(Ok(())),
         mode: Mode::Enforce,
         withholds: false,
@@ -392,9 +392,7 @@ impl World {
         }
         self.patches.push(patch.clone());
         merge(&mut self.stored, &patch);
-        if self.takes_finalizer_away {
-            self.stored["metadata"]["finalizers"] = json!([]);
-        }
+        (self.webhook)(&mut self.stored);
         Ok(Some(Box::new(self.service())))
     }
 }
