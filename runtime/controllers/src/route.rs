@@ -191,6 +191,7 @@ impl RouteController {
         let pass = Pass {
             nodes: &nodes,
             ownership: &ownership,
+            generation: self.executor.account().generation,
             now: self.clock.now(),
         };
         what(&mut self.memory, &pass)

@@ -200,6 +200,27 @@ async fn a_listing_that_panics_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_replaced_provider_is_asked_for_the_routes_that_the_former_one_left_to_others() {
+    let cluster = Cluster::new();
+    let cloud = Arc::new(cloud().scripted(|asked| match asked.number {
+        1 => at_once(Err(ProviderError::Elsewhere)),
+        _ => at_once(Ok(())),
+    }));
+    create(&cluster, "a", "10.1.0.0/24", json!([])).await;
+    let settings = settings(&["10.1.0.0/16"]);
+    run_while(&cluster, &cloud, settings, async || {
+        seconds(10).await;
+        assert_eq!(cloud.take_asked(), ["list", "create 10.1.0.0/24"]);
+        seconds(300).await;
+        assert_eq!(cloud.take_asked(), ["list"]);
+        cloud.replace();
+        seconds(300).await;
+        assert_eq!(cloud.take_asked(), ["list", "create 10.1.0.0/24"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn as_many_routes_as_is_allowed_are_changed_at_the_same_time() {
     let cluster = Cluster::new();
     let cloud = slow(Duration::from_secs(10));

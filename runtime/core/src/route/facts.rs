@@ -64,6 +64,8 @@ pub struct Facts {
     pub(super) ours: usize,
     /// When the reconciliation began.
     pub(super) began: Moment,
+    /// The provider's generation when the reconciliation was planned.
+    pub(super) generation: u64,
     /// Fingerprint of the node when the reconciliation was planned.
     pub(super) fingerprint: u64,
     pub(super) state: ReconcileState,

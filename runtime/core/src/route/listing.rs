@@ -14,10 +14,11 @@ use crate::moment::Moment;
 use crate::node::answer_check::quoted;
 use crate::node::object::{is_uninitialized, uid};
 
-/// The request for a listing: when it was sent, and with which nodes.
+/// The request for a listing: when it was sent, to which generation of the provider, and with which nodes.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) at: Moment,
+    pub(super) generation: u64,
     /// UIDs of the nodes sent to the provider, by name.
     pub(super) nodes: BTreeMap<String, String>,
 }

@@ -43,6 +43,8 @@ pub struct Pass<'a> {
     pub nodes: &'a [Arc<Node>],
     /// The provider's ownership rules.
     pub ownership: &'a OwnershipContext,
+    /// The provider's [generation](crate::cloud_provider::CloudProvider::generation).
+    pub generation: u64,
     /// When the pass runs.
     pub now: Moment,
 }
@@ -165,6 +167,7 @@ impl Memory {
         let named = sent.iter().map(|node| (name(node), uid(node)));
         self.asking = Some(Asked {
             at: pass.now,
+            generation: pass.generation,
             nodes: named
                 .map(|(name, uid)| (name.to_owned(), uid.to_owned()))
                 .collect(),
@@ -232,6 +235,7 @@ impl Memory {
         let planning = Planning {
             now: pass.now,
             asked_at: asked.at,
+            generation: asked.generation,
             is_complete: reply.complete,
             listing: &listing,
             destinations: &self.destinations,
@@ -353,6 +357,7 @@ impl Memory {
             node_events: work.node_events,
             ours: self.tally.right + self.tally.missing + self.tally.stray,
             began: now,
+            generation: self.asked.as_ref().map_or(0, |asked| asked.generation),
             fingerprint: work.fingerprint,
             state: ReconcileState::default(),
         })

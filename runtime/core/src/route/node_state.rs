@@ -26,8 +26,8 @@ pub(super) struct NodeState {
 pub(super) struct NodeRecord {
     uid: String,
     /// Destinations whose routes another component creates, as the provider says; the value is the node's fingerprint
-    /// then.
-    pub(super) elsewhere: BTreeMap<IpNet, u64>,
+    /// then, and the generation of the provider: its next one may create them.
+    pub(super) elsewhere: BTreeMap<IpNet, (u64, u64)>,
     /// Messages already recorded as Events.
     pub(super) reported: BTreeSet<String>,
     /// The last write of this process to the node.
@@ -51,9 +51,10 @@ impl NodeRecord {
         node.metadata.uid.as_deref() == Some(&*self.uid)
     }
 
-    /// Whether another component creates this route for a node with this fingerprint.
-    pub(super) fn is_elsewhere(&self, destination: &IpNet, fingerprint: u64) -> bool {
-        self.elsewhere.get(destination) == Some(&fingerprint)
+    /// Whether another component creates this route for a node with this fingerprint, as this generation of the
+    /// provider has said.
+    pub(super) fn is_elsewhere(&self, destination: &IpNet, state: (u64, u64)) -> bool {
+        self.elsewhere.get(destination) == Some(&state)
     }
 
     /// Whether the cache is older than our own last write.

@@ -64,6 +64,8 @@ pub struct Tally {
 pub(super) struct Planning<'a> {
     pub(super) now: Moment,
     pub(super) asked_at: Moment,
+    /// The generation of the provider that was asked.
+    pub(super) generation: u64,
     /// Whether the listing is complete, so that it permits removals.
     pub(super) is_complete: bool,
     pub(super) listing: &'a Listing,
@@ -131,7 +133,8 @@ impl Planning<'_> {
         };
         let mut faults = desired.faults.clone();
         for destination in &desired.destinations {
-            if note.is_some_and(|note| note.is_elsewhere(destination, fingerprint)) {
+            let state = (fingerprint, self.generation);
+            if note.is_some_and(|note| note.is_elsewhere(destination, state)) {
                 // Routes to this destination belong to the other component.
                 plan.claimed.insert(*destination);
                 continue;

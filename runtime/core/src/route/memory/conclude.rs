@@ -131,7 +131,8 @@ impl Memory {
         let is_elsewhere = |change: &&Change| change.end == Some(End::Elsewhere);
         for change in facts.changes.iter().filter(is_elsewhere) {
             let destination = change.destination;
-            record.elsewhere.insert(destination, facts.fingerprint);
+            let state = (facts.fingerprint, facts.generation);
+            record.elsewhere.insert(destination, state);
         }
         if has_recorded_events {
             let messages = facts.node_events.iter().map(|event| event.message.clone());

@@ -236,6 +236,7 @@ impl World {
         let pass = Pass {
             nodes: &nodes,
             ownership: &self.ownership,
+            generation: 0,
             now: at(self.now),
         };
         what(&mut self.memory, &pass)
