@@ -77,11 +77,14 @@ impl Serialize for Stamp {
     }
 }
 
+/// Kubernetes stores times up to the end of the year 9999, of which the last two days cannot be represented. They are
+/// none, as in protobuf: an error would keep the whole list from being read.
 impl<'de> Deserialize<'de> for Stamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Stamp, D::Error> {
-        let time = Option::<Time>::deserialize(deserializer)?;
+        let text = Option::<String>::deserialize(deserializer)?;
+        let time = text.and_then(|text| text.parse::<Timestamp>().ok());
         Ok(Stamp {
-            seconds: time.map_or(0, |time| time.0.as_second()),
+            seconds: time.map_or(0, Timestamp::as_second),
         })
     }
 }

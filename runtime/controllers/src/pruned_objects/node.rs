@@ -229,6 +229,20 @@ mod tests {
         assert_eq!(serde_json::to_value(&pruned.0).unwrap(), kept);
     }
 
+    /// Kubernetes stores it, and one unreadable Node would keep the whole list from being read.
+    #[test]
+    fn a_time_beyond_those_that_can_be_represented_is_none() {
+        let late = "9999-12-31T23:59:59Z";
+        let pruned: PrunedNode = serde_json::from_value(json!({
+            "spec": { "taints": [{ "effect": "NoSchedule", "key": "k", "timeAdded": late }] },
+            "status": { "conditions": [{ "lastTransitionTime": late, "status": "True", "type": "Ready" }] }
+        }))
+        .unwrap();
+        let (spec, status) = (pruned.0.spec.unwrap(), pruned.0.status.unwrap());
+        assert_eq!(spec.taints.unwrap()[0].time_added, None);
+        assert_eq!(status.conditions.unwrap()[0].last_transition_time, None);
+    }
+
     #[test]
     fn nulls_and_missing_parts_are_read_as_nothing() {
         for text in [

@@ -3,10 +3,11 @@
 use k8s_openapi::api::core::v1::{
     LoadBalancerStatus, Service, ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use super::{Metadata, Pruned};
+use super::{Metadata, Pruned, Stamp};
 
 #[derive(Deserialize, Default)]
 struct Wire {
@@ -45,7 +46,34 @@ struct Spec {
 #[serde(rename_all = "camelCase")]
 struct Status {
     load_balancer: Option<LoadBalancerStatus>,
-    conditions: Option<Vec<Condition>>,
+    conditions: Option<Vec<StoredCondition>>,
+}
+
+/// A condition of the status. The API server does not validate it, and stores one without a time.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    reason: String,
+    message: String,
+    last_transition_time: Option<Stamp>,
+    observed_generation: Option<i64>,
+}
+
+impl From<StoredCondition> for Condition {
+    fn from(stored: StoredCondition) -> Condition {
+        let since = stored.last_transition_time.and_then(Stamp::time);
+        Condition {
+            type_: stored.kind,
+            status: stored.status,
+            reason: stored.reason,
+            message: stored.message,
+            last_transition_time: since.unwrap_or(Time(Timestamp::UNIX_EPOCH)),
+            observed_generation: stored.observed_generation,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Pruned<Service> {
@@ -78,7 +106,9 @@ impl From<Wire> for Service {
             }),
             status: wire.status.map(|status| ServiceStatus {
                 load_balancer: status.load_balancer,
-                conditions: status.conditions,
+                conditions: status
+                    .conditions
+                    .map(|stored| stored.into_iter().map(Condition::from).collect()),
             }),
         }
     }
@@ -128,6 +158,24 @@ mod tests {
         sent["spec"]["internalTrafficPolicy"] = json!("Cluster");
         let pruned: Pruned<Service> = serde_json::from_value(sent).unwrap();
         assert_eq!(serde_json::to_value(&pruned.0).unwrap(), kept);
+    }
+
+    /// The API server stores such conditions, and one unreadable Service would keep the whole list from being read.
+    #[test]
+    fn a_condition_without_a_usable_time_is_read() {
+        for (text, seconds) in [
+            ("null", 0),
+            (r#""9999-12-31T23:59:59Z""#, 0),
+            (r#""2026-01-01T00:00:00Z""#, 1_767_225_600),
+        ] {
+            let text = format!(
+                r#"{{"metadata":{{}},"status":{{"conditions":[{{"type":"t","status":"True","reason":"","message":"","lastTransitionTime":{text}}}]}}}}"#
+            );
+            let pruned: Pruned<Service> = serde_json::from_str(&text).unwrap();
+            let conditions = pruned.0.status.unwrap().conditions.unwrap();
+            assert_eq!(conditions[0].type_, "t");
+            assert_eq!(conditions[0].last_transition_time.0.as_second(), seconds);
+        }
     }
 
     #[test]
