@@ -88,6 +88,13 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<ServiceEffect, (When, Retaine
         Step::LeftAlone(why) => When::Blocked { why: why.clone() },
     };
     let retained = carry_over::after(facts, &effective, &last, &when, now.moment);
+    let when = match &last {
+        // Until the retry, the targets follow the nodes.
+        Step::Wait(obstacle) if obstacle.is_ensure_failure() => {
+            waiting::no_later(when, effective.hold())
+        }
+        _ => when,
+    };
     Decision::Done((when, retained))
 }
 

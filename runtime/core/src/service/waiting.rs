@@ -151,6 +151,17 @@ pub(super) fn until(facts: &Facts, obstacle: &Obstacle<'_>) -> When {
     }
 }
 
+/// `when`, or the time of the confirmation if a removal of targets waits for one and it comes first.
+pub(super) fn no_later(when: When, hold: Option<Obstacle<'_>>) -> When {
+    match (when, hold) {
+        (When::Retry { after, why }, Some(Obstacle::Removal { again })) => When::Retry {
+            after: after.min(again.max(ASKED.0)),
+            why,
+        },
+        (when, _) => when,
+    }
+}
+
 /// Event reason for an operation that stays pending.
 pub(super) const PENDING: &str = reasons::LOAD_BALANCER_PENDING;
 

@@ -238,6 +238,29 @@ fn an_update_that_takes_long_is_asked_about_with_its_hint() {
 }
 
 #[test]
+fn a_failed_ensure_call_delays_no_confirmed_removal_of_targets() {
+    let mut world = world();
+    world.with_nodes(&["a", "b", "c", "d"]);
+    world.reconcile();
+    world.ensure = [Err(denied())].into();
+    world.stored["spec"]["ports"][0]["port"] = json!(81);
+    for seconds in [10, 20, 40] {
+        assert_eq!(world.reconcile().again(), Duration::from_secs(seconds));
+        world.wait(seconds);
+    }
+    // The retry of the ensure call comes while the removal waits for its confirmation.
+    world.with_nodes(&["a"]);
+    assert_eq!(world.reconcile().again(), Duration::from_secs(30));
+    world.wait(30);
+    let run = world.reconcile();
+    assert_eq!(
+        run.acts(),
+        ["update targets(1)", "event Normal UpdatedLoadBalancer"]
+    );
+    assert_eq!(run.again(), Duration::from_secs(50), "of 80");
+}
+
+#[test]
 fn most_targets_go_only_when_that_is_wanted_for_half_a_minute() {
     let mut world = world();
     world.with_nodes(&["a", "b", "c", "d"]);
