@@ -183,6 +183,8 @@ impl ServiceController {
         if let Some(memory) = &mut slot.current {
             if memory.see(service, is_listed, now) {
                 self.queue.ask(&key, now, true);
+            } else if let Some(at) = memory.accepts_older_at() {
+                self.queue.ask(&key, at, false);
             }
         } else if is_relevant(&service) {
             slot.current = Some(ServiceMemory::new(service));

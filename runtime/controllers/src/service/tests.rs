@@ -437,5 +437,6 @@ impl World {
 
 mod balancers;
 mod late_answers;
+mod late_lists;
 mod nodes;
 mod upstream;

@@ -46,7 +46,7 @@ pub struct ServiceMemory {
     drift_at: Option<Moment>,
     /// Our last write of this Service, until the cache has it.
     written: Option<OwnWrite>,
-    /// The state from a list that is older than our own write.
+    /// The state from a list that is older than our own write, and from the watch after it.
     older: Option<Arc<Service>>,
 }
 
@@ -123,7 +123,8 @@ impl ServiceMemory {
             && written.is_newer_than(&service.metadata)
             && (!is_listed || now < written.expires_at())
         {
-            if is_listed {
+            // Nothing repeats a change that follows such a list.
+            if is_listed || self.older.is_some() {
                 self.older = Some(service);
             }
             return false;
@@ -188,10 +189,14 @@ impl ServiceMemory {
 
     /// When it is reconciled again without a change.
     pub fn next_at(&self) -> Option<Moment> {
-        let older = self.older.as_ref().and(self.written);
-        let accepted = older.map(|written| written.expires_at());
         let turns = self.due_at.or(self.drift_at).into_iter();
-        turns.chain(accepted).min()
+        turns.chain(self.accepts_older_at()).min()
+    }
+
+    /// When it accepts a list that is older than our own write, if there is one.
+    pub fn accepts_older_at(&self) -> Option<Moment> {
+        let older = self.older.as_ref().and(self.written);
+        older.map(|written| written.expires_at())
     }
 
     /// The initial facts of a reconciliation.
@@ -318,6 +323,15 @@ mod tests {
         assert_eq!(memory.service, service("5", 81));
         assert!(memory.has_changed());
         assert!(written().see(service("5", 81), true, at(110)));
+    }
+
+    #[test]
+    fn a_change_that_follows_such_a_list_is_not_lost() {
+        let mut memory = written();
+        assert!(!memory.see(service("5", 81), true, at(103)));
+        assert!(!memory.see(service("6", 82), false, at(105)));
+        memory.accept_older(at(110));
+        assert_eq!(memory.service, service("6", 82));
     }
 
     #[test]
