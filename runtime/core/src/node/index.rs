@@ -41,6 +41,7 @@ type Names = Vec<Arc<str>>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct IndexedNode {
     uid: String,
+    is_ready: bool,
     /// Result of [`is_unready_or_shut_down`].
     is_unready: bool,
     /// The stored provider ID.
@@ -110,6 +111,7 @@ impl NodeIndex {
         let known = self.nodes.get(name).filter(|known| known.uid == uid);
         let mut next = IndexedNode {
             uid,
+            is_ready: is_ready(node),
             is_unready: is_unready_or_shut_down(node),
             stored: stored_provider_id(node).map(Arc::from),
             answered: known.and_then(|known| known.answered.clone()),
@@ -167,7 +169,10 @@ impl NodeIndex {
                     known.found = Some(at);
                     known.gone = 0;
                 }
-                Lookup::Gone if reply.complete => known.gone = known.gone.saturating_add(1),
+                // A Ready node is a witness, and keeps its addresses whatever its provider says.
+                Lookup::Gone if reply.complete && !known.is_ready => {
+                    known.gone = known.gone.saturating_add(1);
+                }
                 _ => {}
             }
             let answered = match lookup {

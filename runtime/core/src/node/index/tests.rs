@@ -203,6 +203,10 @@ fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
     conditions(&mut dead, "True");
     all.apply(&dead);
     assert_eq!(all.holder(address), Some("dead"), "its kubelet speaks");
+    for _ in 0..3 {
+        let holds = Some("dead".to_owned());
+        assert_eq!(answer(&mut all, Lookup::Gone, true), holds, "and goes on");
+    }
 }
 
 #[test]
