@@ -32,14 +32,14 @@ pub(super) enum MassOutage {
 }
 
 impl MassOutage {
-    /// Takes the nodes called gone, of `owned` nodes of the provider; they are believed after `hold`. `exists` says
-    /// whether a node still exists: a deleted one is no contradiction. A node that is found again is one, and restarts
-    /// the hold.
+    /// Takes the nodes called gone, of `owned` nodes of the provider; they are believed after `hold`. `is_back` says
+    /// whether a node that is not among them any more exists after all, which restarts the hold: one that was deleted
+    /// or does not count any more is no contradiction.
     pub(super) fn update(
         &mut self,
         called: Called,
         owned: usize,
-        exists: impl Fn(&str, &str) -> bool,
+        is_back: impl Fn(&str, &str) -> bool,
         hold: Duration,
         now: Moment,
     ) {
@@ -55,7 +55,7 @@ impl MassOutage {
         };
         let has_come_back = before.is_some_and(|before| {
             let mut before = before.iter();
-            before.any(|(name, uid)| called.get(name) != Some(uid) && exists(name, uid))
+            before.any(|(name, uid)| called.get(name) != Some(uid) && is_back(name, uid))
         });
         let new: Vec<String> = called
             .iter()

@@ -2,6 +2,7 @@
 //! that need action. Performs no I/O.
 
 mod settled;
+mod weigh;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use crate::cloud::instance::{FindReply, Lookup};
 use crate::moment::Moment;
 use crate::node::index::NodeSetVersion;
 use crate::node::object::{is_ready, is_uninitialized, name, uid as uid_of};
-use crate::node::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
+use crate::node::ownership::{OwnershipContext, owner};
 use crate::reconciliation::effect::When;
 use crate::settings::LifecycleRules;
 
-use super::deletion_guard::{Evidence, Held, Seen, age, is_wanted};
+use super::deletion_guard::{Evidence, Held, Seen, age};
 use super::facts::{Facts, Finding};
 use super::lookup_verdict::{confirms_provider_id, is_its_machine, power};
-use super::mass_outage::{Called, MassOutage};
+use super::mass_outage::MassOutage;
 use super::not_ready_history::{FOUND, NodeHistory, Noted};
 use super::ready_yet_gone::Contradictions;
 use super::remaining_witnesses::LastOfScheme;
@@ -40,6 +41,13 @@ pub struct Pass<'a> {
     pub rules: &'a Arc<LifecycleRules>,
     /// When the pass runs.
     pub now: Now,
+}
+
+impl Pass<'_> {
+    fn node(&self, wanted: &str) -> Option<&Arc<Node>> {
+        let place = self.nodes.binary_search_by(|node| name(node).cmp(wanted));
+        self.nodes.get(place.ok()?)
+    }
 }
 
 /// State kept between passes, for as long as the process leads: after a restart every row of answers begins anew, which
@@ -406,40 +414,6 @@ impl Memory {
         reconciliations
     }
 
-    /// Counts the nodes called gone. The first answer counts already: one after another they would not be recognised as
-    /// a mass.
-    fn weigh(&mut self, pass: &Pass<'_>) {
-        let is_called = |history: &NodeHistory, node: &Node| {
-            history.gone.is_some() && stored_provider_id(node).is_some()
-        };
-        let mut called = Called::new();
-        for node in pass.nodes {
-            if let Some(history) = self.histories.get(name(node))
-                && is_called(history, node)
-                && !is_wanted(node, pass.rules, pass.now)
-            {
-                called.insert(name(node).to_owned(), history.uid.clone());
-            }
-        }
-        let is_ours = |node: &&Arc<Node>| {
-            matches!(
-                owner(node, pass.ownership),
-                Owner::Recorded | Owner::Implied
-            )
-        };
-        for node in self.contradicted(pass) {
-            called.insert(name(node).to_owned(), uid_of(node).to_owned());
-        }
-        let owned = match called.len() {
-            0 => 0,
-            _ => pass.nodes.iter().filter(is_ours).count(),
-        };
-        let seen = &self.seen;
-        let exists = |name: &str, uid: &str| seen.get(name).is_some_and(|(known, _)| known == uid);
-        let (hold, now) = (pass.rules.mass_hold, pass.now.moment);
-        self.mass_outage.update(called, owned, exists, hold, now);
-    }
-
     fn seen_since(&self, node: &Node, now: Moment) -> Seen {
         let seen = self.seen.get(name(node));
         seen.map_or(Seen::Came(now), |(_, seen)| *seen)
@@ -455,10 +429,7 @@ impl Memory {
         let young = self
             .contradictions
             .since(pass.rules.mass_hold, pass.now.moment);
-        let nodes = young.filter_map(|other| {
-            let place = pass.nodes.binary_search_by(|node| name(node).cmp(other));
-            pass.nodes.get(place.ok()?)
-        });
+        let nodes = young.filter_map(|other| pass.node(other));
         nodes.filter(|node| is_ready(node))
     }
 

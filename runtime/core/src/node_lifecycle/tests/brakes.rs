@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "the delays belong to the result")]
 
 use super::world::World;
+use crate::cloud::instance::Lookup;
 use crate::selector::Selector;
 use crate::well_known::{
     KARPENTER_DISRUPTED_TAINT, KARPENTER_DISRUPTION_TAINT, TO_BE_DELETED_TAINT,
@@ -114,6 +115,59 @@ fn a_machine_that_is_found_again_begins_everything_anew() {
     world.set_found(names[0], None);
     world.run(600);
     assert_eq!(world.nodes.len(), 12, "{:#?}", world.done());
+}
+
+/// Twelve nodes of which eight vanish at once; after ten minutes `happens`. Returns how many of the others of the mass
+/// are left when the hold has been over for a minute.
+fn left_of_a_mass(happens: impl Fn(&mut World, &str)) -> usize {
+    let names = names(12);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    world.run(60);
+    for name in &names[..8] {
+        world.machine_vanishes(name);
+    }
+    world.run(600);
+    assert_eq!(world.nodes.len(), 12, "a mass");
+    happens(&mut world, names[0]);
+    world.run(420);
+    let others = names[1..8].iter();
+    others.filter(|name| world.exists(name)).count()
+}
+
+#[test]
+fn a_node_of_a_mass_that_is_marked_or_deleted_by_hand_delays_no_other() {
+    assert_eq!(left_of_a_mass(|_, _| {}), 5, "three go at first");
+    let marked = left_of_a_mass(|world, name| world.mark(name, TO_BE_DELETED_TAINT));
+    assert_eq!(
+        marked, 4,
+        "a mark on one node is no machine that is found again"
+    );
+    // A finalizer, as Karpenter sets, keeps the node for a while.
+    let deleted = left_of_a_mass(|world, name| {
+        let metadata = &mut world.nodes.get_mut(name).unwrap()["metadata"];
+        metadata["deletionTimestamp"] = "1970-01-01T01:10:00Z".into();
+    });
+    assert_eq!(
+        deleted, 4,
+        "a deletion by hand is no machine that is found again"
+    );
+}
+
+#[test]
+fn a_ready_node_that_has_become_an_exception_does_not_begin_the_hold_of_a_mass_again() {
+    let names = names(12);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    world.run(60);
+    world.cloud.insert(names[8].to_owned(), Lookup::Gone);
+    for name in &names[..8] {
+        world.machine_vanishes(name);
+    }
+    world.run(840);
+    assert_eq!(world.nodes.len(), 12, "held: {:#?}", world.done());
+    world.run(180);
+    assert_eq!(world.nodes.len(), 9, "{:#?}", world.done());
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! How many nodes are called gone at once, as input for the mass hold. Decides nothing about a node.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+
+use super::{Memory, Pass};
+use crate::node::object::{is_ready, name, uid};
+use crate::node::ownership::{Owner, owner, stored_provider_id};
+use crate::node_lifecycle::deletion_guard::is_wanted;
+use crate::node_lifecycle::mass_outage::Called;
+use crate::node_lifecycle::not_ready_history::NodeHistory;
+
+impl Memory {
+    /// Counts the nodes called gone. The first answer counts already: one after another they would not be recognised as
+    /// a mass.
+    pub(super) fn weigh(&mut self, pass: &Pass<'_>) {
+        let is_called = |history: &NodeHistory, node: &Node| {
+            history.gone.is_some() && stored_provider_id(node).is_some()
+        };
+        let mut called = Called::new();
+        for node in pass.nodes {
+            if let Some(history) = self.histories.get(name(node))
+                && is_called(history, node)
+                && !is_wanted(node, pass.rules, pass.now)
+            {
+                called.insert(name(node).to_owned(), history.uid.clone());
+            }
+        }
+        let is_ours = |node: &&Arc<Node>| {
+            matches!(
+                owner(node, pass.ownership),
+                Owner::Recorded | Owner::Implied
+            )
+        };
+        for node in self.contradicted(pass) {
+            called.insert(name(node).to_owned(), uid(node).to_owned());
+        }
+        let owned = match called.len() {
+            0 => 0,
+            _ => pass.nodes.iter().filter(is_ours).count(),
+        };
+        let (histories, contradictions) = (&self.histories, &self.contradictions);
+        let is_back = |name: &str, uid: &str| {
+            let node = pass.node(name).filter(|node| self::uid(node) == uid);
+            // Neither a mark, nor a deletion that waits for a finalizer, nor an exception says that its machine exists.
+            node.is_some_and(|node| {
+                let history = histories.get(name);
+                let is_gone = history.is_some_and(|history| history.gone.is_some());
+                let is_exception = is_ready(node) && contradictions.contains(name);
+                !is_gone && !is_exception && node.metadata.deletion_timestamp.is_none()
+            })
+        };
+        let (hold, now) = (pass.rules.mass_hold, pass.now.moment);
+        self.mass_outage.update(called, owned, is_back, hold, now);
+    }
+}
