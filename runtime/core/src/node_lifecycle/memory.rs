@@ -269,6 +269,9 @@ impl Memory {
             let history = self.histories.get_mut(name(node));
             if let Some(history) = history.filter(|history| history.is_about(node)) {
                 history.is_busy = false;
+                if history.was_ready {
+                    continue;
+                }
                 match is_halved {
                     true => history.next = at.after(FOUND.first),
                     false => history.back_off(at),
@@ -325,6 +328,10 @@ impl Memory {
             return;
         };
         history.is_busy = false;
+        // The answer comes too late, and must not delay the removal of the taint.
+        if history.was_ready {
+            return;
+        }
         history.back_off(at);
         match lookup {
             Lookup::Unknown(why) => {
