@@ -18,7 +18,7 @@ mod route;
 mod service;
 
 use std::fmt::Display;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
@@ -91,6 +91,8 @@ pub(crate) struct EffectExecutor {
     known: ClassState,
     /// Number of the controllers that have not finished their first pass.
     passes_left: AtomicUsize,
+    /// Whether the provider's controllers were told to stop.
+    is_leaving: AtomicBool,
 }
 
 /// Permission of one reconciliation to write. Acquired at the first write and kept until the reconciliation ends, so
@@ -144,6 +146,7 @@ impl EffectExecutor {
             cloud,
             cluster,
             passes_left: AtomicUsize::new(0),
+            is_leaving: AtomicBool::new(false),
         }
     }
 
@@ -192,6 +195,13 @@ impl EffectExecutor {
     /// Records withheld writes in plan mode.
     pub(crate) fn planner(&self) -> &Planner {
         &self.cluster.planner
+    }
+
+    /// The controllers end: what the provider still answers about nodes without an owner does not count any more.
+    pub(crate) fn leave(&self) {
+        // Before the votes are withdrawn under the lock that each vote takes.
+        self.is_leaving.store(true, Ordering::Release);
+        self.cluster.leave(self.name());
     }
 
     /// The clock of decisions and budgets.

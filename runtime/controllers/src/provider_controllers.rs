@@ -204,6 +204,11 @@ impl ProviderControllers {
         self.executor.take_passes()
     }
 
+    /// Removes the provider's state from the cluster's.
+    pub(crate) fn leave(&self) {
+        self.executor.leave();
+    }
+
     /// Stops new work; the returned future completes when requests in flight are answered or timed out.
     pub(crate) fn stop(self) -> Ended {
         self.handle.stop()

@@ -293,7 +293,7 @@ impl ControllerManager {
         for (name, set) in ended {
             tracing::info!(provider = name, "the provider's controllers end");
             passes += set.take_passes();
-            self.cluster.leave(&name);
+            set.leave();
             self.leaving.push(set.stop());
         }
         for set in self.running.values_mut() {
@@ -391,7 +391,7 @@ impl ControllerManager {
                 provider = name,
                 "the provider's controllers ended by themselves, and are started anew; this is a defect"
             );
-            self.cluster.leave(&name);
+            set.leave();
             let passes = set.take_passes();
             self.start(&list, set.provided, vec![pause()]);
             self.cluster.planner.give_up_passes(passes, true);

@@ -1,9 +1,11 @@
 //! The node controller's effects: look-ups, votes and writes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::node::object::{NodeRef, name};
+use ccm_core::node::ownership::Verdict;
 use ccm_core::node::{CandidateVote, Looked, NodeEffect, NodeOutcome};
 use ccm_core::reconciliation::effect::{Effect as _, Performed};
 use k8s_openapi::api::core::v1::Node;
@@ -62,7 +64,11 @@ impl EffectExecutor {
     /// for it.
     fn cast_vote(&self, node: &NodeRef, vote: &CandidateVote) -> NodeOutcome {
         let now = self.cluster.clock.now();
-        let claimed = self.cluster.claims().cast(
+        let mut claims = self.cluster.claims();
+        if self.is_leaving.load(Ordering::Acquire) {
+            return NodeOutcome::VoteCast(Verdict::Open, false);
+        }
+        let claimed = claims.cast(
             &node.uid,
             self.name(),
             vote.vote.clone(),
@@ -70,6 +76,7 @@ impl EffectExecutor {
             vote.is_quiet,
             now,
         );
+        drop(claims);
         self.cluster.wake(&claimed.wakes, &node.name);
         NodeOutcome::VoteCast(claimed.verdict, claimed.report)
     }

@@ -253,6 +253,33 @@ async fn providers_come_change_and_go_and_the_others_are_asked_no_more_often_for
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_replaced_provider_still_says_about_a_new_node_does_not_count() {
+    let cluster = cluster::Cluster::new();
+    let (east, west) = (
+        cloud("east", CloudMode::Good),
+        cloud("west", CloudMode::Late(Duration::from_secs(3))),
+    );
+    // The account of the next west has such a machine, too.
+    let next = ScriptedProvider::new("west");
+    let next = Arc::new(next.finding(|_| found(instance("west://1", "10.2.0.1"))));
+    let settings = Settings {
+        drain: Duration::from_secs(30),
+        ..settings()
+    };
+    let ended = run_while(&cluster, &[&east, &west], settings, async |told| {
+        // Without a provider ID, so that both are candidates.
+        post(&cluster, node("east-1").uninitialized()).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        told.send_replace(list(&[&east, &next]));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!next.calls().is_empty());
+        assert_eq!(waiting(&cluster).await, ["east-1"], "both find a machine");
+    })
+    .await;
+    assert_eq!(ended.unwrap(), Stopped::Drained);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_provider_that_does_not_let_go_holds_up_its_successor_for_the_drain_and_nobody_else() {
     let cluster = cluster::Cluster::new();
     let (east, west) = (
