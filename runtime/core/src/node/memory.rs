@@ -28,6 +28,8 @@ const FRESH: Duration = Duration::from_secs(30);
 pub struct NodeMemory {
     /// Fingerprint at the last wake-up; an equal one wakes nothing.
     fingerprint: Option<u64>,
+    /// UID of the node that was reconciled last.
+    uid: Option<String>,
     past: RetainedState,
     /// When this process first saw the taint on the node.
     tainted_since: Option<Moment>,
@@ -139,6 +141,16 @@ impl NodeMemory {
         rules: Arc<NodeRules>,
         now: Moment,
     ) -> Facts {
+        // A node that was made again under the same name while the watch was interrupted does not inherit a backoff.
+        if self.uid != node.metadata.uid {
+            self.uid.clone_from(&node.metadata.uid);
+            self.past = RetainedState {
+                refresh: self.past.refresh,
+                ..RetainedState::default()
+            };
+            self.tainted_since = None;
+            self.obstacle = None;
+        }
         if is_uninitialized(&node) {
             self.tainted_since.get_or_insert(now);
         }
@@ -335,6 +347,43 @@ mod tests {
             node["spec"]["taints"][0]["key"] = json!(TAINT);
             node["status"]["addresses"][0]["address"] = json!("b");
         })));
+    }
+
+    #[test]
+    fn a_node_that_was_made_again_while_the_watch_was_interrupted_begins_anew() {
+        let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
+        let rules = Arc::new(NodeRules::default());
+        let at = |seconds| Moment(Duration::from_secs(seconds));
+        let taint = |node: &mut Value| node["spec"]["taints"][0]["key"] = json!(TAINT);
+        let again = |node: &mut Value| {
+            node["spec"]["taints"][0]["key"] = json!(TAINT);
+            node["metadata"]["uid"] = json!("v");
+        };
+        let mut memory = NodeMemory::default();
+        let mut facts = |node: Node, now| {
+            memory.is_relevant_change(&node);
+            let node = Arc::new(node);
+            let facts = memory.facts(node, ownership.clone(), rules.clone(), at(now));
+            let past = facts.past.clone();
+            let conclusion = Conclusion {
+                facts,
+                when: When::Retry {
+                    after: Duration::from_secs(1),
+                    why: "not listed".to_owned(),
+                },
+                retained: None,
+                has_written: false,
+            };
+            memory.conclude(conclusion, at(now));
+            past
+        };
+        facts(node(taint), 0);
+        let past = facts(node(taint), 1);
+        assert_eq!((past.failures, past.waiting_since), (1, Some(at(0))));
+        let past = facts(node(again), 900);
+        assert_eq!(past, RetainedState::default());
+        let past = facts(node(again), 901);
+        assert_eq!((past.failures, past.waiting_since), (1, Some(at(900))));
     }
 
     #[test]
