@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::memory::Pass;
 use super::not_ready_history::NodeHistory;
 use super::survey::scheme;
-use crate::node::object::name;
+use crate::node::object::{is_ready, name};
 use crate::node::ownership::owner;
 use k8s_openapi::api::core::v1::Node;
 
-/// Schemes with at least one node that is not called gone; computed once per pass.
+/// Schemes with at least one node that is neither called gone nor being deleted; computed once per pass.
 pub(super) struct LastOfScheme(BTreeSet<String>);
 
 impl LastOfScheme {
@@ -25,7 +25,10 @@ impl LastOfScheme {
         // Nodes of another account with the same scheme cannot be witnesses.
         let is_ours = |node: &Node| owner(node, pass.ownership).is_ours();
         let existing = pass.nodes.iter();
-        let existing = existing.filter(|node| is_ours(node) && !is_gone(node));
+        // Nobody counts answers about a node that only waits for a finalizer.
+        let is_leaving =
+            |node: &Node| node.metadata.deletion_timestamp.is_some() && !is_ready(node);
+        let existing = existing.filter(|node| is_ours(node) && !is_gone(node) && !is_leaving(node));
         LastOfScheme(
             existing
                 .filter_map(|node| scheme(node))

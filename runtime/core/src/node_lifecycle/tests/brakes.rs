@@ -83,6 +83,20 @@ fn what_is_meant_waits_for_neither_a_mass_nor_a_budget_nor_a_neighbour() {
 }
 
 #[test]
+fn a_node_that_waits_for_a_finalizer_does_not_keep_the_last_one_that_is_marked() {
+    let mut world = World::new(&["a", "b"]);
+    world.run(60).machine_vanishes("a");
+    let metadata = &mut world.nodes.get_mut("a").unwrap()["metadata"];
+    metadata["deletionTimestamp"] = "1970-01-01T01:01:00Z".into();
+    world.machine_vanishes("b");
+    world.run(300);
+    assert!(world.exists("b"), "nobody has said anything");
+    world.mark("b", TO_BE_DELETED_TAINT);
+    world.run(120);
+    assert!(!world.exists("b"), "{:#?}", world.done());
+}
+
+#[test]
 fn a_mass_stays_confirmed_while_deletions_and_lost_answers_go_on() {
     let names = names(30);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
