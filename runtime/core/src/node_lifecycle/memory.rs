@@ -235,8 +235,7 @@ impl Memory {
             self.absorb_witness(node, lookup, is_complete, at);
         }
         if !is_complete {
-            let about = survey.about.iter().map(|node| name(node));
-            self.mass_outage.interrupt(about, at);
+            self.interrupt_mass(survey, at);
         }
         for (node, lookup) in &answers[..survey.about.len()] {
             self.absorb_answer(survey, node, lookup, is_complete, &found, at);
@@ -255,8 +254,7 @@ impl Memory {
             Some(ProviderError::Throttled { retry_after, .. }) => *retry_after,
             _ => None,
         };
-        let about = survey.about.iter().map(|node| name(node));
-        self.mass_outage.interrupt(about, at);
+        self.interrupt_mass(survey, at);
         let has_crashed = error.is_some_and(is_crash);
         let is_halved = has_crashed && self.halving.crashed(survey);
         if has_crashed {

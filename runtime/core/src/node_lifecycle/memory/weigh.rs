@@ -1,15 +1,18 @@
-//! How many nodes are called gone at once, as input for the mass hold. Decides nothing about a node.
+//! How many nodes are called gone at once, and which missing answers interrupt that, as input for the mass hold. Decides
+//! nothing about a node.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Memory, Pass};
+use crate::moment::Moment;
 use crate::node::object::{is_ready, name, uid};
 use crate::node::ownership::{Owner, owner, stored_provider_id};
 use crate::node_lifecycle::deletion_guard::is_wanted;
 use crate::node_lifecycle::mass_outage::Called;
 use crate::node_lifecycle::not_ready_history::NodeHistory;
+use crate::node_lifecycle::survey::{LookupGroup, Survey};
 
 impl Memory {
     /// Counts the nodes called gone. The first answer counts already: one after another they would not be recognised as
@@ -53,5 +56,19 @@ impl Memory {
         };
         let (hold, now) = (pass.rules.mass_hold, pass.now.moment);
         self.mass_outage.update(called, owned, is_back, hold, now);
+    }
+
+    /// The answer to `survey` was incomplete or missing. If it was asked apart from most nodes that are called gone,
+    /// because of the nodes that it is about, the mass goes on: one node that can never be judged must not hold all.
+    pub(super) fn interrupt_mass(&mut self, survey: &Survey, at: Moment) {
+        let is_apart = |history: &NodeHistory| history.group != LookupGroup::Identified;
+        let called = self.histories.values().filter(|one| one.gone.is_some());
+        let (apart, others): (Vec<_>, Vec<_>) = called.partition(|one| is_apart(one));
+        let mut about = survey.about.iter();
+        let is_asked_apart = about.all(|node| self.histories.get(name(node)).is_some_and(is_apart));
+        if !is_asked_apart || apart.len() >= others.len() {
+            let about = survey.about.iter().map(|node| name(node));
+            self.mass_outage.interrupt(about, at);
+        }
     }
 }

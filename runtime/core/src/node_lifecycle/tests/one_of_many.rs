@@ -97,6 +97,41 @@ fn a_ready_node_that_the_cloud_calls_gone_delays_others_once() {
 }
 
 #[test]
+fn a_node_of_a_mass_that_cannot_be_told_any_more_does_not_hold_the_others_for_ever() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut world = World::new(&names);
+    world.run(60);
+    for name in &names[..6] {
+        world.machine_vanishes(name);
+    }
+    world.run(120);
+    world.cloud.insert("a".to_owned(), unanswerable());
+    world.run(2 * 3600);
+    let left: Vec<&String> = world.nodes.keys().collect();
+    assert_eq!(left, ["a", "g", "h"]);
+}
+
+#[test]
+fn a_mass_of_which_no_node_can_be_told_for_a_while_is_held_for_as_long_again() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut world = World::new(&names);
+    world.run(60);
+    for name in &names[..6] {
+        world.machine_vanishes(name);
+    }
+    world.run(120);
+    for name in &names[..6] {
+        world.cloud.insert((*name).to_owned(), unanswerable());
+    }
+    world.run(1200);
+    for name in &names[..6] {
+        world.machine_vanishes(name);
+    }
+    world.run(420);
+    assert_eq!(world.nodes.len(), 8, "{:#?}", world.done());
+}
+
+#[test]
 fn a_clock_that_was_slow_at_the_start_keeps_nobody_young_for_ever() {
     let mut world = World::new(&["a", "b", "c"]);
     // By the wall clock the node will be created in a day.
