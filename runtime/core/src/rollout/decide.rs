@@ -76,6 +76,7 @@ impl<'a> DecisionBuilder<'a> {
             Ordered::Nothing => {}
             Ordered::Do(effects) => return Some(effects),
             Ordered::Waits => return None,
+            Ordered::Delayed => return self.serve().or_else(|| self.note()),
         }
         if let Some(reason) = trial::verdict(self) {
             return Some(self.reject_candidate(&reason));

@@ -14,6 +14,9 @@ pub(super) enum Ordered {
     Do(Vec<RolloutEffect>),
     /// An order is in progress, and everything else waits for it.
     Waits,
+    /// An order cannot be carried out for now. The active version serves meanwhile, and nothing new is tried: the order
+    /// would take that back instead.
+    Delayed,
 }
 
 /// Carries out the orders that have not been carried out yet.
@@ -73,7 +76,7 @@ fn roll_back(turn: &mut DecisionBuilder<'_>) -> Ordered {
         }
         Placing::Do(effects) => Ordered::Do(effects),
         Placing::Loading => Ordered::Waits,
-        Placing::SetBack(failure) if failure.cause == Cause::Circumstances => Ordered::Waits,
+        Placing::SetBack(failure) if failure.cause == Cause::Circumstances => Ordered::Delayed,
         Placing::SetBack(failure) => {
             let why = format!("{} cannot serve: {}", shown(previous), failure.why);
             impossible(Some(&active.release), &why)
@@ -172,6 +175,24 @@ pub(super) fn misnamed(turn: &DecisionBuilder<'_>) -> Option<String> {
 
 /// Why the orders cannot be followed.
 pub(super) fn trouble(turn: &DecisionBuilder<'_>) -> Option<String> {
+    delayed(turn).or_else(|| unknown_pin(turn))
+}
+
+/// Why an order to go back is not carried out yet.
+fn delayed(turn: &DecisionBuilder<'_>) -> Option<String> {
+    if !turn.facts.orders.roll_back || turn.facts.done.contains(&Order::RollBack) {
+        return None;
+    }
+    let previous = turn.record.previous.as_ref()?;
+    let failure = turn.facts.failure(&previous.digest)?;
+    Some(format!(
+        "going back waits: {} cannot serve yet: {}",
+        shown(previous),
+        failure.why
+    ))
+}
+
+fn unknown_pin(turn: &DecisionBuilder<'_>) -> Option<String> {
     let pin = turn.facts.orders.pin.as_ref()?;
     let active = turn.record.active.as_ref();
     if active.is_some_and(|active| active.release.digest == *pin) {

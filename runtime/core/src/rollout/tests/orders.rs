@@ -326,3 +326,50 @@ fn what_was_not_trusted_is_looked_at_again_when_a_person_names_it() {
         assert_eq!(examined(&world), before + 1, "at once");
     }
 }
+
+/// Version 2 serves, and version 1 is to be restored although the registry does not answer.
+fn going_back_to_what_cannot_be_fetched_now() -> World {
+    let mut world = World::serving();
+    world.offer(2, Kind::Good);
+    world.run(LONG);
+    world.unreachable.insert(digest(1));
+    world.order(Orders {
+        roll_back: true,
+        ..Orders::default()
+    });
+    world
+}
+
+#[test]
+fn an_order_to_go_back_that_waits_for_a_registry_keeps_nothing_else_from_serving() {
+    let mut world = going_back_to_what_cannot_be_fetched_now();
+    world.run(LONG);
+    world.restart();
+    world.offer(2, Kind::Good);
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(2)), "until version 1 is there");
+
+    // Grants that are taken away are not kept for the old version's sake.
+    world.facts.policy_changed();
+    world.run(LONG);
+    let serving = world.facts.serving.as_ref().unwrap();
+    assert_eq!(serving.policy_generation, world.facts.policy_generation);
+
+    let trouble = &world.stored.trouble;
+    for part in ["1.0.1", "cannot serve yet", "no route to host"] {
+        assert!(trouble.contains(part), "{part}: {trouble}");
+    }
+
+    // Nothing new is tried meanwhile: the order would take that back instead.
+    world.offer(3, Kind::Good);
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(2)));
+    assert_eq!(world.stored.trial, None);
+
+    world.unreachable.clear();
+    world.run(LONG);
+    assert!(world.stored.is_rejected(&digest(2)));
+    assert!(!world.orders.roll_back);
+    let previous = world.stored.previous.as_ref().unwrap();
+    assert_eq!(previous.digest, digest(1), "before version 3 was tried");
+}

@@ -74,6 +74,8 @@ pub(super) struct World {
     pub(super) kinds: BTreeMap<String, Kind>,
     /// Versions whose bytes are not available any more, unless they are offered.
     pub(super) gone: BTreeSet<String>,
+    /// Versions whose registry does not answer now.
+    pub(super) unreachable: BTreeSet<String>,
     /// Whether the record store can be written.
     pub(super) is_online: bool,
     /// Generation of the load policy from which on it covers every module.
@@ -107,6 +109,7 @@ impl World {
             orders: Orders::default(),
             kinds: BTreeMap::new(),
             gone: BTreeSet::new(),
+            unreachable: BTreeSet::new(),
             is_online: true,
             enough: u64::MAX,
             done: Vec::new(),
@@ -386,6 +389,9 @@ impl World {
             }
             (Work::Load(_) | Work::Compile(_), Kind::Flaky) if !self.attempts.is_multiple_of(3) => {
                 WorkResult::Trouble("the disk is full".to_owned())
+            }
+            (Work::Load(_), _) if self.unreachable.contains(&digest) => {
+                WorkResult::Trouble("no route to host".to_owned())
             }
             (Work::SelfTest(_), Kind::FailsSelfTest) => WorkResult::Fault("denied".to_owned()),
             (Work::Plan(_), kind) => WorkResult::Planned(Plans {
