@@ -1,6 +1,8 @@
 //! Explains why nothing serves.
 
 use super::facts::{Cause, RolloutFacts};
+use super::record::Orders;
+use crate::well_known::{PAUSE, PIN};
 
 /// Why nothing serves, and whether a person has to change something first. `None` while the recorded active version may
 /// still serve, even if an offer was rejected. A failed version is reported without waiting for the decision on a
@@ -27,6 +29,10 @@ pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
                 None => failure.why.clone(),
             });
             is_final &= matches!(failure.cause, Cause::Module | Cause::Policy | Cause::Trust);
+        } else if let Some(why) = held_back(facts).filter(|_| active.is_none()) {
+            reasons.push(why);
+            // Orders are followed while the process runs: it need not end because of one.
+            is_final = false;
         } else if reasons.is_empty() {
             return None;
         } else {
@@ -39,6 +45,22 @@ pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
         return Some((why.clone(), false));
     }
     Some((reasons.join("; "), is_final))
+}
+
+/// The order that keeps the offered version from being the first one.
+fn held_back(facts: &RolloutFacts) -> Option<String> {
+    let Orders { pause, pin, .. } = &facts.orders;
+    let offered = facts.offer.as_ref().map(|offer| &offer.release)?;
+    let shown = offered.shown();
+    match pin {
+        _ if *pause => Some(format!(
+            "{shown} is offered, but no version may begin while {PAUSE} is set"
+        )),
+        Some(pin) if *pin != offered.digest => {
+            Some(format!("{shown} is offered, but {PIN} names {pin}"))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -192,6 +214,43 @@ mod tests {
                 .as_ref()
                 .map(|(why, is_final)| (why.as_str(), *is_final));
             assert_eq!(found, *expected, "{active:?} {offered:?}");
+        }
+    }
+
+    #[test]
+    fn an_order_that_holds_back_the_first_version_is_a_reason() {
+        let now = RolloutTime {
+            moment: Moment(Duration::ZERO),
+            wall: 0,
+        };
+        let pause = Orders {
+            pause: true,
+            ..Orders::default()
+        };
+        let pin = |name: &str| Orders {
+            pin: Some(name.to_owned()),
+            ..Orders::default()
+        };
+        for (orders, expected) in [
+            (Orders::default(), None),
+            (pin("v1"), None),
+            (
+                pause,
+                Some("v1 is offered, but no version may begin while wasm-ccm.dev/pause is set"),
+            ),
+            (
+                pin("v0"),
+                Some("v1 is offered, but wasm-ccm.dev/pin names v0"),
+            ),
+        ] {
+            let mut facts = RolloutFacts {
+                record: Some(Record::default()),
+                orders,
+                ..RolloutFacts::default()
+            };
+            facts.offered(release("v1"), now);
+            let expected = expected.map(|why| (why.to_owned(), false));
+            assert_eq!(not_serving(&facts), expected, "{:?}", facts.orders);
         }
     }
 }
