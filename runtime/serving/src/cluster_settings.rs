@@ -142,9 +142,9 @@ fn trust(
         }),
         None => value("requestheader-client-ca-file")
             .and_then(authority_text)
-            .map(|authority| FrontProxy {
-                authority,
-                headers: HeaderNames::published(value),
+            .and_then(|authority| {
+                let headers = HeaderNames::published(value)?;
+                Some(FrontProxy { authority, headers })
             }),
     };
     Ok(Trusted {
@@ -155,19 +155,27 @@ fn trust(
 }
 
 impl HeaderNames {
-    /// Reads the header names of the ConfigMap, whose values are JSON lists.
-    fn published<'a>(value: impl Fn(&str) -> Option<&'a str>) -> HeaderNames {
-        let list = |key: &str| -> Vec<String> {
-            let text = value(key).unwrap_or("[]");
-            serde_json::from_str(text).unwrap_or_default()
+    /// Reads the header names of the ConfigMap, whose values are JSON lists. `None`: one cannot be parsed; an empty list
+    /// in its place would allow every proxy.
+    fn published<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Option<HeaderNames> {
+        let list = |key: &str| -> Option<Vec<String>> {
+            let text = value(key).filter(|text| !text.is_empty());
+            let parsed = serde_json::from_str::<Option<Vec<String>>>(text.unwrap_or("[]"));
+            let parsed = parsed.inspect_err(|_| {
+                tracing::warn!(
+                    key,
+                    "a list of the cluster is unusable: no front proxy names users"
+                );
+            });
+            parsed.ok().map(Option::unwrap_or_default)
         };
-        HeaderNames {
-            allowed_names: list("requestheader-allowed-names"),
-            user: list("requestheader-username-headers"),
-            uid: list("requestheader-uid-headers"),
-            group: list("requestheader-group-headers"),
-            extra: list("requestheader-extra-headers-prefix"),
-        }
+        Some(HeaderNames {
+            allowed_names: list("requestheader-allowed-names")?,
+            user: list("requestheader-username-headers")?,
+            uid: list("requestheader-uid-headers")?,
+            group: list("requestheader-group-headers")?,
+            extra: list("requestheader-extra-headers-prefix")?,
+        })
     }
 }
 

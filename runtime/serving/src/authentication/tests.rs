@@ -288,3 +288,31 @@ async fn proc_075_a_valid_token_counts_beside_the_certificate_of_a_proxy_that_is
     let user = authenticator.user(&another, &headers).await;
     assert_eq!(user.map(|user| user.name), Ok("joe".to_owned()));
 }
+
+#[tokio::test]
+async fn a_published_list_that_cannot_be_parsed_lets_no_proxy_name_users() {
+    let proxies = Authority::new();
+    let headers = HeaderMap::from_iter([(
+        "x-remote-user".parse::<http::HeaderName>().unwrap(),
+        "root".parse().unwrap(),
+    )]);
+    let any = peer(&proxies, "another");
+    for (allowed, expected) in [
+        (r#"["another"]"#, "root"),
+        ("[]", "root"),
+        ("null", "root"),
+        // Meant as a list of one name: not a list that allows every name.
+        ("front-proxy", "system:anonymous"),
+        (r#"["front-proxy""#, "system:anonymous"),
+    ] {
+        let answer = Answer::new(Mutex::new(config_map(&json!({
+            "requestheader-client-ca-file": proxies.pem(),
+            "requestheader-allowed-names": allowed,
+            "requestheader-username-headers": r#"["X-Remote-User"]"#,
+        }))));
+        let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+        let user = authenticator.ok().unwrap().user(&any, &headers).await;
+        let name = user.map(|user| user.name);
+        assert_eq!(name, Ok(expected.to_owned()), "{allowed}");
+    }
+}
