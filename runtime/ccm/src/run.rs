@@ -30,6 +30,7 @@ use ccm_delivery::load_policy::LoadPolicyOf as _;
 use ccm_delivery::source::Location;
 use ccm_delivery::source::file::FileSource;
 use ccm_host::Module;
+use http::Uri;
 use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -405,21 +406,29 @@ fn migration(flags: &crate::flags::LeadershipFlags) -> anyhow::Result<Option<Mig
     Ok(Some(read))
 }
 
-/// Client configuration for the cluster of the flags, or the pod's own.
+/// Client configuration for the cluster of the flags, or the pod's own. With `--master` alone, outside of a pod, requests
+/// have no credentials, as in client-go.
 async fn kubernetes(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyhow::Result<Config> {
-    let (mut config, proxy) = match kubeconfig.as_deref() {
-        Some(path) => from_file(path).await?,
-        None => {
+    let master = master.map(|text| {
+        let url: Uri = text.parse().with_context(|| format!("--master {text}"))?;
+        anyhow::Ok(url)
+    });
+    let master = master.transpose()?;
+    let (mut config, proxy) = match (kubeconfig.as_deref(), &master) {
+        (Some(path), _) => from_file(path).await?,
+        (None, Some(url)) => (
+            Config::incluster().unwrap_or_else(|_| Config::new(url.clone())),
+            None,
+        ),
+        (None, None) => {
             let config = Config::incluster().context(
-                "no --kubeconfig was given, and this is not a pod with a service account",
+                "neither --kubeconfig nor --master was given, and this is not a pod with a service account",
             )?;
             (config, None)
         }
     };
-    if let Some(master) = master {
-        config.cluster_url = master
-            .parse()
-            .with_context(|| format!("--master {master}"))?;
+    if let Some(url) = master {
+        config.cluster_url = url;
     }
     set_proxy(&mut config, proxy)?;
     // An automatic retry could begin after the right to send is lost.
@@ -453,4 +462,24 @@ fn as_user(config: &Config, suffix: &'static str) -> Config {
         config.headers.push((USER_AGENT, value));
     }
     config
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[tokio::test]
+    async fn outside_of_a_pod_the_url_alone_is_enough() {
+        let url = "http://127.0.0.1:8080";
+        let config = kubernetes(None, Some(url.to_owned())).await.unwrap();
+        assert_eq!(config.cluster_url, Uri::from_static(url));
+        assert_eq!(config.auth_info.token.map(|_| "a token"), None);
+        let refused = kubernetes(None, None).await.unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .starts_with("neither --kubeconfig nor --master")
+        );
+    }
 }
