@@ -15,7 +15,9 @@ use ccm_core::reconciliation::patch::ServicePatch;
 use ccm_core::safety::audit::Subject;
 use ccm_core::safety::brake::{Allowances, Brake, SharedBudget};
 use ccm_core::safety::permit::Permit;
-use ccm_core::service::{OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef};
+use ccm_core::service::{
+    OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, service_ref,
+};
 use ccm_core::well_known::SERVICE_CONTROLLER;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
@@ -255,15 +257,12 @@ impl Services {
         let api: Api<PrunedService> = Api::all(self.client());
         let mut page = ListParams::default().limit(PAGE);
         loop {
-            let listed = in_time(&self.cloud.cluster.tenure, api.list_metadata(&page)).await;
+            // Not the metadata alone: with managed fields that cannot be read, one Service would hide all of them.
+            let listed = in_time(&self.cloud.cluster.tenure, api.list(&page)).await;
             let Ok(Some(listed)) = listed else {
                 return OwnerState::Unsynced;
             };
-            let services = listed.items.iter().map(|one| ServiceRef {
-                namespace: one.metadata.namespace.clone().unwrap_or_default(),
-                name: one.metadata.name.clone().unwrap_or_default(),
-                uid: one.metadata.uid.clone().unwrap_or_default(),
-            });
+            let services = listed.items.iter().map(|one| service_ref(&one.0));
             if let Some(found) = services.into_iter().find(|one| one.is(owner)) {
                 return OwnerState::Alive(found);
             }

@@ -1,12 +1,13 @@
 //! Classification of failures, and counting of Events.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use ccm_core::cloud::Owner;
 use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::node::NodeOutcome;
 use ccm_core::node::object::NodeRef;
 use ccm_core::reconciliation::effect::{EventOutcome, Outcome as _};
 use ccm_core::safety::tenure::Tenure;
-use ccm_core::service::ServiceRef;
+use ccm_core::service::{OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef};
 use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::Event as Stored;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -19,6 +20,7 @@ use ccm_core::well_known::NODE_CONTROLLER;
 use super::events::{Events, Recorded, Recorder, about_node, about_service};
 use super::request::meaning;
 use super::*;
+use crate::fixtures;
 
 fn api_error(code: u16) -> kube::Error {
     let status: Status = serde_json::from_value(serde_json::json!({
@@ -184,4 +186,52 @@ async fn an_event_that_is_gone_when_it_is_repeated_is_created_again() {
         let params = DeleteParams::default();
         stored.delete(name, &params).await.unwrap();
     }
+}
+
+/// Whoever may write a Service may write the times of its managed fields, too, up to the end of the year 9999.
+#[tokio::test(start_paused = true)]
+async fn a_service_with_a_time_that_cannot_be_represented_hides_no_owner() {
+    let item = serde_json::json!({
+        "metadata": {
+            "name": "odd", "namespace": "default", "uid": "u3",
+            "managedFields": [{ "manager": "m", "operation": "Update", "time": "9999-12-31T23:59:59Z" }]
+        }
+    });
+    let list = serde_json::json!({ "metadata": { "resourceVersion": "1" }, "items": [item] });
+    let client = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let body = kube::client::Body::from(list.to_string().into_bytes());
+        async { Ok::<_, tower::BoxError>(http::Response::new(body)) }
+    });
+    let client = Client::new(client, "default");
+    let (nodes, _) = kube::runtime::reflector::store();
+    let settings = fixtures::settings();
+    let cluster = Arc::new(Cluster::new(
+        client.into(),
+        &settings,
+        Metrics::default(),
+        nodes,
+    ));
+    cluster.service_index().complete();
+    let executor = EffectExecutor::new(
+        cluster,
+        Arc::new(ccm_fixtures::provider::ScriptedProvider::new("sim")),
+        Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()])),
+        &settings,
+        &mut JoinSet::new(),
+    );
+    let effect = ServiceEffect {
+        service: ServiceRef {
+            namespace: "default".to_owned(),
+            name: "web".to_owned(),
+            uid: "u1".to_owned(),
+        },
+        generation: 0,
+        action: ServiceAction::FindOwner(Owner::Uid("u2".to_owned())),
+    };
+    let mut turn = WritePermit::default();
+    let found = executor
+        .carry_out(&effect, Priority::Known, &mut turn)
+        .await;
+    let gone = ServiceOutcome::Owner(OwnerState::Gone);
+    assert_eq!(found, Performed::Ended(gone));
 }
