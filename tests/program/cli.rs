@@ -201,7 +201,7 @@ fn run_says_what_is_missing() {
         ),
         (
             &["run", "--cloud-provider=hcloud"],
-            "no --kubeconfig was given",
+            "neither --kubeconfig nor --master was given",
         ),
         (
             &[
