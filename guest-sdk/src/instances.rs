@@ -12,7 +12,8 @@ mod tests;
 /// The contract's maximum length of the reason of an unknown machine, in bytes.
 pub(crate) const REASON_BYTES: usize = 1024;
 const PROVIDER_ID_BYTES: usize = 512;
-const LABEL_VALUE_BYTES: usize = 63;
+/// The contract's maximum length of a label's value, in bytes.
+pub(crate) const LABEL_VALUE_BYTES: usize = 63;
 const LABELS: usize = 64;
 const ADDRESSES: usize = 64;
 const ADDRESS_BYTES: usize = 253;
@@ -95,35 +96,30 @@ fn within_limits(lookup: Lookup) -> Lookup {
 
 /// Checks the contract's limits of an instance.
 pub(crate) fn check_limits(instance: &Instance) -> Result<(), String> {
-    let label = |value: &Option<String>| value.as_ref().map_or(0, String::len);
-    let addresses = instance.addresses.iter().map(|one| one.address.len());
-    let limits = [
-        (
-            "bytes of a provider ID",
-            instance.provider_id.len(),
-            PROVIDER_ID_BYTES,
-        ),
-        (
-            "bytes of an instance type",
-            label(&instance.instance_type),
-            LABEL_VALUE_BYTES,
-        ),
-        ("bytes of a zone", label(&instance.zone), LABEL_VALUE_BYTES),
-        (
-            "bytes of a region",
-            label(&instance.region),
-            LABEL_VALUE_BYTES,
-        ),
-        ("addresses", instance.addresses.len(), ADDRESSES),
-        (
-            "bytes of an address",
-            addresses.max().unwrap_or(0),
-            ADDRESS_BYTES,
-        ),
-        ("labels", instance.labels.len(), LABELS),
-    ];
-    match limits.into_iter().find(|(_, found, limit)| found > limit) {
-        Some((what, found, limit)) => Err(format!("{found} {what}, at most {limit} allowed")),
-        None => Ok(()),
+    at_most(
+        "bytes of a provider ID",
+        instance.provider_id.len(),
+        PROVIDER_ID_BYTES,
+    )?;
+    for (what, value) in [
+        ("bytes of an instance type", &instance.instance_type),
+        ("bytes of a zone", &instance.zone),
+        ("bytes of a region", &instance.region),
+    ] {
+        let bytes = value.as_ref().map_or(0, String::len);
+        at_most(what, bytes, LABEL_VALUE_BYTES)?;
+    }
+    at_most("addresses", instance.addresses.len(), ADDRESSES)?;
+    for address in &instance.addresses {
+        at_most("bytes of an address", address.address.len(), ADDRESS_BYTES)?;
+    }
+    at_most("labels", instance.labels.len(), LABELS)
+}
+
+pub(crate) fn at_most(what: &str, found: usize, limit: usize) -> Result<(), String> {
+    if found <= limit {
+        Ok(())
+    } else {
+        Err(format!("{found} {what}, at most {limit} allowed"))
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::manifest::Manifest;
-use crate::instances::{REASON_BYTES, check_limits};
+use crate::instances::{LABEL_VALUE_BYTES, REASON_BYTES, at_most, check_limits};
 use crate::load_balancer::{EnsureReply, Ensured, Found, Progress, ProgressReply};
 use crate::routes::{self, Route, Target};
 use crate::{
@@ -15,7 +15,6 @@ use crate::{
 const MESSAGE_BYTES: usize = 1024;
 const OWNER_BYTES: usize = 128;
 const EVENT_REASON_BYTES: usize = 64;
-const LABEL_VALUE_BYTES: usize = 63;
 const PLACE_BYTES: usize = 253;
 const NODE_EVENTS: usize = 256;
 const EVENTS_PER_NODE: usize = 8;
@@ -297,12 +296,4 @@ fn check_route(route: &Route, nodes: &BTreeSet<String>) -> Checked {
     let extra = route.extra.iter();
     let extra = extra.map(|(key, value)| key.len() + value.len());
     at_most("bytes of extra", extra.sum(), EXTRA_BYTES)
-}
-
-fn at_most(what: &str, found: usize, limit: usize) -> Checked {
-    if found <= limit {
-        Ok(())
-    } else {
-        Err(format!("{found} {what}, at most {limit} allowed"))
-    }
 }

@@ -51,9 +51,14 @@ fn retry(turn: &DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
     ])
 }
 
+/// Whether there is an order to go back that has not been carried out.
+fn has_to_go_back(turn: &DecisionBuilder<'_>) -> bool {
+    turn.facts.orders.roll_back && !turn.facts.done.contains(&Order::RollBack)
+}
+
 /// Takes back the newest step: the version that answers calls on trial, otherwise the active version.
 fn roll_back(turn: &mut DecisionBuilder<'_>) -> Ordered {
-    if !turn.facts.orders.roll_back || turn.facts.done.contains(&Order::RollBack) {
+    if !has_to_go_back(turn) {
         return Ordered::Nothing;
     }
     let tried = turn.facts.candidate.as_ref();
@@ -180,7 +185,7 @@ pub(super) fn trouble(turn: &DecisionBuilder<'_>) -> Option<String> {
 
 /// Why an order to go back is not carried out yet.
 fn delayed(turn: &DecisionBuilder<'_>) -> Option<String> {
-    if !turn.facts.orders.roll_back || turn.facts.done.contains(&Order::RollBack) {
+    if !has_to_go_back(turn) {
         return None;
     }
     let previous = turn.record.previous.as_ref()?;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::{Memory, Pass};
 use crate::moment::Moment;
-use crate::node::object::{is_ready, name, uid};
+use crate::node::object::{is_ready, name, uid as uid_of};
 use crate::node::ownership::{Owner, owner, stored_provider_id};
 use crate::node_lifecycle::deletion_guard::is_wanted;
 use crate::node_lifecycle::mass_outage::Called;
@@ -37,7 +37,7 @@ impl Memory {
             )
         };
         for node in self.contradicted(pass) {
-            called.insert(name(node).to_owned(), uid(node).to_owned());
+            called.insert(name(node).to_owned(), uid_of(node).to_owned());
         }
         let owned = match called.len() {
             0 => 0,
@@ -45,7 +45,7 @@ impl Memory {
         };
         let (histories, contradictions) = (&self.histories, &self.contradictions);
         let is_back = |name: &str, uid: &str| {
-            let node = pass.node(name).filter(|node| self::uid(node) == uid);
+            let node = pass.node(name).filter(|node| uid_of(node) == uid);
             // Neither a mark, nor a deletion that waits for a finalizer, nor an exception says that its machine exists.
             node.is_some_and(|node| {
                 let history = histories.get(name);

@@ -13,6 +13,18 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("n{index:04}")).collect()
 }
 
+/// Twelve nodes, of which the first eight have just vanished together.
+fn a_mass() -> (World, Vec<String>) {
+    let all = names(12);
+    let names: Vec<&str> = all.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    world.run(60);
+    for name in &names[..8] {
+        world.machine_vanishes(name);
+    }
+    (world, all)
+}
+
 /// The number of seconds until the last of `gone` nodes, which vanish together, is deleted; there are `all`.
 fn last_after(all: usize, gone: usize, prepare: impl Fn(&mut World, &str)) -> Option<u64> {
     let names = names(all);
@@ -118,32 +130,20 @@ fn a_mass_stays_confirmed_while_deletions_and_lost_answers_go_on() {
 
 #[test]
 fn a_machine_that_is_found_again_begins_everything_anew() {
-    let names = names(12);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut world = World::new(&names);
-    world.run(60);
-    for name in &names[..8] {
-        world.machine_vanishes(name);
-    }
+    let (mut world, names) = a_mass();
     world.run(890);
-    world.set_found(names[0], None);
+    world.set_found(&names[0], None);
     world.run(600);
     assert_eq!(world.nodes.len(), 12, "{:#?}", world.done());
 }
 
-/// Twelve nodes of which eight vanish at once; after ten minutes `happens`. Returns how many of the others of the mass
-/// are left when the hold has been over for a minute.
+/// A mass to which something happens after ten minutes. Returns how many of its other nodes are left when the hold has
+/// been over for a minute.
 fn left_of_a_mass(happens: impl Fn(&mut World, &str)) -> usize {
-    let names = names(12);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut world = World::new(&names);
-    world.run(60);
-    for name in &names[..8] {
-        world.machine_vanishes(name);
-    }
+    let (mut world, names) = a_mass();
     world.run(600);
     assert_eq!(world.nodes.len(), 12, "a mass");
-    happens(&mut world, names[0]);
+    happens(&mut world, &names[0]);
     world.run(420);
     let others = names[1..8].iter();
     others.filter(|name| world.exists(name)).count()
@@ -170,14 +170,8 @@ fn a_node_of_a_mass_that_is_marked_or_deleted_by_hand_delays_no_other() {
 
 #[test]
 fn a_ready_node_that_has_become_an_exception_does_not_begin_the_hold_of_a_mass_again() {
-    let names = names(12);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut world = World::new(&names);
-    world.run(60);
-    world.cloud.insert(names[8].to_owned(), Lookup::Gone);
-    for name in &names[..8] {
-        world.machine_vanishes(name);
-    }
+    let (mut world, names) = a_mass();
+    world.cloud.insert(names[8].clone(), Lookup::Gone);
     world.run(840);
     assert_eq!(world.nodes.len(), 12, "held: {:#?}", world.done());
     world.run(180);

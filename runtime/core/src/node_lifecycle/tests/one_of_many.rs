@@ -96,15 +96,23 @@ fn a_ready_node_that_the_cloud_calls_gone_delays_others_once() {
     assert!(!world.exists("c"), "{:#?}", world.log);
 }
 
-#[test]
-fn a_node_of_a_mass_that_cannot_be_told_any_more_does_not_hold_the_others_for_ever() {
-    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let mut world = World::new(&names);
+/// Nodes that are called gone together.
+const MASS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// A mass, two minutes after its machines have vanished, and the nodes `g` and `h`.
+fn six_of_eight_gone() -> World {
+    let mut world = World::new(&["a", "b", "c", "d", "e", "f", "g", "h"]);
     world.run(60);
-    for name in &names[..6] {
+    for name in MASS {
         world.machine_vanishes(name);
     }
     world.run(120);
+    world
+}
+
+#[test]
+fn a_node_of_a_mass_that_cannot_be_told_any_more_does_not_hold_the_others_for_ever() {
+    let mut world = six_of_eight_gone();
     world.cloud.insert("a".to_owned(), unanswerable());
     world.run(2 * 3600);
     let left: Vec<&String> = world.nodes.keys().collect();
@@ -113,18 +121,12 @@ fn a_node_of_a_mass_that_cannot_be_told_any_more_does_not_hold_the_others_for_ev
 
 #[test]
 fn a_mass_of_which_no_node_can_be_told_for_a_while_is_held_for_as_long_again() {
-    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let mut world = World::new(&names);
-    world.run(60);
-    for name in &names[..6] {
-        world.machine_vanishes(name);
-    }
-    world.run(120);
-    for name in &names[..6] {
-        world.cloud.insert((*name).to_owned(), unanswerable());
+    let mut world = six_of_eight_gone();
+    for name in MASS {
+        world.cloud.insert(name.to_owned(), unanswerable());
     }
     world.run(1200);
-    for name in &names[..6] {
+    for name in MASS {
         world.machine_vanishes(name);
     }
     world.run(420);
