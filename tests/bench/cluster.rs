@@ -56,6 +56,7 @@ impl Cluster {
                 // One file, however large.
                 "--audit-log-maxsize=100000".to_owned(),
             ],
+            default_gc: true,
             ..StartOptions::default()
         })
         .await?;

@@ -11,13 +11,7 @@ use serde_json::json;
 
 use crate::kubelet::addresses;
 use crate::record::is_write_to;
-use crate::world::{Setup, World, size, untainted, until};
-
-/// A leader keeps its Lease while the API server restarts, however long that takes on this machine.
-const LONG_LEASE: [&str; 2] = [
-    "--leader-elect-lease-duration=180s",
-    "--leader-elect-renew-deadline=150s",
-];
+use crate::world::{LONG_LEASE, Setup, World, size, untainted, until};
 
 #[tokio::test]
 async fn an_api_server_that_crashes_during_a_look_up_comes_back_to_a_finished_job() {

@@ -10,7 +10,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::pod_network::{Network, assert_given_once, names, pod_cidrs, routed, setup};
-use crate::world::{Setup, World, until};
+use crate::world::{LONG_LEASE, Setup, World, until};
 
 /// How many nodes there are in the beginning.
 const NODES: usize = 50;
@@ -92,7 +92,7 @@ async fn an_api_server_that_crashes_while_pod_cidrs_and_routes_are_made_comes_ba
     let mut world = World::start(setup()).await;
     let network = Network::add(&world);
     network.populate(&world, &names("worker", NODES)).await;
-    let mut ccm = network.ccm(&world, SMALL, &[]);
+    let mut ccm = network.ccm(&world, SMALL, &LONG_LEASE);
     for (what, is_so) in [
         ("the first pod CIDRs", (|nodes| given(nodes) > 0) as IsSo),
         ("half of the routes", |nodes| routed(nodes) >= NODES / 2),
