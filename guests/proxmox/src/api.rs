@@ -1,6 +1,6 @@
 //! Requests to Proxmox VE and the JSON of its answers: the only file that speaks HTTP.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -16,6 +16,8 @@ mod tests;
 const API: &str = "api";
 /// The target for the guest agents, which an operator need not grant.
 pub const AGENT: &str = "agent";
+/// The path of the token's rights.
+const RIGHTS: &str = "/access/permissions";
 
 /// The envelope of every answer.
 #[derive(Deserialize)]
@@ -173,21 +175,23 @@ pub struct Rights(BTreeMap<String, BTreeMap<String, u8>>);
 /// # Errors
 /// When they could not be read.
 pub fn rights() -> Result<Rights, Error> {
-    read(Request::get(API, "/access/permissions").send()?)
+    read(Request::get(API, RIGHTS).send()?)
+}
+
+/// The token's rights on machines of these numbers, side by side, by number. A role on a machine's own path replaces those
+/// that come from above, and [`rights`] omits paths without rights: only an answer about the path proves the right.
+pub fn rights_on(machines: BTreeSet<u64>) -> BTreeMap<u64, Result<Rights, Error>> {
+    let path = |vmid: &u64| Request::get(API, RIGHTS).query("path", format!("/vms/{vmid}"));
+    let answers = send_all(machines.iter().map(path).collect())
+        .into_iter()
+        .map(|answer| read(answer?));
+    machines.into_iter().zip(answers).collect()
 }
 
 impl Rights {
     /// Whether the token may see any machine.
     pub fn may_see_machines(&self) -> bool {
         self.0.values().any(|one| one.contains_key("VM.Audit"))
-    }
-
-    /// Whether no machine of the cluster can be hidden from the token.
-    pub fn may_see_every_machine(&self) -> bool {
-        let below = |path| self.0.get(path).and_then(|one| one.get("VM.Audit"));
-        ["/", "/vms"]
-            .into_iter()
-            .any(|path| below(path) == Some(&1))
     }
 }
 

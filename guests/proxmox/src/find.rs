@@ -1,7 +1,7 @@
 //! Selects the requests for a set of nodes and derives the lookups from the answers.
 //!
 //! # Guarantees
-//! - `gone` needs one of two proofs: the list lacks the machine, and no machine can be hidden from the token; or its
+//! - `gone` needs one of two proofs: the list lacks the machine, and the token could see a machine of that number; or its
 //!   number belongs to a machine with another UUID. A machine that could not be read is `unknown`.
 //! - A machine on a Proxmox node that does not answer is `unknown`. While its name is unknown, too, it may be that of
 //!   any new node without a machine.
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ccm_guest::{Error, FindReply, Lookup, Node};
 
-use crate::api::{self, Machine, MachineConfig};
+use crate::api::{self, Machine, MachineConfig, Rights};
 use crate::config::{Settings, Zone};
 use crate::machine::{self, ProviderId, is_named, is_same};
 
@@ -59,8 +59,8 @@ enum Question<'a> {
     Answered(Lookup),
     /// The node is known, and so is its machine.
     Known(&'a Machine),
-    /// The list lacks the machine. Is it gone, or hidden?
-    Absent,
+    /// The list lacks the machine of this number. Is it gone, or hidden?
+    Absent(u64),
     /// A machine of another name has the number. Was the machine renamed, or destroyed and its number given away?
     Renamed(&'a Machine),
     /// The node is new, and its kubelet was given its provider ID. What is the machine like?
@@ -72,7 +72,7 @@ enum Question<'a> {
 fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Question<'a> {
     match id {
         ProviderId::Machine(vmid) => match machines.iter().find(|machine| machine.vmid == vmid) {
-            None => Question::Absent,
+            None => Question::Absent(vmid),
             Some(machine) if !machine.is_reachable() => Question::Answered(unreachable(machine)),
             Some(machine) if machine.is_container() && is_named(machine, &node.name) => {
                 Question::Answered(Lookup::Unknown(format!(
@@ -80,7 +80,7 @@ fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Questio
                 )))
             }
             // No virtual machine has the number of a container.
-            Some(machine) if machine.is_container() => Question::Absent,
+            Some(machine) if machine.is_container() => Question::Absent(vmid),
             Some(machine) if !is_named(machine, &node.name) => Question::Renamed(machine),
             Some(machine) if node.initialized => Question::Known(machine),
             Some(machine) => Question::Given(machine),
@@ -113,12 +113,12 @@ fn unreachable(machine: &Machine) -> Lookup {
     ))
 }
 
-/// The answers to the requests after the list: one for each machine in question, and one for all absent ones.
+/// The answers to the requests after the list: one for each machine in question.
 struct Answers<'a> {
     settings: &'a Settings,
     configs: BTreeMap<u64, Result<MachineConfig, Error>>,
-    /// Why an absent machine may still exist. `None`: it is gone.
-    hidden: Option<String>,
+    /// What the token may do with each absent machine, should it exist.
+    rights: BTreeMap<u64, Result<Rights, Error>>,
 }
 
 impl<'a> Answers<'a> {
@@ -126,19 +126,16 @@ impl<'a> Answers<'a> {
         let open = questions.iter().flat_map(|question| match question {
             Question::New(machines) => machines.as_slice(),
             Question::Renamed(machine) | Question::Given(machine) => std::slice::from_ref(machine),
-            Question::Answered(_) | Question::Known(_) | Question::Absent => &[],
+            Question::Answered(_) | Question::Known(_) | Question::Absent(_) => &[],
         });
-        let is_absent = |question: &Question<'_>| matches!(question, Question::Absent);
+        let absent = questions.iter().filter_map(|question| match question {
+            Question::Absent(vmid) => Some(*vmid),
+            _ => None,
+        });
         Answers {
             settings,
             configs: api::configs(open.copied()),
-            hidden: match questions.iter().any(is_absent).then(api::rights) {
-                Some(Err(error)) => Some(error.message().to_owned()),
-                Some(Ok(rights)) if !rights.may_see_every_machine() => Some(
-                    "the list lacks the machine, and others may be hidden from the token: it needs VM.Audit on /vms".to_owned(),
-                ),
-                Some(Ok(_)) | None => None,
-            },
+            rights: api::rights_on(absent.collect()),
         }
     }
 
@@ -146,18 +143,25 @@ impl<'a> Answers<'a> {
         match question {
             Question::Answered(lookup) => lookup.clone(),
             Question::Known(machine) => Lookup::Found(machine::listed(self.settings, machine)),
-            Question::Absent => match &self.hidden {
-                None => Lookup::Gone,
-                Some(why) => Lookup::Unknown(why.clone()),
-            },
+            Question::Absent(vmid) => self.absent(*vmid),
             Question::Renamed(machine) => self.renamed(node, machine),
             Question::Given(machine) => self.given(node, machine),
             Question::New(machines) => self.named(node, machines),
         }
     }
 
+    fn absent(&self, vmid: u64) -> Lookup {
+        match of(&self.rights, vmid) {
+            Err(why) => Lookup::Unknown(why),
+            Ok(rights) if rights.may_see_machines() => Lookup::Gone,
+            Ok(_) => Lookup::Unknown(format!(
+                "the list lacks the machine, and the token could not see it: it needs VM.Audit on /vms/{vmid}"
+            )),
+        }
+    }
+
     fn renamed(&self, node: &Node, machine: &Machine) -> Lookup {
-        match self.config(machine) {
+        match of(&self.configs, machine.vmid) {
             Err(why) => Lookup::Unknown(why),
             Ok(config) => match is_same(config, node) {
                 Some(true) => Lookup::Found(machine::listed(self.settings, machine)),
@@ -171,7 +175,7 @@ impl<'a> Answers<'a> {
     }
 
     fn given(&self, node: &Node, machine: &Machine) -> Lookup {
-        match self.config(machine) {
+        match of(&self.configs, machine.vmid) {
             Err(why) => Lookup::Unknown(why),
             Ok(config) if is_same(config, node) == Some(false) => {
                 let vmid = machine.vmid;
@@ -186,7 +190,7 @@ impl<'a> Answers<'a> {
     fn named(&self, node: &Node, machines: &[&Machine]) -> Lookup {
         let mut found = None;
         for machine in machines {
-            let config = match self.config(machine) {
+            let config = match of(&self.configs, machine.vmid) {
                 Ok(config) => config,
                 Err(why) => return Lookup::Unknown(why),
             };
@@ -237,12 +241,10 @@ impl<'a> Answers<'a> {
             Err(error) => Lookup::Unknown(error.message().to_owned()),
         }
     }
+}
 
-    fn config(&self, machine: &Machine) -> Result<&MachineConfig, String> {
-        let config = self
-            .configs
-            .get(&machine.vmid)
-            .ok_or("it was not asked for")?;
-        config.as_ref().map_err(|error| error.message().to_owned())
-    }
+/// The answer about one machine, or why there is none.
+fn of<T>(answers: &BTreeMap<u64, Result<T, Error>>, vmid: u64) -> Result<&T, String> {
+    let answer = answers.get(&vmid).ok_or("it was not asked for")?;
+    answer.as_ref().map_err(|error| error.message().to_owned())
 }
