@@ -5,6 +5,8 @@
 //!   crash between two requests creates nothing twice.
 //! - The create request contains the label: the load balancer has an owner from the start.
 //! - The host gets `Ready` only after a comparison, or after the changes of a comparison have succeeded.
+//! - While Robot does not tell the addresses of dedicated servers, targets with addresses stay as they are. Everything else
+//!   is changed first; then the call fails, so that it is repeated.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +45,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         let ordered = certificates::ORDERED.to_owned();
         wanted.labels.insert(ordered, "true".to_owned());
     }
-    resolve(settings, &mut wanted.targets)?;
+    let unresolved = resolve(settings, &mut wanted.targets);
     let digest = request_bodies::digest(&wanted);
     let waits = match go_on(Hint::of(request.hint(), digest))? {
         Next::Again(hint) => return Ok(EnsureReply::pending(hint.pending())),
@@ -64,6 +66,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         known: Known::default(),
         events: wanted.all_events(),
         wanted,
+        unresolved,
     };
     let (done, found) = ensuring.look_and_write()?;
     let Ensuring {
@@ -91,7 +94,7 @@ pub fn update_targets(
 ) -> Result<ProgressReply, Error> {
     let service = &request.service;
     let mut wanted = WantedTargets::read(settings, service, &request.targets)?;
-    resolve(settings, &mut wanted)?;
+    let unresolved = resolve(settings, &mut wanted);
     let digest = request_bodies::digest_of_targets(&wanted);
     let waits = match go_on(Hint::of(request.hint(), digest))? {
         Next::Again(hint) => return Ok(ProgressReply::pending(hint.pending())),
@@ -106,9 +109,10 @@ pub fn update_targets(
     let Some(found) = owner::of_service(&service.uid)? else {
         return Err(Error::unavailable("the Service has no load balancer"));
     };
-    let changes = changes::of_targets(&wanted, keeps_addresses(settings), &found);
+    let changes = changes::of_targets(&wanted, keeps_addresses(settings, &wanted), &found);
     let mut done = Done::default();
     done.carry_out(found.id, changes.changes)?;
+    done.fail_at_last(unresolved)?;
     done.without_capacity.extend(changes.without_capacity);
     let mut events = std::mem::take(&mut wanted.events);
     events.extend(left_out(service, &done));
@@ -183,26 +187,38 @@ fn hint_of(done: Done, digest: u64, waits: u64, id: u64, addresses: Option<Addre
     }
 }
 
-/// Reads the addresses of dedicated servers among the targets from Robot.
-fn resolve(settings: &Settings, targets: &mut WantedTargets) -> Result<(), Error> {
-    let Some(robot) = settings.robot.granted() else {
-        return Ok(());
-    };
+/// Reads the addresses of dedicated servers among the targets from Robot. Returns the reason if they stay unknown.
+fn resolve(settings: &Settings, targets: &mut WantedTargets) -> Option<Error> {
+    let robot = settings.robot.granted()?;
     if targets.dedicated.is_empty() {
-        return Ok(());
+        return None;
     }
-    let servers = robot::list(robot, robot.list_age)?;
+    let servers = match robot::list(robot, robot.list_age) {
+        Ok(servers) => servers,
+        Err(error) => {
+            let why = format!(
+                "the addresses of dedicated servers are not known: {}",
+                error.message()
+            );
+            return Some(match error {
+                // Not the cloud limits the requests: the host is not to leave the other targets alone for as long.
+                Error::Throttled(_) => Error::unavailable(why),
+                error => error.with_message(why),
+            });
+        }
+    };
     let addresses: BTreeMap<_, _> = servers
         .iter()
         .filter_map(|server| Some((server.number, server.ipv4.as_deref()?.parse().ok()?)))
         .collect();
     targets.resolve(&addresses);
-    Ok(())
+    None
 }
 
-/// With Robot, an unknown IP target may belong to a former node.
-fn keeps_addresses(settings: &Settings) -> bool {
-    settings.load_balancers.keep_foreign_ports && !settings.robot.is_enabled()
+/// With Robot, an unknown IP target may belong to a former node; but not while addresses of nodes are unknown.
+fn keeps_addresses(settings: &Settings, wanted: &WantedTargets) -> bool {
+    let keeps_foreign = settings.load_balancers.keep_foreign_ports && !settings.robot.is_enabled();
+    keeps_foreign || !wanted.dedicated.is_empty()
 }
 
 /// An `ensure` call that must read the load balancer.
@@ -213,6 +229,8 @@ struct Ensuring<'a> {
     wanted: Wanted,
     known: Known,
     events: Vec<Event>,
+    /// Why the addresses of dedicated servers are not known.
+    unresolved: Option<Error>,
 }
 
 impl Ensuring<'_> {
@@ -310,7 +328,7 @@ impl Ensuring<'_> {
         let mut done = Done::default();
         done.began(&action)?;
         // A new read shows the fields that the create request could not contain, or that its response lacks.
-        done.more = self.differs(&made) || !has_every_address(&made);
+        done.more = self.differs(&made) || !has_every_address(&made) || self.unresolved.is_some();
         self.deprecated(&made);
         Ok(Order::Made(done, Box::new(made)))
     }
@@ -330,7 +348,7 @@ impl Ensuring<'_> {
         let mut changes = changes::of_itself(wanted, known, &found);
         // A new read shows the effect of such a change on services and targets.
         if !changes.iter().any(|change| change.unsettles) {
-            let keep_addresses = keeps_addresses(self.settings);
+            let keep_addresses = keeps_addresses(self.settings, &wanted.targets);
             let targets = changes::of_targets(&wanted.targets, keep_addresses, &found);
             changes.extend(changes::of_services(wanted, known, &found));
             changes.extend(targets.changes);
@@ -343,6 +361,7 @@ impl Ensuring<'_> {
             done.more = true;
             done.busy = true;
         }
+        done.fail_at_last(self.unresolved.take())?;
         Ok((done, Some(found)))
     }
 

@@ -42,7 +42,8 @@ pub enum Named {
 /// without a label.
 ///
 /// # Errors
-/// [`Error::Conflict`] when it has another owner; [`Error::Invalid`] when it has none, and serves other machines.
+/// [`Error::Conflict`] when it has another owner; [`Error::Invalid`] when it has none, and serves other machines;
+/// [`Error::Unavailable`] when these may be dedicated servers whose addresses are not known.
 pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&Adoption>) -> Result<Named, Error> {
     let name = &wanted.name;
     let Some(found) = api::by_name(name)? else {
@@ -56,6 +57,11 @@ pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&Adoption>) -> Result<N
         Claim::Adoptable => {}
     }
     if owner.is_none() && changes::serves_others(&wanted.targets, &found) {
+        if !wanted.targets.dedicated.is_empty() {
+            return Err(Error::unavailable(format!(
+                "load balancer {id} is called {name} and belongs to no Service: it cannot be taken over before Robot has told which of its targets are this Service's dedicated servers"
+            )));
+        }
         return Err(Error::invalid(format!(
             "load balancer {id} is called {name}, belongs to no Service, and has targets that are no nodes of this Service: whoever made it has to remove those, or to give it the label {SERVICE_UID}={uid}, before it can be taken over"
         )));

@@ -66,6 +66,20 @@ impl Done {
         self.is_idle() && !self.more
     }
 
+    /// Fails if no other work is left. Otherwise the load balancer is read again first.
+    ///
+    /// # Errors
+    /// `error`.
+    pub fn fail_at_last(&mut self, error: Option<Error>) -> Result<(), Error> {
+        match error {
+            Some(error) if self.is_settled() => Err(error),
+            error => {
+                self.more |= error.is_some();
+                Ok(())
+            }
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.actions.is_empty() && self.left.is_empty()
     }

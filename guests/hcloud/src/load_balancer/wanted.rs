@@ -245,7 +245,7 @@ pub struct WantedTargets {
     /// Targets and their nodes' names.
     pub targets: BTreeMap<Target, String>,
     /// Dedicated servers whose public address must be read from Robot, by number, with their nodes' names. Empty after
-    /// [`WantedTargets::resolve`].
+    /// [`WantedTargets::resolve`]; until then targets with addresses stay.
     pub dedicated: BTreeMap<u64, String>,
     /// Events for the operator about the targets.
     pub events: Vec<Event>,

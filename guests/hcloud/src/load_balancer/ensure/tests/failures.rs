@@ -307,3 +307,77 @@ fn while_the_cloud_is_busy_it_is_asked_less_and_less_often() {
     }
     assert_eq!(waits, [1000, 2000, 3000, 4000, 5000]);
 }
+
+/// A Service with a cloud server and a dedicated server behind its load balancer.
+fn with_dedicated() -> World {
+    let mut world = World::with(project(1, false), &[("ROBOT_ENABLED", "true")]);
+    world.nodes = vec![server(1), node("bm-1", Some("hrobot://321"))];
+    world
+}
+
+#[test]
+fn while_robot_is_away_the_other_targets_follow_and_dedicated_servers_stay() {
+    for status in [401, 403, 503] {
+        let mut world = with_dedicated();
+        world.ensure().unwrap();
+        assert_eq!(brief(&world.only()).1, ["1", "233.252.0.123"]);
+        world.project.borrow_mut().robot_refuses = Some(status);
+        world.nodes = vec![server(2), node("bm-1", Some("hrobot://321"))];
+        let error = world.update_targets().unwrap_err();
+        assert_eq!(brief(&world.only()).1, ["2", "233.252.0.123"], "{status}");
+        // The host would wait with later changes as long as a throttled call asks for.
+        assert!(!matches!(error, Error::Throttled(_)), "{error:?}");
+
+        world.service.ports[1].port = 8443;
+        world.nodes.push(server(3));
+        let error = loop {
+            match ensure(&world.settings, &request(&world, None)) {
+                Ok(reply) => assert!(matches!(reply.ensured, Ensured::Pending(_)), "{reply:?}"),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.message().contains("dedicated"), "{error:?}");
+        let (services, targets) = brief(&world.only());
+        assert_eq!(services, ["80→30080", "8443→30443"], "{status}");
+        assert_eq!(targets, ["2", "233.252.0.123", "3"], "{status}");
+    }
+}
+
+#[test]
+fn a_load_balancer_that_is_made_while_robot_is_away_gets_its_dedicated_servers_later() {
+    let mut world = with_dedicated();
+    world.project.borrow_mut().robot_refuses = Some(503);
+    let mut calls = 0..MOST_CALLS;
+    while calls.next().is_some() {
+        match ensure(&world.settings, &request(&world, None)) {
+            Ok(reply) => assert!(matches!(reply.ensured, Ensured::Pending(_)), "{reply:?}"),
+            Err(_) => break,
+        }
+    }
+    assert_eq!(brief(&world.only()).1, ["1"]);
+    world.project.borrow_mut().robot_refuses = None;
+    world.ensure().unwrap();
+    assert_eq!(brief(&world.only()).1, ["1", "233.252.0.123"]);
+}
+
+#[test]
+fn a_load_balancer_is_not_refused_because_robot_cannot_tell_whose_its_targets_are() {
+    let mut world = with_dedicated();
+    world.ensure().unwrap();
+    for one in world.project.borrow_mut().load_balancers.values_mut() {
+        one["labels"] = json!({});
+    }
+    let name = world.only()["name"].as_str().unwrap().to_owned();
+    world.annotate(annotations::NAME, &name);
+    world.adopt = Some(String::new());
+    world.project.borrow_mut().robot_refuses = Some(503);
+    let asked = EnsureRequest {
+        adopt: Some(Adoption::Unowned),
+        ..request(&world, None)
+    };
+    let error = ensure(&world.settings, &asked).unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    world.project.borrow_mut().robot_refuses = None;
+    world.ensure().unwrap();
+    assert_eq!(brief(&world.only()).1, ["1", "233.252.0.123"]);
+}
