@@ -29,9 +29,9 @@ mod tests;
 /// Progress before the cloud was busy.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Hint {
-    /// Load balancers that were deleted or released.
+    /// Load balancers that were deleted.
     gone: Vec<u64>,
-    /// Whether one of them used certificates.
+    /// Whether there may be certificates.
     certificates: bool,
 }
 
@@ -43,10 +43,13 @@ pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let service = &request.service;
     let mut hint: Hint = request.hint().unwrap_or_default();
     let mut events = Vec::new();
-    for found in api::by_owner(&service.uid)? {
+    let found = api::by_owner(&service.uid)?;
+    // An earlier call may have deleted the load balancer and failed afterwards: then no hint is left.
+    hint.certificates |= found.is_empty();
+    for found in found {
         hint.certificates |= shows_certificates(&found);
-        match remove(&found, &mut events) {
-            Ok(()) => hint.gone.push(found.id),
+        match remove(&found, &mut hint, &mut events) {
+            Ok(()) => {}
             Err(refusal) if refusal.is_busy() => return Ok(come_back(&hint, events)),
             Err(refusal) => return Err(refusal.error),
         }
@@ -100,7 +103,7 @@ fn orders_certificate(service: &Service) -> bool {
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("managed"))
 }
 
-fn remove(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal> {
+fn remove(found: &LoadBalancer, hint: &mut Hint, events: &mut Vec<Event>) -> Result<(), Refusal> {
     if found.protection.delete {
         return release(found, events);
     }
@@ -109,7 +112,7 @@ fn remove(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal> 
     match api::delete(*id) {
         // Protection was enabled after the read.
         Err(refusal) if refusal.is("protected") => release(found, events),
-        answer => answer,
+        answer => answer.map(|()| hint.gone.push(*id)),
     }
 }
 

@@ -141,6 +141,47 @@ fn a_load_balancer_shows_that_there_may_be_a_certificate() {
     }
 }
 
+/// A load balancer with a managed certificate, and a Service whose annotations say nothing about one any more.
+fn with_certificate() -> (Project, u64) {
+    let mut project = Project::new();
+    let id = project.put("shop", &label());
+    let found = project.load_balancers.get_mut(&id).unwrap();
+    found["labels"][certificates::ORDERED] = json!("true");
+    project.certificates = [(1, certificate(1, "managed", &[]))].into();
+    (project, id)
+}
+
+#[test]
+fn a_certificate_goes_also_if_a_request_failed_after_its_load_balancer_went() {
+    // The failing request: the load balancer, the certificates, the certificate.
+    for (number, trouble) in [
+        (1, Trouble::AnswerLost),
+        (2, Trouble::AnswerLost),
+        (3, Trouble::AnswerLost),
+        (3, Trouble::Refused(500, "server_error")),
+    ] {
+        let (mut project, _) = with_certificate();
+        project.trouble.insert(number, trouble);
+        let (_host, project) = serve(project);
+        to_the_end(&service(&[]), false);
+        assert!(project.borrow().load_balancers.is_empty());
+        assert!(project.borrow().certificates.is_empty(), "{number}");
+    }
+}
+
+#[test]
+fn a_certificate_of_a_protected_load_balancer_stays_with_it() {
+    let (mut project, id) = with_certificate();
+    project.certificates = [(1, certificate(1, "managed", &[id]))].into();
+    let protected = project.load_balancers.get_mut(&id).unwrap();
+    protected["protection"]["delete"] = json!(true);
+    let (_host, project) = serve(project);
+    let events = to_the_end(&service(&[]), false);
+    let reasons: Vec<&str> = events.iter().map(|one| one.reason.as_str()).collect();
+    assert_eq!(reasons, ["LoadBalancerKept", "CertificateKept"]);
+    assert_eq!(project.borrow().certificates.len(), 1);
+}
+
 #[test]
 fn a_certificate_that_something_else_uses_stays_with_an_event() {
     let mut project = Project::new();
