@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -123,6 +124,23 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// A host name that a Service's status can have, in lower case: Kubernetes accepts no other letters there, and no IP
+    /// address. An empty value counts as not set.
+    pub fn hostname(&mut self, key: &str) -> Option<String> {
+        let name = self.text(key)?.trim().to_ascii_lowercase();
+        if name.is_empty() {
+            return None;
+        }
+        let is_name = is_dns_name(&name) && name.parse::<IpAddr>().is_err();
+        match is_name {
+            true => Some(name),
+            false => self.wrong(
+                key,
+                "must be a DNS name such as lb.example.com, with at most 253 characters",
+            ),
+        }
+    }
+
     /// One of the given words, compared case-insensitively.
     pub fn choice<T: Clone>(&mut self, key: &str, choices: &[(&str, T)]) -> Option<T> {
         let value = self.text(key)?;
@@ -205,6 +223,18 @@ impl<'a> Values<'a> {
             }
         }
     }
+}
+
+/// A DNS name without a final dot (RFC 1123): at most 253 bytes, and 63 for each part.
+fn is_dns_name(text: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric();
+    let is_part = |part: &str| {
+        part.len() <= 63
+            && part.starts_with(is_plain)
+            && part.ends_with(is_plain)
+            && part.chars().all(|letter| is_plain(letter) || letter == '-')
+    };
+    text.len() <= 253 && text.split('.').all(is_part)
 }
 
 /// Parses the forms of Go's `strconv.ParseBool`.

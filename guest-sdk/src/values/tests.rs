@@ -45,6 +45,34 @@ fn check<T: Debug + PartialEq>(
 }
 
 #[test]
+fn a_host_name_is_one_that_a_status_can_have() {
+    let part = "a".repeat(63);
+    let longest = format!("{part}.{part}.{part}.{}", "a".repeat(61));
+    let name = |name: &str| Some(name.to_owned());
+    check(
+        &[
+            ("lb.example.com", name("lb.example.com")),
+            (" LB-1.Example.com ", name("lb-1.example.com")),
+            ("localhost", name("localhost")),
+            (&longest, name(&longest)),
+            ("lb.example.com.", None),
+            ("*.example.com", None),
+            ("-lb.example.com", None),
+            ("lb_1.example.com", None),
+            ("münchen.example", None),
+            ("203.0.113.7", None),
+        ],
+        |values| values.hostname(KEY),
+    );
+    assert_eq!(read(" ", |values| values.hostname(KEY)), (None, Ok(())));
+    for long in [format!("{longest}a"), format!("a{part}")] {
+        let (name, finished) = read(&long, |values| values.hostname(KEY));
+        assert_eq!(name, None);
+        assert!(finished.is_err(), "{long}");
+    }
+}
+
+#[test]
 fn what_is_not_set_is_neither_a_value_nor_a_mistake() {
     let mut annotations = Values::of_annotations(&[]);
     assert_eq!(annotations.text(KEY), None);
@@ -53,6 +81,7 @@ fn what_is_not_set_is_neither_a_value_nor_a_mistake() {
     assert_eq!(annotations.duration(KEY), None);
     assert_eq!(annotations.choice(KEY, &[("a", 1)]), None);
     assert_eq!(annotations.list(KEY), None);
+    assert_eq!(annotations.hostname(KEY), None);
     assert_eq!(annotations.parse::<Ipv4Addr>(KEY, ""), None);
     assert!(!annotations.is_set(KEY));
     assert_eq!(annotations.finish(), Ok(()));

@@ -65,8 +65,7 @@ pub fn get(service: &Service) -> Result<Found, Error> {
     let found = owner::by_list(service)?;
     Ok(match found {
         Some(found) if owner::is_own(&found, service) => {
-            let hostname = service.annotation(HOSTNAME).map(str::to_ascii_lowercase);
-            let hostname = hostname.filter(|hostname| !hostname.trim().is_empty());
+            let hostname = service.values().hostname(HOSTNAME);
             Found::Present(status(hostname.as_deref(), &found))
         }
         _ => Found::Absent,

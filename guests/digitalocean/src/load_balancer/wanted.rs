@@ -160,7 +160,7 @@ impl Wanted {
             Type::RegionalNetwork => Certificate::None,
         };
         let ip = trimmed(read, annotation::IP).map(str::to_owned);
-        let hostname = trimmed(read, annotation::HOSTNAME).map(str::to_ascii_lowercase);
+        let hostname = read.hostname(annotation::HOSTNAME);
         let owner = owner::tag(&service.uid)?;
         let events = events(service, &targets);
         annotations.finish()?;

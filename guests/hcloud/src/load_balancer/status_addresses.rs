@@ -26,7 +26,7 @@ impl Shown {
     /// As [`Shown::read`], with a shared annotation reader.
     pub fn of(defaults: &LoadBalancerSettings, annotations: &mut Values<'_>) -> Shown {
         Shown {
-            hostname: annotations.filled(HOSTNAME).map(str::to_owned),
+            hostname: annotations.hostname(HOSTNAME),
             proxy_protocol: proxy_protocol(defaults, annotations).unwrap_or(false),
             ipv6: annotations
                 .boolean(IPV6_DISABLED)

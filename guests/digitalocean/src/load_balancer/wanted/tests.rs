@@ -302,6 +302,7 @@ fn all_mistakes_of_a_service_are_told_at_once() {
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_asked() {
     let table: &[(Pairs<'_>, &str)] = &[
+        (&[("hostname", "web_1.example.com")], "must be a DNS name"),
         (&[("size-slug", "lb-small"), ("size-unit", "2")], "excludes"),
         (
             &[("network", "INTERNAL"), ("network-stack", "DUALSTACK")],

@@ -100,3 +100,21 @@ fn mistakes_elsewhere_do_not_hide_the_addresses_and_mistakes_here_do() {
         "{error:?}"
     );
 }
+
+#[test]
+fn a_host_name_that_no_status_can_hold_is_a_mistake() {
+    let long = format!("{}.example", "a.".repeat(130));
+    for (name, expected) in [
+        (long.as_str(), None),
+        ("lb_1.example.com", None),
+        ("203.0.113.7", None),
+        ("LB.example.com", Some("lb.example.com")),
+    ] {
+        let service = service(&[(annotations::HOSTNAME, name)]);
+        let shown = Shown::read(&settings(&[]), &service);
+        match expected {
+            Some(_) => assert_eq!(shown.unwrap().hostname.as_deref(), expected),
+            None => assert!(shown.unwrap_err().message().contains(annotations::HOSTNAME)),
+        }
+    }
+}
