@@ -61,6 +61,8 @@ pub(crate) fn cloud_config(
     name: Option<&str>,
     text: &str,
 ) -> Result<Option<CloudConfig>, Mistakes> {
+    // Some editors write a byte order mark, and the Go provider skips it.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !is_nothing(line));
     if !first.is_some_and(|line| line.starts_with('[')) {

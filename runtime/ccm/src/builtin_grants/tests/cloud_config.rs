@@ -42,6 +42,14 @@ fn its_keys_are_those_of_the_module() {
     }
 }
 
+/// Some editors write one, and the Go provider skips it.
+#[test]
+fn a_byte_order_mark_at_the_beginning_is_skipped() {
+    let with_mark = read("\u{feff}[Global]\nVPC = vpc-1\n").unwrap();
+    let without = read("[Global]\nVPC = vpc-1\n").unwrap();
+    assert_eq!(with_mark.provider.values, without.provider.values);
+}
+
 #[test]
 fn what_the_module_does_not_have_is_refused_with_what_there_is() {
     let reported = read(
