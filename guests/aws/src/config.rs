@@ -156,16 +156,15 @@ impl Configuration {
     pub fn read(config: &Config) -> Result<Configuration, Error> {
         let mut values = config.values();
         let zone = values.text("Zone");
-        // A zone's name is that of its region and a letter.
-        let of_zone = zone.map(|zone| {
-            zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase())
-                .to_owned()
+        let of_zone = zone.and_then(|zone| {
+            let region = region_of(zone).map(str::to_owned);
+            region.or_else(|| values.wrong("Zone", "must be a zone's name such as eu-west-1a"))
         });
         let mut names = ["Region", "AWS_REGION", "AWS_DEFAULT_REGION"].into_iter();
         let named = names.find_map(|key| values.text(key));
         let granted = config.region("ec2");
         let region = named.or(granted).map(str::to_owned).or(of_zone);
-        if region.is_none() {
+        if region.is_none() && zone.is_none() {
             values.mistake(
                 "Region: is required, AWS_REGION or Zone: there is no metadata service to ask",
             );
@@ -247,6 +246,15 @@ impl Configuration {
     pub fn has_pod_ranges(&self) -> bool {
         !self.settings.pod_ranges.is_empty()
     }
+}
+
+/// The region of a zone: its name up to the first number. A local zone has another place after that, such as
+/// `us-west-2-lax-1a`.
+fn region_of(zone: &str) -> Option<&str> {
+    let begin = zone.find(|letter: char| letter.is_ascii_digit())?;
+    let number = zone.get(begin..)?;
+    let length = number.find(|letter: char| !letter.is_ascii_digit());
+    zone.get(..begin + length.unwrap_or(number.len()))
 }
 
 /// The cluster that the configuration names; without one an empty cluster, and the instance whose tags name it.

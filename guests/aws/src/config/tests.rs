@@ -42,6 +42,24 @@ fn keys_of_the_go_provider_are_read() {
     );
 }
 
+/// As in the Go provider: local zones have the name of another place after that of the region.
+#[test]
+fn a_zone_names_its_region() {
+    for (zone, region) in [
+        ("eu-west-1a", "eu-west-1"),
+        ("us-gov-east-1a", "us-gov-east-1"),
+        ("us-west-2-lax-1a", "us-west-2"),
+        ("us-east-1-wl1-bos-wlz-1", "us-east-1"),
+    ] {
+        let given = config(&[("Zone", zone), ("KubernetesClusterID", "prod")]);
+        let configuration = Configuration::read(&given).unwrap();
+        assert_eq!(configuration.region(), region, "{zone}");
+    }
+    let given = config(&[("Zone", "nowhere"), ("KubernetesClusterID", "prod")]);
+    let refused = Configuration::read(&given).unwrap_err();
+    assert!(refused.message().starts_with("Zone: "), "{refused:?}");
+}
+
 #[test]
 fn all_mistakes_are_told_at_once() {
     let given = config(&[
