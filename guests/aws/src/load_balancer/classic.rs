@@ -12,7 +12,7 @@ use super::deletion::progress;
 use super::elb as network;
 use super::ensure::{Nodes, drop_groups, own_group, tagged, unchangeable, unlike, vpc};
 use super::security_groups::{self, Group};
-use super::wanted::{Groups, Wanted, group_of_classic, name, named_group};
+use super::wanted::{Groups, Wanted, group_of_classic, is_classic, name, named_group};
 use super::{cached_state, subnets};
 use crate::config::Settings;
 
@@ -83,7 +83,8 @@ pub fn ensure(
     Ok(classic.status())
 }
 
-/// See [`ccm_guest::LoadBalancer::update_targets`].
+/// See [`ccm_guest::LoadBalancer::update_targets`]; returns whether the load balancer exists. If the Service wants the
+/// other kind now, the rules in the nodes' groups stay as they are: its annotations are not about this load balancer.
 ///
 /// # Errors
 /// See [`ccm_guest::LoadBalancer::update_targets`].
@@ -92,17 +93,20 @@ pub fn update_targets(
     service: &Service,
     ids: BTreeSet<String>,
     events: &mut Vec<Event>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let name = name(service);
     cached_state::forget(&name);
-    let classic = elb::by_name(&name)?;
-    let classic =
-        classic.ok_or_else(|| Error::unavailable(format!("there is no load balancer {name}")))?;
+    let Some(classic) = elb::by_name(&name)? else {
+        return Ok(false);
+    };
     let nodes = Nodes::look_up(ids)?;
-    let all = security_groups::list("vpc-id", &classic.vpc_id)?;
-    let source = source(settings, service, &all);
-    admit(settings, &nodes, &all, source.as_ref(), events)?;
-    Ok(elb::set_instances(&classic, &nodes.targets)?)
+    if is_classic(service) {
+        let all = security_groups::list("vpc-id", &classic.vpc_id)?;
+        let source = source(settings, service, &all);
+        admit(settings, &nodes, &all, source.as_ref(), events)?;
+    }
+    elb::set_instances(&classic, &nodes.targets)?;
+    Ok(true)
 }
 
 /// The group that the rules in the nodes' groups let in: the first one that an annotation or the configuration names,

@@ -203,22 +203,43 @@ fn reach_nodes(
 ) -> Result<(), Error> {
     let service = &request.service;
     wanted::is_ours(service)?;
-    let name = wanted::name(service);
     let ids = instance_ids(service, &request.targets);
-    if wanted::is_classic(service) {
-        return classic::update_targets(settings, service, ids, events);
+    let is_classic = wanted::is_classic(service);
+    // One of the other kind has the Service's traffic as long as it exists: `ensure` refuses to make the wanted one.
+    for is_classic in [is_classic, !is_classic] {
+        let ids = ids.clone();
+        let is_there = match is_classic {
+            true => classic::update_targets(settings, service, ids, events)?,
+            false => update_network(settings, service, ids, events)?,
+        };
+        if is_there {
+            return Ok(());
+        }
     }
+    let name = wanted::name(service);
+    Err(Error::unavailable(format!(
+        "there is no load balancer {name}"
+    )))
+}
+
+/// Updates the nodes of a network load balancer. Returns whether it exists.
+fn update_network(
+    settings: &Settings,
+    service: &Service,
+    ids: BTreeSet<String>,
+    events: &mut Vec<Event>,
+) -> Result<bool, Error> {
+    let name = wanted::name(service);
     let known = cached_state::get(&name);
     // The cached state is invalid until all of it has been done.
     cached_state::forget(&name);
-    let nodes = Nodes::look_up(ids)?;
     let was_known = known.is_some();
     let known = match known {
         Some(known) => known,
         None => {
-            let found = elb::by_name(&name)?;
-            let load_balancer = found
-                .ok_or_else(|| Error::unavailable(format!("there is no load balancer {name}")))?;
+            let Some(load_balancer) = elb::by_name(&name)? else {
+                return Ok(false);
+            };
             let groups = elb::target_groups(Some(&load_balancer.load_balancer_arn))?;
             Remembered {
                 // Equals no digest, so that the next call about the Service compares everything.
@@ -234,16 +255,19 @@ fn reach_nodes(
             }
         }
     };
+    let nodes = Nodes::look_up(ids)?;
     listeners::set_targets(&known.listening.registered(), &nodes.targets)?;
     let mut known = Remembered {
         ids: nodes.ids,
         targets: nodes.targets,
         ..known
     };
-    // Mistakes in annotations must not keep a node that leaves registered; the rules stay as they are then. `ensure`
-    // reports the mistakes.
+    // Neither mistakes in annotations nor another kind may keep a node that leaves registered; the rules stay as they are
+    // then. `ensure` reports why.
     let wanted = Wanted::read(settings, service, &mut Vec::new());
-    if let (Some(open), Ok(wanted)) = (&known.open, wanted) {
+    if let (Some(open), Ok(wanted)) = (&known.open, wanted)
+        && !wanted.is_classic
+    {
         let (needed, _) =
             security_groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
         if !needed.is_subset(open) || !was_known {
@@ -257,7 +281,7 @@ fn reach_nodes(
         }
     }
     cached_state::set(&name, &known);
-    Ok(())
+    Ok(true)
 }
 
 pub(super) fn unlike(name: &str) -> Error {

@@ -434,3 +434,28 @@ fn what_was_begun_of_the_other_kind_is_found() {
         assert!(sent.contains(&deletion.to_owned()), "{sent:?}");
     }
 }
+
+/// A load balancer whose Service now wants the other kind still has the Service's traffic, until the Service is made
+/// anew.
+#[test]
+fn nodes_leave_a_load_balancer_of_the_other_kind_too() {
+    type There = fn() -> TestHost;
+    for (there, service, expected) in [
+        (
+            there as There,
+            service(&[]),
+            &["DeregisterInstancesFromLoadBalancer"][..],
+        ),
+        (
+            || host(|_, _| None),
+            web(&[]),
+            &["DeregisterTargets", "DeregisterTargets"],
+        ),
+    ] {
+        let there = there();
+        assert!(ensure(service.clone()).is_err());
+        let request = UpdateRequest::new(service, Vec::new());
+        ensure::update_targets(&settings(&[]), &request).unwrap();
+        assert_eq!(changes(&there), expected);
+    }
+}
