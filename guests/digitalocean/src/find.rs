@@ -155,7 +155,7 @@ impl Search {
         seen: &mut BTreeMap<u64, Droplet>,
     ) -> Result<bool, Error> {
         let is_asked = |droplet: &Droplet| {
-            self.ids.contains(&droplet.id) || names(droplet).any(|name| self.names.contains(&name))
+            self.ids.contains(&droplet.id) || !self.names.is_disjoint(&names(droplet))
         };
         let listing = api::begin_droplets(max_age, |droplet| {
             if is_asked(&droplet) {
@@ -178,8 +178,11 @@ impl Search {
     /// Answers names by a whole list. A name that a cached list lacks is looked up: the droplet may be younger.
     fn answer_names(&mut self, seen: &BTreeMap<u64, Droplet>, is_new: bool) {
         for droplet in seen.values() {
-            for name in names(droplet).filter(|name| self.names.contains(name)) {
-                let named = self.by_name.entry(name).or_insert_with(|| Ok(Vec::new()));
+            for name in names(droplet).intersection(&self.names) {
+                let named = self
+                    .by_name
+                    .entry(name.clone())
+                    .or_insert_with(|| Ok(Vec::new()));
                 if let Ok(named) = named {
                     named.push(droplet.clone());
                 }
@@ -213,7 +216,7 @@ impl Search {
             self.has_account |= answer.is_ok();
             let answer = match answer {
                 Ok(mut droplets) => {
-                    droplets.retain(|droplet| names(droplet).any(|one| one == name));
+                    droplets.retain(|droplet| names(droplet).contains(name));
                     Ok(droplets)
                 }
                 Err(error) => Err(only_this(error)?),

@@ -1,5 +1,6 @@
 //! Converts a droplet to an instance of the contract. Pure: no request, no clock.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ccm_guest::{Address, Instance};
@@ -44,14 +45,15 @@ pub fn instance(droplet: &Droplet) -> (Instance, bool) {
 }
 
 /// Possible names of a node on this droplet that has no provider ID: the droplet's name, or one of its addresses, as
-/// the Go manager documents.
-pub fn names(droplet: &Droplet) -> impl Iterator<Item = String> {
+/// the Go manager documents. People write capital letters at the vendor, and a node's name has none.
+pub fn names(droplet: &Droplet) -> BTreeSet<String> {
     let addresses = [
         ipv4(droplet, "private").map(|ip| ip.to_string()),
         ipv4(droplet, "public").map(|ip| ip.to_string()),
         ipv6(droplet).map(|ip| ip.to_string()),
     ];
-    std::iter::once(droplet.name.clone()).chain(addresses.into_iter().flatten())
+    let name = droplet.name.to_ascii_lowercase();
+    addresses.into_iter().flatten().chain([name]).collect()
 }
 
 /// The first address of this kind.

@@ -192,6 +192,36 @@ fn absence_comes_with_a_proof_of_the_account() {
     assert_eq!(seen, ["GET /v2/droplets/9", "GET /v2/droplets?per_page=1"]);
 }
 
+/// People write capital letters at the vendor, and a node's name has none.
+#[test]
+fn a_droplets_name_may_have_capital_letters() {
+    let named = |names: &[&str]| Account {
+        droplets: (1..)
+            .zip(names.iter().map(|name| (*name).to_owned()))
+            .collect(),
+        ..Account::of(0)
+    };
+    let (one, other) = (node("worker-1", None), node("worker-2", None));
+    let found = ["digitalocean://1", "digitalocean://2"];
+    let names = ["Worker-1", "WORKER-2"];
+    let (reply, _) = ask(named(&names), std::slice::from_ref(&one));
+    assert_eq!(brief(&reply.unwrap()), found[..1]);
+    let (reply, _) = ask(named(&names), &[one.clone(), other]);
+    assert_eq!(brief(&reply.unwrap()), found);
+    // Their kubelets would have the same name.
+    let (reply, _) = ask(named(&["Worker-1", "worker-1"]), &[one]);
+    let [answer] = brief(&reply.unwrap()).try_into().unwrap();
+    assert!(answer.starts_with("unknown: more than one"), "{answer}");
+}
+
+#[test]
+fn a_droplet_that_is_called_by_its_own_address_is_one() {
+    let mut account = Account::of(2);
+    account.droplets[0].1 = "10.0.0.1".to_owned();
+    let (reply, _) = ask(account, &[node("10.0.0.1", None)]);
+    assert_eq!(brief(&reply.unwrap()), ["digitalocean://1"]);
+}
+
 #[test]
 fn without_provider_id_the_name_counts_and_absence_is_nobodys() {
     let (reply, seen) = ask(Account::of(2), &[node("worker-2", None)]);
