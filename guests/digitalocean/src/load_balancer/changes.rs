@@ -36,17 +36,14 @@ pub fn differing(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Ve
 }
 
 /// The body of the request that makes the load balancer as wanted. The vendor resets the fields that it does not
-/// contain, so it also has those that are set elsewhere: region, VPC, project, cipher policy and other people's tags.
+/// contain, so it also has those that are set elsewhere or cannot be changed: region, VPC, subnet, project, cipher policy
+/// and other people's tags.
 pub fn update(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Value {
     let mut fields = wanted.fields(certificate);
     let actual = found.fields();
     for kept in ["vpc_uuid", "subnet_uuid", "project_id", "tls_cipher_policy"] {
         let value = actual.get(kept).filter(|value| !text(value).is_empty());
-        if let Some(value) = value
-            && !fields.contains_key(kept)
-        {
-            fields.insert(kept.to_owned(), value.clone());
-        }
+        fields.extend(value.map(|value| (kept.to_owned(), value.clone())));
     }
     let region = actual.get("region").and_then(|region| region.get("slug"));
     fields.insert("region".to_owned(), region.cloned().unwrap_or_default());

@@ -172,6 +172,22 @@ fn what_the_go_manager_made_is_not_written_to() {
     }
 }
 
+/// A load balancer cannot move, and a request that asks for it could be refused as a whole.
+#[test]
+fn vpc_and_subnet_stay_whatever_is_wanted_later() {
+    let (host, account) =
+        of_the_go_manager(&value!({"vpc_uuid": "vpc-1", "subnet_uuid": "subnet-1"})).serve();
+    let settings = settings(&[("DO_CLUSTER_VPC_ID", "vpc-2")]);
+    let service = owned(FIXTURE, &[("subnet-uuid", "subnet-2"), ("name", "another")]);
+    ensure(&settings, &request(service)).unwrap();
+    assert!(host.requests().iter().any(|line| line.starts_with("PUT")));
+    let found = account.borrow().load_balancers[0].clone();
+    assert_eq!(
+        (&found["vpc_uuid"], &found["subnet_uuid"], &found["name"]),
+        (&value!("vpc-1"), &value!("subnet-1"), &value!("another"))
+    );
+}
+
 #[test]
 fn each_difference_is_written_and_settles() {
     let table = [
