@@ -90,6 +90,18 @@ impl Error {
         }
     }
 
+    /// Why one question of several stays open. An error that would affect every other one, too, is returned: a refused
+    /// credential and an exhausted request limit, which more requests would make worse.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] and [`Error::Throttled`].
+    pub fn of_one(self) -> Result<String, Error> {
+        match self {
+            Error::Denied(_) | Error::Throttled(_) => Err(self),
+            error => Ok(error.message().to_owned()),
+        }
+    }
+
     /// The human-readable text of the variant.
     pub fn message(&self) -> &str {
         match self {
@@ -101,6 +113,25 @@ impl Error {
             Error::Conflict(conflict) => &conflict.message,
             Error::Throttled(throttled) => &throttled.message,
             Error::Elsewhere => "implemented elsewhere",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_credential_and_a_limit_affect_every_question() {
+        for error in [Error::denied("no"), Error::throttled("later", None)] {
+            assert_eq!(error.clone().of_one(), Err(error));
+        }
+        for error in [
+            Error::unavailable("why"),
+            Error::invalid("why"),
+            Error::conflict("why", None),
+        ] {
+            assert_eq!(error.of_one(), Ok("why".to_owned()));
         }
     }
 }

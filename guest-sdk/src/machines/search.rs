@@ -206,7 +206,7 @@ impl<'a, M: Machines> Search<'a, M> {
             None => return Ok(()),
             Some(Ok(page)) => page,
             // The list asks for the same machines.
-            Some(Err(error)) => return only_this(error).map(drop),
+            Some(Err(error)) => return error.of_one().map(drop),
         };
         let mut list = List::<M>::new(&self.open, &mut self.kept);
         list.add(page);
@@ -300,7 +300,7 @@ impl<'a, M: Machines> Search<'a, M> {
             let found = answer.and_then(|answer| self.machines.answer(ask, answer));
             let answer = match found {
                 Ok(machines) => Ok(machines),
-                Err(error) => Err(only_this(error)?),
+                Err(error) => Err(error.of_one()?),
             };
             self.answers.insert(ask.clone(), answer);
             Ok(())
@@ -318,7 +318,7 @@ impl<'a, M: Machines> Search<'a, M> {
         match self.list(Duration::ZERO, true) {
             Ok(_) => Ok(()),
             // The host has seen the failure of this request itself.
-            Err(error) => only_this(error).map(drop),
+            Err(error) => error.of_one().map(drop),
         }
     }
 
@@ -329,7 +329,7 @@ impl<'a, M: Machines> Search<'a, M> {
         if M::UNIQUE_NAMES {
             self.answer_names();
         }
-        let reason = only_this(error)?;
+        let reason = error.of_one()?;
         if !self.can_look_up || self.open.len() > MAX_LOOK_UPS {
             self.give_up(&reason);
         }
@@ -391,14 +391,5 @@ fn known_pages() -> Option<usize> {
 fn remember_pages(pages: usize) {
     if let Ok(pages) = u64::try_from(pages) {
         state::set(PAGES, &pages.to_be_bytes(), PAGES_KNOWN);
-    }
-}
-
-/// The reason why one question is open. Returns errors that would concern every other question too, because more
-/// requests would make them worse.
-fn only_this(error: Error) -> Result<String, Error> {
-    match error {
-        Error::Denied(_) | Error::Throttled(_) => Err(error),
-        error => Ok(error.message().to_owned()),
     }
 }

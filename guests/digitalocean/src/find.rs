@@ -101,7 +101,7 @@ impl Search {
             match api::show_account() {
                 Ok(()) => {}
                 // The host has seen the failure of this request itself.
-                Err(error) => only_this(error).map(drop)?,
+                Err(error) => error.of_one().map(drop)?,
             }
         }
         Ok(())
@@ -137,7 +137,7 @@ impl Search {
                 Ok(())
             }
             Err(error) => {
-                let why = only_this(error)?;
+                let why = error.of_one()?;
                 // A droplet whose node is named by an address cannot be looked up.
                 let addresses = self.names.extract_if(.., |name| is_address(name));
                 self.by_name
@@ -203,7 +203,7 @@ impl Search {
             self.has_account |= matches!(answer, Ok(Some(_)));
             let answer = match answer {
                 Ok(droplet) => Ok(droplet),
-                Err(error) => Err(only_this(error)?),
+                Err(error) => Err(error.of_one()?),
             };
             self.by_id.insert(id, answer);
             Ok(())
@@ -219,7 +219,7 @@ impl Search {
                     droplets.retain(|droplet| names(droplet).contains(name));
                     Ok(droplets)
                 }
-                Err(error) => Err(only_this(error)?),
+                Err(error) => Err(error.of_one()?),
             };
             self.by_name.insert(name.to_owned(), answer);
             Ok(())
@@ -273,13 +273,4 @@ fn unclear(message: String) -> (Lookup, Option<Event>) {
 
 fn is_address(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok()
-}
-
-/// The reason why one look-up is unknown. Returns errors that would affect every other one too, because more requests
-/// would make them worse.
-fn only_this(error: Error) -> Result<String, Error> {
-    match error {
-        Error::Denied(_) | Error::Throttled(_) => Err(error),
-        error => Ok(error.message().to_owned()),
-    }
 }
