@@ -225,6 +225,17 @@ impl<'a> Values<'a> {
     }
 }
 
+/// Whether the text can be the value of a label, and is not empty: zones, regions and instance types become such values.
+pub fn is_label_value(text: &str) -> bool {
+    let is_end = |letter: char| letter.is_ascii_alphanumeric();
+    text.len() <= 63
+        && text.starts_with(is_end)
+        && text.ends_with(is_end)
+        && text
+            .chars()
+            .all(|letter| is_end(letter) || "-_.".contains(letter))
+}
+
 /// A DNS name without a final dot (RFC 1123): at most 253 bytes, and 63 for each part.
 fn is_dns_name(text: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric();

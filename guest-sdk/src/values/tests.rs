@@ -264,3 +264,15 @@ fn a_number_says_its_range() {
     let message = format!("{KEY}: \"9\" must be a number from 10 to 60");
     assert_eq!(finished, Err(Error::invalid(message)));
 }
+
+#[test]
+fn a_label_value_is_short_and_begins_and_ends_plainly() {
+    let longest = "a".repeat(63);
+    for text in ["a", "0", "CX-22_b.c", longest.as_str()] {
+        assert!(is_label_value(text), "{text}");
+    }
+    let long = "a".repeat(64);
+    for text in ["", "-a", "a.", "site/rack", "a b", "größe", long.as_str()] {
+        assert!(!is_label_value(text), "{text}");
+    }
+}

@@ -1,6 +1,7 @@
 //! The provider's configuration. It never contains the token: the host adds it to requests.
 
 use ccm_guest::config::Values;
+use ccm_guest::values::is_label_value;
 use ccm_guest::{Config, Error};
 use ipnet::IpNet;
 
@@ -87,14 +88,4 @@ fn ranges(values: &mut Values<'_>, key: &str) -> Vec<IpNet> {
         Err(_) => values.wrong_part(key, part, "is no range such as 10.0.0.0/8"),
     });
     read.collect()
-}
-
-/// Whether the text can be the value of a label, which region, zone and instance type become.
-pub fn is_label_value(text: &str) -> bool {
-    let is_inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let is_end = |c: char| c.is_ascii_alphanumeric();
-    text.len() <= 63
-        && text.starts_with(is_end)
-        && text.ends_with(is_end)
-        && text.chars().all(is_inner)
 }

@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 
 use ccm_guest::provider_id::{MachineId, number};
+use ccm_guest::values::is_label_value;
 use ccm_guest::{Address, AddressType, Instance, Node};
 
 use ipnet::IpNet;
 
 use crate::api::{Machine, MachineConfig};
-use crate::config::{Ranges, Settings, Zone, is_label_value};
+use crate::config::{Ranges, Settings, Zone};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ccm_guest::values::is_label_value;
 use ccm_guest::{Address, AddressType, Config, Error};
 use ipnet::IpNet;
 use serde_json::Value;
@@ -425,15 +426,6 @@ fn is_provider_id(text: &str) -> bool {
 
 fn is_empty_or_label_value(text: &str) -> bool {
     text.is_empty() || is_label_value(text)
-}
-
-fn is_label_value(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let is_end = |c: char| c.is_ascii_alphanumeric();
-    text.len() <= 63
-        && text.bytes().all(is_inner)
-        && text.starts_with(is_end)
-        && text.ends_with(is_end)
 }
 
 fn is_label_key(text: &str) -> bool {
