@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ccm_guest::Protocol;
 use ccm_guest::load_balancer::{Service, TrafficPolicy};
+use ccm_guest::values::parse_boolean;
 
 use super::names::{self, get, pairs};
 use super::{Health, is_classic};
@@ -93,10 +94,10 @@ pub(super) fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<
 
 /// A boolean as Go writes it; false without the annotation.
 pub(super) fn truth(service: &Service, name: &str, mistakes: &mut Vec<String>) -> bool {
-    match get(service, name) {
-        None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
-        Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
-        Some(_) => {
+    match get(service, name).map(parse_boolean) {
+        None => false,
+        Some(Some(truth)) => truth,
+        Some(None) => {
             mistakes.push(format!("{name}: must be true or false"));
             false
         }
