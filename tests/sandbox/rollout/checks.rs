@@ -5,7 +5,7 @@ use std::time::Duration;
 use ccm_sim::hetzner::Hetzner;
 
 use crate::rollout::shipped::{self, TOKEN, version};
-use crate::rollout::world::{Start, World, block_on, in_time};
+use crate::rollout::world::{PLACE, Start, World, block_on, in_time};
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -16,6 +16,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a_credential_that_is_no_good_is_said_until_it_is_one",
         a_credential_that_is_no_good_is_said_until_it_is_one,
+    ),
+    (
+        "a_module_of_the_program_that_was_loaded_before_its_process_led_proves_its_credential_too",
+        a_module_of_the_program_that_was_loaded_before_its_process_led_proves_its_credential_too,
     ),
     (
         "the_credential_of_a_changed_configuration_is_proved_anew",
@@ -32,7 +36,13 @@ fn checks(cloud: &Hetzner) -> Vec<Option<u16>> {
 
 /// A world with an active version, in a process that does not lead.
 async fn following(cloud: &Hetzner) -> World {
+    following_at(PLACE, cloud).await
+}
+
+/// The same, with a source at this address.
+async fn following_at(place: &'static str, cloud: &Hetzner) -> World {
     let world = World::start(Start {
+        place,
         leads: false,
         load_policy: Some(shipped::load_policy(cloud)),
         ..Start::default()
@@ -79,6 +89,20 @@ fn a_credential_that_is_no_good_is_said_until_it_is_one() {
             .recorded("it is not said any more", |it| it.trouble.is_empty())
             .await;
         assert_eq!(checks(&cloud).last(), Some(&Some(200)));
+    });
+}
+
+fn a_module_of_the_program_that_was_loaded_before_its_process_led_proves_its_credential_too() {
+    block_on(async {
+        let cloud = shipped::cloud().await;
+        let world = following_at("embedded:hcloud", &cloud).await;
+        cloud.set_token("another-one");
+        world.leads();
+        world
+            .recorded("it is said", |it| {
+                it.trouble.contains("its self-check fails")
+            })
+            .await;
     });
 }
 

@@ -113,6 +113,7 @@ pub(crate) fn trusting(key: &KeyPair) -> TrustPolicy {
 
 /// A source that delivers the artifacts of the test.
 struct Scripted {
+    place: &'static str,
     offers: mpsc::UnboundedReceiver<Result<Artifact, SourceError>>,
     has_lost: bool,
     found: Arc<Mutex<Option<Artifact>>>,
@@ -132,14 +133,14 @@ impl Source for Scripted {
         Box::pin(async {
             let found = self.found.lock().unwrap().clone();
             found.ok_or_else(|| match self.has_lost {
-                true => SourceError::absent(PLACE, "it is nowhere"),
-                false => SourceError::unavailable(PLACE, "it is down"),
+                true => SourceError::absent(self.place, "it is nowhere"),
+                false => SourceError::unavailable(self.place, "it is down"),
             })
         })
     }
 
     fn place(&self) -> &str {
-        PLACE
+        self.place
     }
 }
 
@@ -193,6 +194,8 @@ pub(crate) struct World {
 
 /// The initial state of a world.
 pub(crate) struct Start<'a> {
+    /// The address of the source.
+    pub(crate) place: &'static str,
     pub(crate) folder: Option<&'a Path>,
     pub(crate) leads: bool,
     pub(crate) mode: Mode,
@@ -209,6 +212,7 @@ pub(crate) struct Start<'a> {
 impl Default for Start<'_> {
     fn default() -> Self {
         Start {
+            place: PLACE,
             folder: None,
             leads: true,
             mode: Mode::Enforce,
@@ -227,6 +231,7 @@ impl Default for Start<'_> {
 impl World {
     pub(crate) fn start(start: Start<'_>) -> World {
         let Start {
+            place,
             folder,
             leads,
             mode,
@@ -246,6 +251,7 @@ impl World {
         let (sources, source) = mpsc::channel(1);
         let found = Arc::default();
         let scripted: Box<dyn Source> = Box::new(Scripted {
+            place,
             offers: offered,
             has_lost,
             found: Arc::clone(&found),

@@ -192,7 +192,7 @@ impl RolloutController {
         tracing::warn!(target: "rollout", %provider, %digest, %version, why = %why, "{what}");
     }
 
-    /// Reports that the ready generation answers all calls from now on, and cancels a self-check that it does not need.
+    /// Reports that the ready generation answers all calls from now on, and has it checked unless it was tried.
     fn place(&mut self) {
         let (Some(ready), Some(loaded)) = (self.ready(), &self.facts.ready) else {
             return;
@@ -205,10 +205,6 @@ impl RolloutController {
         let is_tried = |it: &Candidate| it.release.digest == release.digest;
         let was_tried = self.facts.candidate.as_ref().is_some_and(is_tried);
         self.check.is_replaced(was_tried);
-        // A follower's result about an embedded module would not be recorded.
-        if self.active().is_none() && self.resources.is_embedded() && self.permit().is_none() {
-            self.check.is_needless();
-        }
         self.notice();
     }
 

@@ -32,11 +32,6 @@ impl Check {
         }
     }
 
-    /// Cancels the check: its result would not be used.
-    pub(super) fn is_needless(&mut self) {
-        self.next = None;
-    }
-
     /// Handles a change of the serving generation. One that was tried needs no check.
     pub(super) fn is_replaced(&mut self, was_tried: bool) {
         self.problem.clear();

@@ -64,11 +64,6 @@ impl Resources {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place.to_owned();
     }
 
-    /// Whether the source is a module embedded in this program.
-    pub(super) fn is_embedded(&self) -> bool {
-        matches!(Location::parse(&self.place()), Ok(Location::Embedded(_)))
-    }
-
     /// The location of the source.
     pub(super) fn place(&self) -> String {
         self.place
