@@ -24,10 +24,10 @@ pub fn decide(facts: &RolloutFacts, now: RolloutTime) -> RolloutDecision {
         now,
         wake: None,
     };
-    let effects = match facts.role {
+    let effects = turn.withdraw().or_else(|| match facts.role {
         Role::Leader => turn.lead(),
         Role::Follower => turn.follow(),
-    };
+    });
     effects.map_or(RolloutDecision::Wait(turn.wake), RolloutDecision::Do)
 }
 
@@ -53,6 +53,20 @@ pub(super) enum Placing<'a> {
 }
 
 impl<'a> DecisionBuilder<'a> {
+    /// Takes a version out of service that another process has rejected since it was loaded here.
+    fn withdraw(&self) -> Option<Vec<RolloutEffect>> {
+        let digest = &self.facts.serving.as_ref()?.release.digest;
+        let active = self.record.active.as_ref();
+        if active.is_some_and(|active| active.release.digest == *digest)
+            || !self.record.is_rejected(digest)
+        {
+            return None;
+        }
+        let ends = self.facts.candidate.is_some().then(|| self.end_trial());
+        let ends = ends.into_iter().flatten();
+        Some(ends.chain([RolloutEffect::Withdraw]).collect())
+    }
+
     /// Decision of a follower: the recorded version has to serve. Without a record any offered version may: a follower
     /// changes nothing, and loading it early shortens a later takeover.
     fn follow(&mut self) -> Option<Vec<RolloutEffect>> {

@@ -204,6 +204,8 @@ pub enum RolloutEffect {
     Abandon,
     /// The loaded version answers all calls from now on.
     Place(Release),
+    /// The rejected version answers no calls from now on, and none other does.
+    Withdraw,
     /// Begin a trial of this version.
     Try(Release),
     /// Compare its answers from now on.
@@ -389,6 +391,7 @@ impl RolloutFacts {
                 self.has_reported_unserved = false;
                 self.candidate = None;
             }
+            RolloutEffect::Withdraw => self.serving = None,
             RolloutEffect::Try(release) => {
                 self.candidate = Some(Candidate {
                     release: release.clone(),

@@ -32,6 +32,7 @@ impl RolloutController {
             // Dropping the set aborts its tasks; a result that has just arrived is discarded.
             RolloutEffect::Abandon => self.works = JoinSet::new(),
             RolloutEffect::Place(_) => self.place(),
+            RolloutEffect::Withdraw => self.withdraw(),
             RolloutEffect::Try(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, "a new version is looked at");
             }
@@ -205,6 +206,16 @@ impl RolloutController {
         let is_tried = |it: &Candidate| it.release.digest == release.digest;
         let was_tried = self.facts.candidate.as_ref().is_some_and(is_tried);
         self.check.is_replaced(was_tried);
+        self.notice();
+    }
+
+    /// Reports that the version which serves is rejected, and answers no call from now on.
+    fn withdraw(&mut self) {
+        if let Some(serving) = &self.facts.serving {
+            let release = &serving.release;
+            tracing::warn!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "is rejected, and serves no longer");
+        }
+        self.check.is_replaced(false);
         self.notice();
     }
 

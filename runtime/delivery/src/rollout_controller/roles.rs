@@ -15,7 +15,8 @@ use crate::active::{Active, Generation, Holding};
 pub(crate) struct NotLoaded(&'static str);
 
 /// Derives from `facts` which generation serves, which one is on trial and of what kind, and routes calls to them.
-/// Publishes another [`Active`] for the first one that serves, and for one of another shape.
+/// Publishes another [`Active`] for the first one that serves, and for one of another shape, and that there is none
+/// once none serves.
 ///
 /// # Errors
 /// A version with a role has no `generation`. The roles stay as they were.
@@ -36,7 +37,13 @@ pub(crate) fn assign<P: Holding>(
         None => None,
     };
     let serving = match &facts.serving {
-        None if trial.is_none() && former.is_none() => return Ok(()),
+        None if trial.is_none() => {
+            if let Some(former) = former {
+                former.set_roles(former.serving(), None);
+                served.send_replace(Served::Starting);
+            }
+            return Ok(());
+        }
         serving => serving
             .as_ref()
             .and_then(generation)

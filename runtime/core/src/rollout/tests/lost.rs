@@ -21,6 +21,53 @@ fn is_loaded(world: &World, number: u8) -> bool {
 }
 
 #[test]
+fn a_follower_stops_serving_what_the_leader_rejected_and_does_not_record_it_when_it_leads() {
+    for (is_read_first, record_has_active) in [(false, false), (true, false), (true, true)] {
+        let mut world = World::new();
+        world.facts.follows();
+        world.offer(1, Kind::Good);
+        world.run(5);
+        assert_eq!(world.serves(), Some(digest(1)));
+        // On the leader's machine the same version failed.
+        let rejected = Rejected {
+            digest: digest(1),
+            version: release(1).version,
+            reason: "it traps".to_owned(),
+            has_answered: true,
+            at: 7,
+        };
+        world.stored.rejected = vec![rejected];
+        if record_has_active {
+            world.unreachable.insert(digest(2));
+            world.kinds.insert(digest(2), Kind::Good);
+            world.stored.active = Some(Placed {
+                release: release(2),
+                since: 7,
+                noted: Noted::default(),
+                untried: None,
+            });
+        }
+        if is_read_first {
+            world.facts.read(Some(world.stored.clone()));
+            world.run(5);
+            assert_eq!(world.serves(), None);
+        }
+        world.facts.leads(Some(world.stored.clone()));
+        world.run(LONG);
+        assert_eq!(world.serves(), None);
+        assert!(world.stored.is_rejected(&digest(1)));
+        let why = not_serving(&world.facts).unwrap().0;
+        assert!(why.contains("but rejected: it traps"), "{why}");
+        // The next version serves as usual.
+        world.unreachable.clear();
+        world.offer(2, Kind::Good);
+        world.run(LONG);
+        assert_eq!(world.serves(), Some(digest(2)));
+        assert!(world.stored.is_rejected(&digest(1)));
+    }
+}
+
+#[test]
 fn what_requests_no_more_stands_in_for_a_version_that_is_lost_and_it_is_said_why_it_was_not_tried()
 {
     let mut world = lost();

@@ -37,6 +37,8 @@ enum Event {
     Lead,
     /// It follows a leader with whom this version is active.
     Follow(usize),
+    /// It follows a leader who has rejected what serves here, and with whom nothing is active.
+    Reject,
     Order(Orders),
     /// The work under way fails.
     Fail(WorkResult),
@@ -68,6 +70,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Policy),
         2 => Just(Event::Lead),
         1 => number().prop_map(Event::Follow),
+        1 => Just(Event::Reject),
         2 => (any::<bool>(), maybe(), maybe())
             .prop_map(move |(roll_back, pin, retry)| Event::Order(orders(roll_back, pin, retry))),
         1 => Just(Event::Fail(WorkResult::Trouble("the network is away".to_owned()))),
@@ -127,6 +130,22 @@ impl Rollout {
                     active.release = release(number);
                 }
                 self.facts.read(Some(record));
+            }
+            Event::Reject => {
+                let serving = self.facts.serving.as_ref();
+                let digest = serving.map(|serving| serving.release.digest.clone());
+                self.facts.follows();
+                let rejected = digest.map(|digest| Rejected {
+                    digest,
+                    version: String::new(),
+                    reason: "it traps".to_owned(),
+                    has_answered: false,
+                    at: 7,
+                });
+                self.facts.read(Some(Record {
+                    rejected: rejected.into_iter().collect(),
+                    ..Record::default()
+                }));
             }
             Event::Order(orders) => self.facts.ordered(orders),
             Event::Fail(result) => self.ends(result),
@@ -264,6 +283,25 @@ fn each_phase_of_a_rollout_has_its_roles() {
 }
 
 #[test]
+fn nothing_answers_calls_once_another_process_has_rejected_what_serves() {
+    let mut rollout = Rollout::new();
+    rollout.happens(Event::Offer(2));
+    rollout.happens(Event::Run(5));
+    rollout.happens(Event::Reject);
+    rollout.happens(Event::Lead);
+    rollout.happens(Event::Run(5));
+    rollout.happens(Event::Offer(4));
+    rollout.happens(Event::Run(5));
+    let expected = [
+        (None, None),
+        (Some("2"), None),
+        (None, None),
+        (Some("4"), None),
+    ];
+    assert_eq!(rollout.seen, expected);
+}
+
+#[test]
 fn a_role_without_a_loaded_version_is_an_error_and_changes_nothing() {
     let mut rollout = Rollout::new();
     rollout.happens(Event::Offer(2));
@@ -280,14 +318,12 @@ fn a_role_without_a_loaded_version_is_an_error_and_changes_nothing() {
     assert_eq!(error(&rollout), expected);
     rollout.facts.ready = None;
     assert_eq!(error(&rollout), expected);
-    rollout.facts = RolloutFacts::default();
-    let expected = "the version that should serve is not loaded";
-    assert_eq!(error(&rollout), expected);
 
     rollout.facts = facts;
     rollout.compare();
     rollout.facts.candidate = None;
     rollout.generations.clear();
+    let expected = "the version that should serve is not loaded";
     assert_eq!(error(&rollout), expected);
 }
 
