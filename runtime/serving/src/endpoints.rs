@@ -66,7 +66,7 @@ impl Endpoints {
             .route("/livez", get(livez))
             .route("/readyz", get(readyz))
             .route("/healthz/{name}", get(one_health))
-            .route("/livez/{name}", get(one_health))
+            .route("/livez/{name}", get(one_live))
             .route("/readyz/{name}", get(one_ready))
             .route("/metrics", get(metrics))
             .route("/metrics/slis", get(slis).delete(reset_slis))
@@ -127,6 +127,10 @@ async fn readyz(State(all): State<Endpoints>, RawQuery(query): RawQuery) -> Resp
 
 async fn one_health(State(all): State<Endpoints>, Path(name): Path<String>) -> Response {
     one(all.checks.report_one("healthz", &name))
+}
+
+async fn one_live(State(all): State<Endpoints>, Path(name): Path<String>) -> Response {
+    one(all.checks.report_one("livez", &name))
 }
 
 async fn one_ready(State(all): State<Endpoints>, Path(name): Path<String>) -> Response {

@@ -136,11 +136,12 @@ impl Checks {
         self.results.clear();
     }
 
-    /// Runs one check, for the path `/<kind>/<name>`. `None`: there is no such check.
+    /// Runs one check, for the path `/<kind>/<name>`, without counting it, as upstream does. `None`: there is no such
+    /// check.
     pub(crate) fn report_one(&self, kind: &str, name: &str) -> Option<Report> {
         let named = self.lock().clone();
         let (_, check) = named.iter().find(|(known, _)| known == name)?;
-        let healthy = match self.run(kind, name, check) {
+        let healthy = match check() {
             Ok(()) => true,
             Err(reason) => {
                 tracing::warn!(path = kind, name, reason, "a health check failed");
@@ -291,6 +292,19 @@ mod tests {
             Some(false)
         );
         assert_eq!(checks.report_one("readyz", "three"), None, "{case}");
+    }
+
+    /// Upstream's handler of one check (`adaptCheckToHandler`) counts nothing.
+    #[test]
+    fn proc_074_a_check_that_is_asked_for_by_its_name_is_not_counted() {
+        let mut registry = Registry::default();
+        let checks = Checks::new(&mut registry);
+        for kind in ["healthz", "livez", "readyz"] {
+            let report = checks.report_one(kind, "ping");
+            assert_eq!(report.map(|report| report.healthy), Some(true));
+        }
+        let scrape = encode(&registry, Format::Classic).unwrap();
+        assert!(!scrape.contains("name=\"ping\""), "{scrape}");
     }
 
     /// `tests/metrics/slis.txt` is a scrape after one check. PROC-047 compares its names, types, labels and stability
