@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode_str;
 
 use super::{CertificateAuthority, PeerCertificates, Unauthorized, User};
 use crate::settings::HeaderNames;
@@ -34,11 +35,8 @@ pub(super) fn user(
             .extra
             .iter()
             .find_map(|prefix| header.as_str().strip_prefix(&prefix.to_ascii_lowercase()));
-        if let (Some(key), Ok(value)) = (key, value.to_str()) {
-            extra
-                .entry(key.to_owned())
-                .or_default()
-                .push(value.to_owned());
+        if let (Some(key), Some(value)) = (key, text(value)) {
+            extra.entry(unescaped(key)).or_default().push(value);
         }
     }
     Ok(Some(User {
@@ -48,6 +46,7 @@ pub(super) fn user(
             .group
             .iter()
             .flat_map(|name| all(headers, name))
+            .filter(|group| !group.is_empty())
             .collect(),
         extra,
     }))
@@ -60,9 +59,28 @@ fn first(headers: &HeaderMap, names: &[String]) -> Option<String> {
 
 fn all(headers: &HeaderMap, name: &str) -> impl Iterator<Item = String> {
     let values = headers.get_all(name).into_iter();
-    values
-        .filter_map(|value| value.to_str().ok())
+    values.filter_map(text)
+}
+
+/// The value as text: names may be in any script.
+fn text(value: &HeaderValue) -> Option<String> {
+    std::str::from_utf8(value.as_bytes())
+        .ok()
         .map(str::to_owned)
+}
+
+/// The key of an extra value, in which a front proxy escapes what a header's name cannot hold, such as the slash of
+/// `authentication.kubernetes.io/pod-name`. As in Go, a key that is not escaped correctly is taken as it is.
+fn unescaped(key: &str) -> String {
+    let is_escape = |rest: &str| {
+        let digits = rest.bytes().take(2);
+        digits.filter(u8::is_ascii_hexdigit).count() == 2
+    };
+    let decoded = percent_decode_str(key).decode_utf8();
+    match decoded {
+        Ok(decoded) if key.split('%').skip(1).all(is_escape) => decoded.into_owned(),
+        _ => key.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::sync::Mutex;
 
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use kube::client::Body;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
@@ -214,11 +214,16 @@ async fn proc_075_a_front_proxy_names_all_of_a_user_by_the_headers_that_the_clus
         ("x-group", "testers"),
         ("x-extra-scopes", "read"),
         ("x-extra-scopes", "list"),
+        // As Go reads it: a name in any script, no group without a name, an escaped key of any characters.
+        ("x-group", "Prüfer"),
+        ("x-group", ""),
+        ("x-extra-authentication.kubernetes.io%2fpod-name", "web-0"),
+        ("x-extra-half%2", "1"),
         // A header that is not among the published ones.
         ("x-remote-user", "root"),
         ("x-remote-group", "system:masters"),
     ] {
-        headers.append(name, value.parse().unwrap());
+        headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
     }
     let text = |values: &[&str]| {
         values
@@ -229,8 +234,15 @@ async fn proc_075_a_front_proxy_names_all_of_a_user_by_the_headers_that_the_clus
     let expected = User {
         name: "jane".to_owned(),
         uid: "u-1".to_owned(),
-        groups: text(&["developers", "testers", "system:authenticated"]),
-        extra: BTreeMap::from([("scopes".to_owned(), text(&["read", "list"]))]),
+        groups: text(&["developers", "testers", "Prüfer", "system:authenticated"]),
+        extra: BTreeMap::from([
+            ("scopes".to_owned(), text(&["read", "list"])),
+            (
+                "authentication.kubernetes.io/pod-name".to_owned(),
+                text(&["web-0"]),
+            ),
+            ("half%2".to_owned(), text(&["1"])),
+        ]),
     };
     let proxy = peer(&proxies, "front-proxy");
     assert_eq!(authenticator.user(&proxy, &headers).await, Ok(expected));
