@@ -276,7 +276,8 @@ impl ProviderManager {
                 let left_out = self.left_out.iter();
                 let of_file = left_out.filter(|(name, _)| !self.of_objects.contains(*name));
                 let of_file = of_file.map(|(name, why)| format!("cloud provider {name:?}: {why}"));
-                self.note(&of_file.collect::<Vec<_>>().join("\n"));
+                let all = wanted.file_trouble.into_iter().chain(of_file);
+                self.note(&all.collect::<Vec<_>>().join("\n"));
             }
             Err(error) => self.note(&format!("{error:#}")),
         }

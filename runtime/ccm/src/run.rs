@@ -191,6 +191,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let configuration = Configuration {
         file: flags.config,
         parsed: Default::default(),
+        last_valid: Default::default(),
         name: flags.cloud_provider,
         module: flags.provider_module,
         cloud_proxy: flags.safety.cloud_proxy.unwrap_or_default(),

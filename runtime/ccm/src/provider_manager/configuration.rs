@@ -35,6 +35,8 @@ pub(crate) struct Wanted {
     pub objects: Vec<ProviderConfig>,
     /// The state of each object's spec, by the object's name.
     pub specifications: BTreeMap<String, Specification>,
+    /// Why the file as it is written now is not used; then `file` is what it said before.
+    pub file_trouble: Option<String>,
     /// Number of objects that were read. Refused ones count, too: their Secrets are watched.
     pub objects_read: usize,
 }
@@ -53,12 +55,18 @@ pub(crate) struct ObjectConfiguration {
 #[derive(Default)]
 pub(crate) struct ParsedFile(Mutex<Option<(String, Written)>>);
 
+/// The providers of the file and the flags when they were last without a mistake, with the Secrets that the file named.
+#[derive(Default)]
+pub(crate) struct LastValid(Mutex<Option<(Vec<ProviderConfig>, BTreeSet<SecretKey>)>>);
+
 /// See the module's documentation.
 pub(crate) struct Configuration {
     /// `--config`.
     pub file: Option<PathBuf>,
     /// The parsed text of `file`.
     pub parsed: ParsedFile,
+    /// What the file said when it was last valid.
+    pub last_valid: LastValid,
     /// `--cloud-provider`; `None`: all providers of the file.
     pub name: Option<String>,
     /// `--provider-module`, which overrides the file.
@@ -123,6 +131,13 @@ impl Wanted {
     }
 }
 
+impl LastValid {
+    /// No update under this lock can panic half-way.
+    fn lock(&self) -> MutexGuard<'_, Option<(Vec<ProviderConfig>, BTreeSet<SecretKey>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl ObjectConfiguration {
     /// No update under this lock can panic half-way.
     fn accepted(&self) -> MutexGuard<'_, BTreeMap<String, (Option<String>, ProviderConfig)>> {
@@ -131,12 +146,45 @@ impl ObjectConfiguration {
 }
 
 impl Configuration {
-    /// Reads the current configuration. Mistakes of an object are part of the result: they affect no other provider.
+    /// Reads the current configuration. Mistakes of an object are part of the result: they affect no other provider. So
+    /// are those of the file where there are objects, once it was valid.
     ///
     /// # Errors
     /// All mistakes of the file together.
     pub(crate) async fn read(&self) -> anyhow::Result<Wanted> {
         let mut named = BTreeSet::new();
+        let mut wanted = Wanted::default();
+        match self.read_file(&mut named).await {
+            Ok(file) => {
+                *self.last_valid.lock() = Some((file.clone(), named.clone()));
+                wanted.file = file;
+            }
+            Err(error) => {
+                let before = self.last_valid.lock().clone();
+                let Some((file, secrets)) = before.filter(|_| self.objects.is_some()) else {
+                    return Err(error);
+                };
+                wanted.file = file;
+                wanted.file_trouble = Some(format!("{error:#}"));
+                named.extend(secrets);
+            }
+        }
+        if let Some(objects) = &self.objects {
+            for object in objects.objects.all().await {
+                self.add(objects, object, &mut wanted, &mut named).await;
+            }
+            let mut accepted = objects.accepted();
+            accepted.retain(|name, _| wanted.objects.iter().any(|one| one.name == *name));
+        }
+        self.secrets.keep(&named);
+        Ok(wanted)
+    }
+
+    /// Reads the providers of the file and the flags, and adds the Secrets that the file names to `named`.
+    async fn read_file(
+        &self,
+        named: &mut BTreeSet<SecretKey>,
+    ) -> anyhow::Result<Vec<ProviderConfig>> {
         let configured = match &self.file {
             None => Vec::new(),
             Some(path) => {
@@ -149,8 +197,8 @@ impl Configuration {
                     Some(read) => vec![read.provider],
                     None => {
                         let written = self.parsed.read(text).with_context(invalid)?;
-                        named = written.secrets();
-                        self.secrets.learn(&named).await;
+                        *named = written.secrets();
+                        self.secrets.learn(named).await;
                         let context = ConfigContext {
                             secret: &|key| self.secrets.get(key),
                             ..PROCESS
@@ -177,19 +225,7 @@ impl Configuration {
         if self.objects.is_none() || !picked.is_empty() {
             config::together(&picked)?;
         }
-        let mut wanted = Wanted {
-            file: picked,
-            ..Wanted::default()
-        };
-        if let Some(objects) = &self.objects {
-            for object in objects.objects.all().await {
-                self.add(objects, object, &mut wanted, &mut named).await;
-            }
-            let mut accepted = objects.accepted();
-            accepted.retain(|name, _| wanted.objects.iter().any(|one| one.name == *name));
-        }
-        self.secrets.keep(&named);
-        Ok(wanted)
+        Ok(picked)
     }
 
     /// Reads the configuration with which the process starts. If it `waits`, an API server that is away, and has Secrets
@@ -364,125 +400,4 @@ pub(crate) fn location(text: &str) -> anyhow::Result<Location> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use std::io;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use ccm_core::settings::Adoption;
-    use http::{Request, Response, StatusCode};
-    use kube::Client;
-    use kube::client::Body;
-    use serde_json::{Value, json};
-    use tempfile::TempDir;
-    use tower::service_fn;
-
-    use super::*;
-
-    fn configuration(name: Option<&str>, module: Option<&str>, secrets: Secrets) -> Configuration {
-        Configuration {
-            file: None,
-            parsed: ParsedFile::default(),
-            name: name.map(str::to_owned),
-            module: module.map(str::to_owned),
-            cloud_proxy: CloudProxy::Direct,
-            secrets,
-            objects: None,
-            region: MachineAnswer::default(),
-            instance: MachineAnswer::default(),
-        }
-    }
-
-    #[test]
-    fn only_the_shipped_module_without_a_file_adopts_what_nobody_owns() {
-        let written = || vec![ProviderConfig::unwritten("hcloud")];
-        let table = [
-            (Vec::new(), None, Adoption::Unowned),
-            (Vec::new(), Some("embedded:hcloud"), Adoption::Unowned),
-            (Vec::new(), Some("file:///hcloud.wasm"), Adoption::Never),
-            (written(), None, Adoption::Never),
-            (written(), Some("embedded:hcloud"), Adoption::Never),
-        ];
-        for (configured, module, expected) in table {
-            let configuration = configuration(Some("hcloud"), module, Secrets::of(None));
-            let picked = configuration.pick(configured).unwrap();
-            let adoption = picked[0].load_balancers.adoption;
-            assert_eq!(adoption, expected, "{module:?}");
-        }
-    }
-
-    /// An API server that is away, then not ready, and then gives this answer to whoever lists Secrets. Watches of
-    /// Secrets fail.
-    fn late_api_server(code: StatusCode, body: &Value) -> Client {
-        let body = body.to_string();
-        let lists = Arc::new(AtomicUsize::new(0));
-        let answer = move |request: Request<Body>| {
-            let is_watch = request
-                .uri()
-                .query()
-                .is_some_and(|it| it.contains("limit="));
-            let number = match is_watch {
-                true => 0,
-                false => lists.fetch_add(1, Ordering::Relaxed),
-            };
-            let answer = Response::builder();
-            std::future::ready(match number {
-                0 => Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
-                1 => Ok(answer.status(503).body(Body::empty()).unwrap()),
-                _ => Ok(answer
-                    .status(code)
-                    .body(Body::from(body.clone().into_bytes()))
-                    .unwrap()),
-            })
-        };
-        Client::new(service_fn(answer), "default")
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn proc_050_a_start_waits_for_the_api_server_that_has_the_files_secrets() {
-        let entry = json!({
-            "name": "hcloud",
-            "grants": {"targets": [{
-                "name": "api",
-                "endpoint": "https://cloud.test",
-                "credential": {"bearer": {"secret": {"namespace": "n", "name": "cloud", "key": "token"}}},
-                "rules": [{"access": "read", "methods": ["GET"], "path": "/servers"}],
-            }]},
-        });
-        let text = json!({
-            "apiVersion": config::API_VERSION,
-            "kind": config::KIND,
-            "providers": [entry],
-        });
-        let folder = TempDir::new().unwrap();
-        let file = folder.path().join("ccm.yaml");
-        std::fs::write(&file, text.to_string()).unwrap();
-        let start = async |waits: bool, code, body: &Value| {
-            let secrets = Secrets::of(Some(late_api_server(code, body)));
-            let configuration = Configuration {
-                file: Some(file.clone()),
-                ..configuration(None, None, secrets)
-            };
-            let first = configuration.first(waits).await;
-            first.map(|wanted| wanted.all().len())
-        };
-        let secret = json!({"metadata": {"name": "cloud"}, "data": {"token": "dG9rZW4="}});
-        let found = json!({"metadata": {}, "items": [secret]});
-        assert_eq!(start(true, StatusCode::OK, &found).await.unwrap(), 1);
-        // A plan that is made once has no time to wait.
-        assert!(start(false, StatusCode::OK, &found).await.is_err());
-
-        // What the API server answers is final.
-        let none = json!({"metadata": {}, "items": []});
-        let refused =
-            json!({"status": "Failure", "reason": "Forbidden", "message": "no", "code": 403});
-        for (code, body, expected) in [
-            (StatusCode::OK, none, "there is no such Secret"),
-            (StatusCode::FORBIDDEN, refused, "cannot be read"),
-        ] {
-            let error = start(true, code, &body).await.unwrap_err();
-            assert!(format!("{error:#}").contains(expected), "{error:#}");
-        }
-    }
-}
+mod tests;

@@ -64,6 +64,18 @@ impl ProviderObjects {
         objects
     }
 
+    /// These objects, which are listed and never change.
+    #[cfg(test)]
+    pub(super) fn of_test(objects: Vec<ObjectSpec>) -> ProviderObjects {
+        let by_name = objects.into_iter().map(|one| (one.name.clone(), one));
+        ProviderObjects {
+            seen: Arc::new(Mutex::new(by_name.collect())),
+            changed: Arc::default(),
+            is_listed: watch::channel(true).1,
+            has_waited: Arc::default(),
+        }
+    }
+
     /// All objects with a spec, the oldest first. The first call waits some seconds until they are listed.
     pub(crate) async fn all(&self) -> Vec<ObjectSpec> {
         if !self.has_waited.swap(true, Ordering::Relaxed) {

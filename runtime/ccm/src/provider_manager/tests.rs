@@ -7,6 +7,7 @@ use std::path::Path;
 use ccm_core::safety::brake::Allowances;
 use serde_json::json;
 
+use super::objects::ObjectSpec;
 use super::*;
 use crate::config::{API_VERSION, KIND};
 use crate::flags::{CloudProxy, ProviderIsolation, ServiceFlags};
@@ -49,6 +50,7 @@ fn configuration(folder: &Path) -> Configuration {
     Configuration {
         file: Some(file),
         parsed: Default::default(),
+        last_valid: Default::default(),
         name: None,
         module: None,
         cloud_proxy: CloudProxy::Direct,
@@ -57,6 +59,63 @@ fn configuration(folder: &Path) -> Configuration {
         region: Default::default(),
         instance: Default::default(),
     }
+}
+
+/// Objects of which each has this source.
+fn objects(sources: &[(&str, &str)]) -> ProviderObjects {
+    let object = |(name, source): &(&str, &str)| ObjectSpec {
+        name: (*name).to_owned(),
+        created: None,
+        uid: Some((*name).to_owned()),
+        generation: Some(1),
+        spec: Some(json!({"source": source, "grants": {"targets": []}})),
+    };
+    ProviderObjects::of_test(sources.iter().map(object).collect())
+}
+
+#[tokio::test]
+async fn objects_are_used_while_the_file_has_a_mistake_and_what_it_said_before_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(folder.path());
+    configuration.objects = Some(ObjectConfiguration {
+        objects: objects(&[("one", "embedded:one")]),
+        secret_namespace: "clouds".to_owned(),
+        accepted: Default::default(),
+    });
+    let mut manager = manager(&folder.path().join("modules"));
+    let names = |manager: &ProviderManager| {
+        let wanted = manager.wanted.iter();
+        let named = wanted.map(|one| format!("{}={}", one.name, one.source));
+        named.collect::<Vec<_>>()
+    };
+    let of_file = format!("cloud=file://{}/cloud.wasm", folder.path().display());
+    manager.look(&configuration).await;
+    assert_eq!(names(&manager), [&*of_file, "one=embedded:one"]);
+    assert!(!manager.notice.borrow().contains("ccm.yaml"));
+
+    let file = configuration.file.clone().unwrap();
+    let good = fs::read(&file).unwrap();
+    fs::write(&file, "providers: 7").unwrap();
+    let edited = [
+        ("cloud", "embedded:cloud"),
+        ("one", "embedded:other"),
+        ("two", "embedded:two"),
+    ];
+    configuration.objects.as_mut().unwrap().objects = objects(&edited);
+    for _ in 0..2 {
+        manager.look(&configuration).await;
+        let expected = [&*of_file, "one=embedded:other", "two=embedded:two"];
+        assert_eq!(names(&manager), expected);
+        let why = manager.notice.borrow().clone();
+        assert!(
+            why.contains("ccm.yaml is not a valid configuration"),
+            "{why}"
+        );
+    }
+
+    fs::write(&file, good).unwrap();
+    manager.look(&configuration).await;
+    assert!(!manager.notice.borrow().contains("ccm.yaml"));
 }
 
 #[tokio::test]
