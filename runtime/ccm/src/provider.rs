@@ -177,15 +177,16 @@ impl std::error::Error for Refusal {
 
 /// Whether the error is a verdict about a module, not a failure to examine it.
 fn is_refusal(error: &anyhow::Error) -> bool {
+    let mut loads = error.chain().filter_map(|cause| cause.downcast_ref());
+    if loads.any(LoadError::is_of_host) {
+        return false;
+    }
     error.chain().any(|cause| {
         let by_source = matches!(
             cause.downcast_ref::<SourceError>(),
             Some(SourceError::Refused { .. })
         );
-        let by_host = match cause.downcast_ref::<LoadError>() {
-            Some(LoadError::Host { .. }) | None => false,
-            Some(_) => true,
-        };
+        let by_host = cause.is::<LoadError>();
         by_source || by_host || cause.is::<Distrust>() || cause.is::<Refusal>()
     })
 }
@@ -206,5 +207,44 @@ fn refused(subject: &str, error: &anyhow::Error, form: Form) -> Verdict {
     Verdict {
         text,
         is_yes: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use ccm_host::{CompileError, LoadError};
+
+    use super::*;
+
+    #[test]
+    fn a_module_is_not_refused_because_this_machine_cannot_compile_it() {
+        let compile = |reason| LoadError::Compile {
+            module: "cloud.wasm".to_owned(),
+            reason,
+        };
+        let run = CompileError::Run {
+            program: "/usr/bin/ccm".into(),
+            reason: io::Error::from(io::ErrorKind::PermissionDenied),
+        };
+        let host = LoadError::Host {
+            module: "cloud.wasm".to_owned(),
+            what: "a folder".to_owned(),
+        };
+        for (error, expected) in [
+            (compile(run), false),
+            (compile(CompileError::TimedOut(60)), false),
+            (compile(CompileError::Load("a mapping".to_owned())), false),
+            (host, false),
+            (compile(CompileError::Invalid("a type".to_owned())), true),
+            (compile(CompileError::Memory(512)), true),
+        ] {
+            let what = error.to_string();
+            let error = anyhow::Error::from(error);
+            assert_eq!(is_refusal(&error), expected, "{what}");
+            let error = Refusal::new("ccm.yaml does not load it".to_owned(), error);
+            assert_eq!(is_refusal(&error.into()), expected, "{what}, configured");
+        }
     }
 }

@@ -159,3 +159,17 @@ pub enum LoadError {
         what: String,
     },
 }
+
+impl LoadError {
+    /// Whether this machine is at fault, and not the module or its configuration.
+    pub fn is_of_host(&self) -> bool {
+        match self {
+            LoadError::Host { .. } => true,
+            LoadError::Compile { reason, .. } => matches!(
+                reason,
+                CompileError::Run { .. } | CompileError::TimedOut(_) | CompileError::Load(_)
+            ),
+            _ => false,
+        }
+    }
+}

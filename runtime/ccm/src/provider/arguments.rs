@@ -32,7 +32,7 @@ pub(crate) enum ProviderCommand {
     Init(Init),
     /// Load a module in the sandbox, under limits, and show the calls made, or the reason for a refusal
     #[command(
-        after_help = "Examples:\n  ccm provider check ./provider.wasm\n  ccm provider check --config ccm.yaml --provider hcloud --online ./provider.wasm\n\nExit codes: 0 it loads, 1 it could not be read, 2 it is refused or not trusted, or the cloud could not be asked."
+        after_help = "Examples:\n  ccm provider check ./provider.wasm\n  ccm provider check --config ccm.yaml --provider hcloud --online ./provider.wasm\n\nExit codes: 0 it loads, 1 it could not be read or compiled here, 2 it is refused or not trusted, or the cloud could not be asked."
     )]
     Check(Check),
     /// Let a module answer for nodes and Services without a cluster, and show what the manager would do with it

@@ -3,7 +3,7 @@
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::rollout::WorkResult;
-use ccm_host::{CompileError, LoadError};
+use ccm_host::LoadError;
 
 use crate::source::SourceError;
 
@@ -11,6 +11,7 @@ use crate::source::SourceError;
 pub(super) fn of_load(error: &LoadError) -> WorkResult {
     let why = chain(error);
     match error {
+        _ if error.is_of_host() => WorkResult::Trouble(why),
         LoadError::Missing { missing, .. } => WorkResult::Ungranted(missing.lines.clone()),
         LoadError::Config { mistakes, .. } => {
             let lines = mistakes.iter();
@@ -18,16 +19,6 @@ pub(super) fn of_load(error: &LoadError) -> WorkResult {
         }
         // The operator's egress configuration cannot be used.
         LoadError::Egress { .. } => WorkResult::Ungranted(vec![why]),
-        LoadError::Compile { reason, .. } => match reason {
-            CompileError::Run { .. } | CompileError::TimedOut(_) | CompileError::Load(_) => {
-                WorkResult::Trouble(why)
-            }
-            CompileError::Invalid(_)
-            | CompileError::Memory(_)
-            | CompileError::Cpu(_)
-            | CompileError::TooLarge(_)
-            | CompileError::Crashed(_) => WorkResult::Fault(why),
-        },
         LoadError::Init { reason, .. } => match reason {
             // `init` can only reject its configuration.
             ProviderError::Invalid(_) | ProviderError::Denied(_) => {
@@ -35,8 +26,9 @@ pub(super) fn of_load(error: &LoadError) -> WorkResult {
             }
             _ => WorkResult::Fault(why),
         },
-        LoadError::Host { .. } => WorkResult::Trouble(why),
-        LoadError::Refused { .. }
+        LoadError::Host { .. }
+        | LoadError::Compile { .. }
+        | LoadError::Refused { .. }
         | LoadError::NoManifest { .. }
         | LoadError::ManyManifests { .. }
         | LoadError::Manifest { .. }
