@@ -60,10 +60,41 @@ pub(crate) fn refused(code: StatusCode, reason: &str, message: String) -> Respon
     (code, Json(status)).into_response()
 }
 
+/// Whether the API server cannot be reached, or cannot serve yet: what passes by itself. Other errors, such as missing
+/// rights, are its answer.
+pub fn is_unanswered(error: &kube::Error) -> bool {
+    matches!(status_code(error), 0 | 429 | 500..)
+}
+
 /// HTTP status of an API error; 0 if the server could not be asked.
 pub(crate) fn status_code(error: &kube::Error) -> u16 {
     match error {
         kube::Error::Api(status) => status.code,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_passes_by_itself_is_no_answer() {
+        for (code, expected) in [
+            (401, false),
+            (403, false),
+            (404, false),
+            (429, true),
+            (500, true),
+            (503, true),
+        ] {
+            let status = Status::failure("", "").with_code(code);
+            let error = kube::Error::Api(Box::new(status));
+            assert_eq!(is_unanswered(&error), expected, "{code}");
+        }
+        let away = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        assert!(is_unanswered(&kube::Error::Service(Box::new(away))));
     }
 }

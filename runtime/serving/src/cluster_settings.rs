@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::ServingError;
-use crate::access_control::status_code;
+use crate::access_control::is_unanswered;
 use crate::authentication::CertificateAuthority;
 use crate::settings::{Authentication, HeaderNames};
 
@@ -114,9 +114,9 @@ async fn lookup(api: Option<&Api<ConfigMap>>) -> Result<Option<ConfigMap>, Looku
     // A cluster without the ConfigMap trusts no client certificates.
     match timeout(LOOKUP, api.get_opt(CONFIG_MAP)).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(error)) => Err(match status_code(&error) {
-            0 | 429 | 500.. => Lookup::Unreachable,
-            _ => Lookup::Refused(error),
+        Ok(Err(error)) => Err(match is_unanswered(&error) {
+            true => Lookup::Unreachable,
+            false => Lookup::Refused(error),
         }),
         Err(_) => Err(Lookup::Unreachable),
     }

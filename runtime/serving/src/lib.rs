@@ -31,6 +31,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+pub use access_control::is_unanswered;
 pub use cipher_suites::{TlsSettings, cipher_suites, curves, min_version};
 pub use endpoints::Endpoints;
 pub use health::{Checks, Health};

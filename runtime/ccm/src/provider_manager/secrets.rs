@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_controllers::api_error::describe;
+use ccm_serving::is_unanswered;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -52,11 +53,9 @@ impl Unknown {
 
     fn after(error: &kube::Error) -> Unknown {
         let why = format!("cannot be read: {error}");
-        match error {
-            kube::Error::Api(status) if !matches!(status.code, 429 | 500..) => {
-                Unknown::Answered(why)
-            }
-            _ => Unknown::Unanswered(why),
+        match is_unanswered(error) {
+            true => Unknown::Unanswered(why),
+            false => Unknown::Answered(why),
         }
     }
 }
