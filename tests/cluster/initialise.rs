@@ -65,9 +65,9 @@ async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
     assert_eq!(addresses, expected);
 
     // Three further look-ups find nothing new, so nothing is written.
-    let looks = world.cloud.requests().len() + 3;
+    let looks = world.questions().len() + 3;
     until(&mut ccm, "three refreshes", async || {
-        (world.cloud.requests().len() >= looks).then_some(())
+        (world.questions().len() >= looks).then_some(())
     })
     .await;
     let writes = world.writes_to("worker-1");

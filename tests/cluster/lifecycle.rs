@@ -27,7 +27,7 @@ async fn nodes_of_deleted_servers_go_within_ninety_seconds_of_not_ready_and_no_o
     let mut observed = Observed::new(world.nodes.clone());
     let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);
     until(&mut ccm, "a first look at the cloud", async || {
-        (!world.cloud.requests().is_empty()).then_some(())
+        (!world.questions().is_empty()).then_some(())
     })
     .await;
 
@@ -152,11 +152,11 @@ async fn many_nodes_that_are_not_ready_cost_one_list_for_each_pass() {
     }
     let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);
     until(&mut ccm, "four looks at the cloud", async || {
-        (world.cloud.requests().len() >= 4).then_some(())
+        (world.questions().len() >= 4).then_some(())
     })
     .await;
     world.stop(ccm).await;
-    let requests = world.cloud.requests();
+    let requests = world.questions();
     let is_list = |path: &str| path.starts_with("/servers?page=1&");
     assert!(
         requests.iter().all(|request| is_list(&request.path)),
@@ -177,15 +177,15 @@ async fn a_node_that_is_made_again_while_its_machine_is_looked_for_stays() {
     let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);
     // The first answers have come, the second ones have not.
     until(&mut ccm, "a second look at the cloud", async || {
-        (world.cloud.requests().len() >= 4).then_some(())
+        (world.questions().len() >= 4).then_some(())
     })
     .await;
     world.cloud_link.hold();
-    let before = world.cloud.requests().len();
+    let before = world.questions().len();
     until(
         &mut ccm,
         "a question that waits for its answer",
-        async || (world.cloud.requests().len() > before).then_some(()),
+        async || (world.questions().len() > before).then_some(()),
     )
     .await;
     world.delete(&machines[0].node).await;

@@ -100,7 +100,7 @@ async fn many_nodes_at_once_cost_two_writes_one_event_and_one_listing_and_then_n
     for name in &names {
         assert_eq!(writes[name], expected, "{name}");
     }
-    let calls = world.cloud.requests().len();
+    let calls = world.questions().len();
     let most = count.div_ceil(PAGE) + 5;
     assert!(
         calls <= most,

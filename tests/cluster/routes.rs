@@ -345,13 +345,13 @@ async fn a_provider_without_a_network_leaves_routes_and_what_nodes_say_of_them_a
         .nodes_until(&mut ccm, "two nodes with pod CIDRs", is_done)
         .await;
     // Longer than a changed node waits for a listing.
-    let looks = world.cloud.requests().len() + 6;
+    let looks = world.questions().len() + 6;
     until(&mut ccm, "six refreshes", async || {
-        (world.cloud.requests().len() >= looks).then_some(())
+        (world.questions().len() >= looks).then_some(())
     })
     .await;
     world.stop(ccm).await;
-    let requests = world.cloud.requests();
+    let requests = world.questions();
     let mut paths = requests.iter().map(|request| &request.path);
     assert!(
         paths.all(|path| path.starts_with("/servers")),

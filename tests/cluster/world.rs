@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use ccm_fixtures::TOKEN;
-use ccm_sim::hetzner::{Hetzner, Options};
+use ccm_sim::hetzner::{Hetzner, Options, Request};
 use ccm_tests::apiserver::{ApiServer, StartOptions};
 use ccm_tests::compiled_modules;
 use ccm_tests::counts::Count;
@@ -269,10 +269,16 @@ impl World {
         node
     }
 
-    /// Waits until the cloud has been asked something.
+    /// The requests of controllers to the cloud: all but those of the self-check, which has no fixed time.
+    pub(crate) fn questions(&self) -> Vec<Request> {
+        let requests = self.cloud.requests().into_iter();
+        requests.filter(|one| one.path != "/locations").collect()
+    }
+
+    /// Waits until a controller has asked the cloud something.
     pub(crate) async fn cloud_is_asked(&self, ccm: &mut Process) {
         until(ccm, "a question to the cloud", async || {
-            (!self.cloud.requests().is_empty()).then_some(())
+            (!self.questions().is_empty()).then_some(())
         })
         .await;
     }
