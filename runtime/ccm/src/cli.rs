@@ -9,7 +9,7 @@ mod invocation;
 mod version;
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -392,6 +392,7 @@ pub(crate) fn print_version(form: VersionForm) -> ExitCode {
 pub(crate) fn print(text: &[u8]) -> ExitCode {
     match std::io::stdout().write_all(text) {
         Ok(()) => Exit::Done.into(),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done.into(),
         Err(_) => Exit::Failed.into(),
     }
 }

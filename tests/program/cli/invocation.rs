@@ -1,4 +1,4 @@
-//! The binary under the names of Go's managers, in a pod, and with the spellings of their manifests.
+//! The binary under the names of Go's managers, in a pod, with the spellings of their manifests, and in a pipe.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -380,4 +380,26 @@ fn proc_002_the_log_has_klogs_lines_or_component_bases_objects() {
     assert!(flag["ts"].as_f64().unwrap() > 1.7e12, "{flag}");
     assert_eq!(flag["v"], 0, "{flag}");
     assert_eq!(with("has no effect")["severity"], "warning");
+}
+
+#[test]
+fn a_reader_that_wants_no_more_is_no_error() {
+    for arguments in [
+        &["version"][..],
+        &["version", "-o", "json"],
+        &["completion", "bash"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        let command = command.args(arguments).stdin(Stdio::null()).stdout(writer);
+        let output = command.stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), &*said),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
+    }
 }
