@@ -21,7 +21,10 @@ pub(super) enum Ordered {
 
 /// Carries out the orders that have not been carried out yet.
 pub(super) fn follow(turn: &mut DecisionBuilder<'_>) -> Ordered {
-    match approve(turn).or_else(|| retry(turn)) {
+    match approve(turn)
+        .or_else(|| retry(turn))
+        .or_else(|| gone_back(turn))
+    {
         Some(effects) => Ordered::Do(effects),
         None => roll_back(turn),
     }
@@ -53,7 +56,22 @@ fn retry(turn: &DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
 
 /// Whether there is an order to go back that has not been carried out.
 fn has_to_go_back(turn: &DecisionBuilder<'_>) -> bool {
-    turn.facts.orders.roll_back && !turn.facts.done.contains(&Order::RollBack)
+    let is_done = turn.record.has_gone_back || turn.facts.done.contains(&Order::RollBack);
+    turn.facts.orders.roll_back && !is_done
+}
+
+/// Removes the order to go back that another process carried out, and once it is removed records that the next one is
+/// another order.
+fn gone_back(turn: &DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
+    if !turn.record.has_gone_back || turn.facts.done.contains(&Order::RollBack) {
+        return None;
+    }
+    if turn.facts.orders.roll_back {
+        return Some(vec![RolloutEffect::Clear(Order::RollBack)]);
+    }
+    let mut record = turn.record.clone();
+    record.has_gone_back = false;
+    Some(vec![RolloutEffect::Keep(Box::new(record))])
 }
 
 /// Takes back the newest step: the version that answers calls on trial, otherwise the active version.
@@ -102,6 +120,7 @@ fn taken_back(
     }
     record.reject(from, "a person ordered to go back", true, turn.now.wall);
     record.trial = None;
+    record.has_gone_back = true;
     effects.push(RolloutEffect::Keep(Box::new(record)));
     effects.push(RolloutEffect::Clear(Order::RollBack));
     effects.push(rollout_event(

@@ -142,6 +142,9 @@ pub struct Record {
     pub approved: Vec<String>,
     /// Why the source cannot be read or the version cannot serve, for people. Empty: no trouble.
     pub trouble: String,
+    /// Whether the order to go back that is still there was carried out: it is removed after this was written, and a
+    /// process that takes over in between must not take back another version.
+    pub has_gone_back: bool,
 }
 
 /// People's orders, given as annotations on the object `Provider`.

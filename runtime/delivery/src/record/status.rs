@@ -59,6 +59,9 @@ pub struct RecordStatus {
     pub approved: Vec<String>,
     /// What keeps the source from being read or a version from being served.
     pub trouble: String,
+    /// The order `wasm-ccm.dev/roll-back` was carried out, and is being removed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub gone_back: bool,
 }
 
 /// One version.

@@ -66,6 +66,7 @@ pub(super) fn write(record: &Record) -> RecordStatus {
         rejected: rejected.collect(),
         approved: approved.cloned().collect(),
         trouble: text(&record.trouble),
+        gone_back: record.has_gone_back,
     }
 }
 
@@ -106,6 +107,7 @@ pub(super) fn read(status: &Value) -> Record {
             .collect(),
         approved: approved.map(str::to_owned).take(MOST_APPROVED).collect(),
         trouble: read_text(status, "trouble", MOST_REASON),
+        has_gone_back: status.get("goneBack") == Some(&Value::Bool(true)),
     }
 }
 

@@ -52,5 +52,6 @@ fn full() -> Record {
         }],
         approved: vec![digest(5), digest(6)],
         trouble: "the registry is down".to_owned(),
+        has_gone_back: true,
     }
 }

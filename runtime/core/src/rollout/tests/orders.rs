@@ -87,6 +87,40 @@ fn an_order_to_go_back_takes_back_what_is_on_trial_first() {
 }
 
 #[test]
+fn an_order_to_go_back_is_carried_out_once_even_if_the_process_ends_before_it_is_removed() {
+    let back = Orders {
+        roll_back: true,
+        ..Orders::default()
+    };
+    let mut world = World::serving();
+    world.offer(2, Kind::Good);
+    world.run(LONG);
+    world.offer(3, Kind::Good);
+    world.run(20);
+    assert_eq!(world.stored.trial.as_ref().unwrap().phase, Phase::Canary);
+    world.order(back.clone());
+    world.settle();
+    assert!(!world.stored.has_gone_back, "the order is removed");
+    // The record was written, and the removal of the order was not.
+    let written = world.done.iter().find_map(|effect| match effect {
+        RolloutEffect::Keep(record) if record.is_rejected(&digest(3)) => Some((**record).clone()),
+        _ => None,
+    });
+    world.stored = written.unwrap();
+    world.orders = back.clone();
+    world.restart();
+    world.offer(3, Kind::Good);
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(2)));
+    assert!(!world.stored.is_rejected(&digest(2)));
+    assert_eq!(world.orders, Orders::default(), "it is removed");
+    // The next order is another one.
+    world.order(back);
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+}
+
+#[test]
 fn pinned_and_paused_providers_try_nothing() {
     let pinned = Orders {
         pin: Some(digest(1)),

@@ -21,7 +21,7 @@ fn what_is_written_is_read_again() {
 #[test]
 fn what_there_is_not_is_left_out_which_takes_it_away() {
     let written = json!(status_json::write(&Record::default()));
-    for name in ["active", "previous", "trial"] {
+    for name in ["active", "previous", "trial", "goneBack"] {
         assert!(written.get(name).is_none(), "{name}");
     }
     for name in ["rejected", "approved"] {
