@@ -327,8 +327,10 @@ impl ServiceController {
             self.passed(&key);
             return;
         }
-        let facts = memory.facts(self.world.clone(), targets.clone(), self.executor.account());
         let uid = memory.uid().to_owned();
+        let (world, targets) = (self.world.clone(), targets.clone());
+        let holder = self.executor.cluster.service_index().holder(&uid);
+        let facts = memory.facts(world, targets, self.executor.account(), holder);
         let (executor, clock) = (self.executor.clone(), self.clock);
         let task = async move { reconcile(facts, &*executor, clock).await };
         self.low_priority += usize::from(!is_urgent);

@@ -50,6 +50,7 @@ pub use effect::{
     OwnerState, ProofScope, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, Witnesses,
 };
 pub use facts::Facts;
+pub use finalizer::{is_mark, is_release};
 pub use ip_index::Addresses;
 pub use memory::{NameSlot, ServiceMemory, uid};
 pub use owning_provider::{Claim, Claims, ClaimsError, Owner};
@@ -157,7 +158,11 @@ fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a>
         return Step::Done;
     }
     match role(facts) {
-        Role::None => leave_alone(facts),
+        Role::None => match facts.keeper() {
+            // The recorded owner was edited to this provider: the keeper sets it back, or lets go.
+            Some(keeper) if facts.world.owns(&facts.service) => Step::Wait(Obstacle::Kept(keeper)),
+            _ => leave_alone(facts),
+        },
         Role::Former => cleanup::step(facts, Role::Former, now),
         Role::Owner if is_to_go(facts) => cleanup::step(facts, Role::Owner, now),
         Role::Owner if matches!(state.work, Work::Released) => cleanup::deletion_reported(facts),
@@ -172,7 +177,7 @@ fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a>
 fn role(facts: &Facts) -> Role {
     let service = &*facts.service;
     let world = &facts.world;
-    if !world.owns(service) {
+    if !facts.is_owned() {
         return Role::None;
     }
     let is_recorded = recorded_owner(service).is_some();

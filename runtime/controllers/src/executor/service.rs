@@ -14,9 +14,10 @@ use ccm_core::reconciliation::effect::{Answered, InUse, ObjectResult, Performed}
 use ccm_core::reconciliation::patch::ServicePatch;
 use ccm_core::safety::audit::Subject;
 use ccm_core::safety::brake::{Allowances, Brake, SharedBudget};
-use ccm_core::safety::permit::Permit;
+use ccm_core::safety::permit::{Mode, Permit};
 use ccm_core::service::{
-    OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, service_ref,
+    OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, is_mark, is_release,
+    service_ref,
 };
 use ccm_core::well_known::SERVICE_CONTROLLER;
 use k8s_openapi::api::core::v1::Service;
@@ -59,6 +60,7 @@ impl EffectExecutor {
         let services = &self.services;
         Performed::Ended(match action {
             ServiceAction::Ensure(request) => {
+                services.hold(service, true);
                 let answer = services.ensure(service, *generation, request.clone()).await;
                 let answer = answer.map(|(reply, mutations)| Answered {
                     in_use: services.in_use(service, &reply),
@@ -293,8 +295,22 @@ impl Services {
         if let Some(service) = &written {
             // Update the index before the watch does: the next answer is compared with these addresses.
             self.cloud.cluster.service_index().written(service);
+            let named = service_ref(service);
+            if is_mark(patch) {
+                self.hold(&named, true);
+            } else if is_release(patch) {
+                self.hold(&named, false);
+            }
         }
         Ok(written)
+    }
+
+    /// Notes that this provider may have a load balancer for `service`, or that it has none any more.
+    fn hold(&self, service: &ServiceRef, may_exist: bool) {
+        let holder = may_exist.then(|| self.cloud.provider.name());
+        if self.cloud.cluster.mode == Mode::Enforce {
+            self.cloud.cluster.service_index().hold(service, holder);
+        }
     }
 
     pub(super) fn api(&self, service: &ServiceRef) -> Api<PrunedService> {

@@ -7,8 +7,8 @@ use ccm_core::cloud::Owner;
 use ccm_core::reconciliation::effect::InUse;
 use ccm_core::safety::brake::Objects;
 use ccm_core::service::{
-    Addresses, OwnerState, ServiceRef, has_address, is_elsewhere, is_load_balancer, recorded_owner,
-    service_ref,
+    Addresses, OwnerState, ServiceRef, has_address, has_finalizer, is_elsewhere, is_load_balancer,
+    recorded_owner, service_ref,
 };
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
@@ -28,6 +28,9 @@ struct Listed {
     service: ServiceRef,
     /// The provider that the Service records as its owner.
     owner: Option<String>,
+    /// The provider that may have a load balancer for it, as far as this process knows. An owner that another client
+    /// edits does not change it.
+    holder: Option<String>,
     /// Whether it has an address of its provider's load balancer.
     has_address: bool,
     made: Option<Timestamp>,
@@ -43,11 +46,20 @@ impl ServiceIndex {
             self.remove(&before);
         }
         self.addresses.apply(service);
+        let recorded = recorded_owner(service);
+        let is_marked = has_finalizer(service);
+        let holder = match self.services.remove(&named.uid) {
+            Some(known) => known.holder,
+            // Both marks are written together; an owner alone may be a user's wish.
+            None => recorded.filter(|_| is_marked).map(str::to_owned),
+        };
+        let has_trace = is_marked || recorded.is_some() || is_load_balancer(service);
         let owner = recorded_owner(service).filter(|_| is_load_balancer(service));
         let uid = named.uid.clone();
         let listed = Listed {
             service: named,
             owner: owner.map(str::to_owned),
+            holder: holder.filter(|_| has_trace),
             // The load balancer of a Service being deleted may be gone already.
             has_address: has_address(service)
                 && !is_elsewhere(service)
@@ -66,6 +78,27 @@ impl ServiceIndex {
     pub(crate) fn written(&mut self, service: &Service) {
         if self.services.contains_key(&service_ref(service).uid) {
             self.apply(service);
+        }
+    }
+
+    /// The provider that may have a load balancer for the Service with this UID.
+    pub(crate) fn holder(&self, uid: &str) -> Option<String> {
+        self.services.get(uid)?.holder.clone()
+    }
+
+    /// Notes the provider that makes a load balancer for `service`, or that none has one any more.
+    pub(crate) fn hold(&mut self, service: &ServiceRef, holder: Option<&str>) {
+        if let Some(listed) = self.services.get_mut(&service.uid) {
+            listed.holder = holder.map(str::to_owned);
+        }
+    }
+
+    /// Takes what only this process knows from the index that this one, a complete list, replaces.
+    pub(crate) fn take_holders(&mut self, before: &ServiceIndex) {
+        for (uid, listed) in &mut self.services {
+            if let Some(before) = before.services.get(uid) {
+                listed.holder.clone_from(&before.holder);
+            }
         }
     }
 

@@ -439,4 +439,5 @@ mod balancers;
 mod late_answers;
 mod late_lists;
 mod nodes;
+mod owner_edits;
 mod upstream;

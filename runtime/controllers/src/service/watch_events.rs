@@ -54,7 +54,10 @@ impl ServiceChangeFilter {
             Event::InitDone => {
                 let (mut service_index, services) = self.next.take()?;
                 service_index.complete();
-                *cluster.service_index() = service_index;
+                let mut known = cluster.service_index();
+                service_index.take_holders(&known);
+                *known = service_index;
+                drop(known);
                 self.kept = services;
                 self.is_listed = true;
                 return self.all();

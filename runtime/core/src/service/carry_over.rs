@@ -211,7 +211,7 @@ fn ensure_failure(
 
 fn was_foreign(facts: &Facts) -> bool {
     let service = &*facts.service;
-    let is_owned = facts.world.owns(service);
+    let is_owned = facts.is_owned();
     if is_owned && recorded_owner(service).is_some() {
         return false;
     }

@@ -8,7 +8,7 @@ use super::effect::{OwnerState, ServiceAction};
 use super::effective_targets::LazyTargets;
 use super::facts::Stored;
 use super::retained_state::{Phase, Request};
-use super::stored_state::{load_balancer_status, uid};
+use super::stored_state::{load_balancer_status, recorded_owner, uid};
 use super::waiting::{Doing, Obstacle};
 use super::work::{Asked, EnsureAnswer, Making, Work};
 use super::{
@@ -23,7 +23,7 @@ use crate::cloud::load_balancer::{
 };
 use crate::moment::{Moment, Now};
 use crate::name_syntax::{is_dns_label, is_dns_subdomain};
-use crate::node::answer_check::faults_event;
+use crate::node::answer_check::{faults_event, quoted};
 use crate::reconciliation::effect::Answered;
 use crate::reconciliation::patch::ServicePatch;
 use crate::safety::brake::{Brake, Rise};
@@ -41,6 +41,7 @@ pub(super) fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) 
     let wanted = facts.wanted();
     if !is_marked {
         let mut effects = announce(facts, &wanted);
+        effects.extend(owner_restored(facts));
         effects.push(ServiceAction::Patch(finalizer::mark(
             &facts.service,
             &facts.world,
@@ -211,6 +212,17 @@ fn ensure<'a>(
         hint: facts.past.phase.hint(),
     })));
     Step::Do(effects)
+}
+
+/// The Event for an owner that another client has edited and that is set back.
+fn owner_restored(facts: &Facts) -> Option<ServiceAction> {
+    const REASON: &str = reasons::LOAD_BALANCER_OWNER_RESTORED;
+    let (edited, name) = (recorded_owner(&facts.service)?, facts.keeper()?);
+    let message = format!(
+        "The owner was changed to {}, and is {name} again, which has the load balancer; to move the Service, delete it and create it again",
+        quoted(edited)
+    );
+    (edited != name && !facts.has_recorded(REASON)).then(|| warning(REASON, &message))
 }
 
 /// SVC-030, for a changed request only, not for every check (EDGE-070). Annotations and labels do not count: many

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::account_proof::Account;
 use super::effect::{ServiceAction, ServiceEffect, ServiceOutcome, Witnesses};
+use super::owning_provider::Owner;
 use super::retained_state::RetainedState;
 use super::stored_state::{annotations, uid};
 use super::targets::Targets;
@@ -41,6 +42,8 @@ pub struct Facts {
     pub past: RetainedState,
     /// The provider account that the answers come from.
     pub account: Account,
+    /// The provider that may have a load balancer for it, as far as this process knows.
+    pub holder: Option<String>,
     pub(super) state: ReconcileState,
 }
 
@@ -129,6 +132,7 @@ impl Facts {
             targets,
             past,
             account,
+            holder: None,
             state: ReconcileState::default(),
         }
     }
@@ -140,6 +144,24 @@ impl Facts {
         !self.is_gone
             && !self.state.is_over
             && asked.is_some_and(|asked| asked.service != self.wanted())
+    }
+
+    /// The configured provider that may have a load balancer for the Service. An owner that another client edited
+    /// meanwhile does not replace it: nobody would remove that load balancer. One that is not configured here does: it
+    /// may have a manager of its own, and two managers would set the owner back in turns.
+    pub(super) fn keeper(&self) -> Option<&str> {
+        let claims = &self.world.claims;
+        let holder = self.holder.as_deref();
+        let is_absent = matches!(claims.owner(&self.service), Owner::Absent(_));
+        holder.filter(|name| claims.contain(name) && !is_absent)
+    }
+
+    /// Whether this provider owns the Service.
+    pub(super) fn is_owned(&self) -> bool {
+        match self.keeper() {
+            Some(keeper) => keeper == self.world.ownership.name,
+            None => self.world.owns(&self.service),
+        }
     }
 
     /// The request that the Service calls for now.

@@ -36,20 +36,21 @@ pub(super) fn release(service: &Service, role: Role) -> ServicePatch {
         let others = others.filter(|one| *one != LOAD_BALANCER_FINALIZER);
         patch.finalizer = Some(FinalizerChange::Remove(others.cloned().collect()));
     }
-    if annotations(service).contains_key(SERVICE_OWNER) {
+    // The role Former leaves nothing else to write, and without a write nobody learns that it has let go.
+    if annotations(service).contains_key(SERVICE_OWNER) || role == Role::Former {
         patch.annotations.insert(SERVICE_OWNER.to_owned(), None);
     }
     patch
 }
 
-/// Whether a patch is one of [`mark`].
-pub(super) fn is_mark(patch: &ServicePatch) -> bool {
+/// Whether a patch adds the marks.
+pub fn is_mark(patch: &ServicePatch) -> bool {
     matches!(patch.finalizer, Some(FinalizerChange::Add(_)))
         || matches!(patch.annotations.get(SERVICE_OWNER), Some(Some(_)))
 }
 
-/// Whether a patch is one of [`release`].
-pub(super) fn is_release(patch: &ServicePatch) -> bool {
+/// Whether a patch removes the marks.
+pub fn is_release(patch: &ServicePatch) -> bool {
     matches!(patch.finalizer, Some(FinalizerChange::Remove(_)))
         || matches!(patch.annotations.get(SERVICE_OWNER), Some(None))
 }

@@ -37,6 +37,8 @@ pub struct ServiceMemory {
     /// Whether no Service has this UID any more.
     pub is_gone: bool,
     past: RetainedState,
+    /// The provider that may have a load balancer for it.
+    holder: Option<String>,
     /// The Service at the end of the last reconciliation, which has considered all of it: changes that others wrote
     /// meanwhile are part of the response to our last write, and are compared with the request.
     concluded: Option<Arc<Service>>,
@@ -102,6 +104,7 @@ impl ServiceMemory {
             service,
             is_gone: false,
             past: RetainedState::default(),
+            holder: None,
             concluded: None,
             due_at: None,
             drift_at: None,
@@ -199,12 +202,25 @@ impl ServiceMemory {
         older.map(|written| written.expires_at())
     }
 
-    /// The initial facts of a reconciliation.
-    pub fn facts(&mut self, world: Arc<World>, targets: Targets, account: Account) -> Facts {
+    /// The initial facts of a reconciliation; `holder` is the provider that may have a load balancer for the Service,
+    /// unless it is gone.
+    pub fn facts(
+        &mut self,
+        world: Arc<World>,
+        targets: Targets,
+        account: Account,
+        holder: Option<String>,
+    ) -> Facts {
         self.due_at = None;
+        if !self.is_gone {
+            self.holder = holder;
+        }
         let service = self.service.clone();
         let past = self.past.clone();
-        Facts::new(service, self.is_gone, world, targets, past, account)
+        Facts {
+            holder: self.holder.clone(),
+            ..Facts::new(service, self.is_gone, world, targets, past, account)
+        }
     }
 
     /// Stores the result of a reconciliation. If drift checks are enabled, the next is due after `drift_check`, plus or

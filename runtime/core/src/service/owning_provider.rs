@@ -88,6 +88,11 @@ impl Claims {
         self.0.iter().map(|claim| claim.name.as_str()).min()
     }
 
+    /// Whether a provider of this name has a claim.
+    pub fn contain(&self, name: &str) -> bool {
+        self.0.iter().any(|claim| claim.name == name)
+    }
+
     /// The owner of `service`.
     pub fn owner<'a>(&'a self, service: &'a Service) -> Owner<'a> {
         let implied = self.implied(service);

@@ -77,6 +77,8 @@ pub(super) enum Obstacle<'a> {
         /// Time until budget is available.
         again: Duration,
     },
+    /// Another provider may still have a load balancer for the Service.
+    Kept(&'a str),
     /// The load balancer belongs to an existing Service.
     Owned(&'a ServiceRef),
     /// The Service list is not complete yet.
@@ -191,6 +193,7 @@ impl Obstacle<'_> {
                 | Obstacle::Emptied { .. }
                 | Obstacle::NodesUnsynced
                 | Obstacle::ServicesUnsynced
+                | Obstacle::Kept(_)
                 | Obstacle::EnsureFailure { .. }
         )
     }
@@ -269,6 +272,10 @@ impl Obstacle<'_> {
             Obstacle::Braked { brake, .. } => format!(
                 "the brake {brake} is engaged because its budget is exhausted: {}",
                 brake.danger()
+            ),
+            Obstacle::Kept(keeper) => format!(
+                "the provider {} may still have a load balancer for the Service",
+                quoted(keeper)
             ),
             Obstacle::Owned(_) => {
                 "the load balancer belongs to another Service of this cluster".to_owned()
@@ -380,7 +387,8 @@ impl Obstacle<'_> {
             | Obstacle::EnsureFailure { again, .. }
             | Obstacle::Late { again }
             | Obstacle::Emptied { again } => return Retry::After((*again).max(ASKED.0)),
-            Obstacle::NodesUnsynced | Obstacle::ServicesUnsynced => {
+            // The other provider's controller acts on the same change of the Service.
+            Obstacle::NodesUnsynced | Obstacle::ServicesUnsynced | Obstacle::Kept(_) => {
                 return Retry::After(retry::CLOUD.first);
             }
             // Clamped: otherwise every Service would ask for the 10 min budget at the moment the first change is free.

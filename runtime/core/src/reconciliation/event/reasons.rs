@@ -147,6 +147,9 @@ reasons! {
     LOAD_BALANCER_NOT_SERVED = "LoadBalancerNotServed", [Service],
         "The Service names a provider or a class that no provider here serves.",
         "Correct the annotation, the class, or the configuration.";
+    LOAD_BALANCER_OWNER_RESTORED = "LoadBalancerOwnerRestored", [Service],
+        "The annotation `wasm-ccm.dev/provider` was changed while its provider has the load balancer, and was set back.",
+        "To move the Service to another provider, delete it and create it again.";
     LOAD_BALANCER_PENDING = "LoadBalancerPending", [Service],
         "The cloud began to create, change or delete the load balancer ten minutes ago and has not finished.",
         "Look at the cloud's actions. With managed certificates: does their name resolve to the load balancer?";

@@ -1,0 +1,137 @@
+//! A recorded owner that another client edits while its load balancer exists: nothing moves, and nothing is left behind.
+
+use std::collections::BTreeSet;
+
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::node::ownership::NodeClaim;
+use ccm_core::settings::ServiceRules;
+use ccm_fixtures::provider::ScriptedProvider;
+use tokio::sync::watch;
+
+use super::*;
+use crate::{Provided, run_all};
+
+const OWNER: &str = "wasm-ccm.dev/provider";
+
+/// A provider of this name; only the default one serves Services without a class.
+fn provided(cloud: &Arc<ScriptedProvider>, is_default: bool) -> Provided {
+    Provided {
+        cloud: cloud.clone(),
+        nodes: NodeClaim::default(),
+        service: ServiceRules {
+            classes: BTreeSet::from([format!("{}/lb", cloud.name())]),
+            is_default,
+            ..ServiceRules::default()
+        },
+    }
+}
+
+/// Runs the providers `one`, which is the default, and `two`, with the Service `web` that `one` serves.
+async fn with_two(
+    script: impl AsyncFnOnce(&World, [&ScriptedProvider; 2], &watch::Sender<Arc<[Provided]>>),
+) {
+    let world = World::new();
+    let cloud = |name: &str| Arc::new(ScriptedProvider::new(name).balancing());
+    let (one, two) = (cloud("one"), cloud("two"));
+    world.serve("web").await;
+    let list: Arc<[Provided]> = [provided(&one, true), provided(&two, false)].into();
+    let (list, received) = watch::channel(list);
+    let (over, shutdown) = oneshot::channel::<()>();
+    let shutdown = async {
+        let _ = shutdown.await;
+    };
+    let client = world.cluster.client_as("ccm");
+    let running = run_all(client, received, settings(), Metrics::default(), shutdown);
+    let script = async {
+        a_while().await;
+        assert_eq!((one.balanced().len(), two.balanced().len()), (1, 0));
+        script(&world, [&one, &two], &list).await;
+        over.send(()).unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, script);
+    ended.unwrap();
+}
+
+async fn owner(world: &World) -> Option<String> {
+    let web = world.services().get("web").await.unwrap();
+    web.metadata.annotations.unwrap_or_default().remove(OWNER)
+}
+
+#[tokio::test(start_paused = true)]
+async fn svc_012_an_edited_owner_is_set_back_and_no_load_balancer_is_left_behind() {
+    with_two(async |world, [one, two], _| {
+        for edited in [json!("two"), json!(null)] {
+            world
+                .edit(
+                    "web",
+                    json!({ "metadata": { "annotations": { OWNER: edited } } }),
+                )
+                .await;
+            a_while().await;
+            assert_eq!(owner(world).await.as_deref(), Some("one"));
+            assert_eq!((one.balanced().len(), two.balanced().len()), (1, 0));
+        }
+        assert_eq!(two.take_asked(), [""; 0]);
+        let restored = world.reasons().await;
+        let restored = restored
+            .iter()
+            .filter(|reason| *reason == "LoadBalancerOwnerRestored");
+        assert_eq!(restored.count(), 1, "a removal is no attempt to move it");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_before_an_edit_removes_the_load_balancer_of_a_service_that_goes() {
+    with_two(async |world, [one, two], _| {
+        let edit = json!({ "metadata": { "annotations": { OWNER: "two" } }, "spec": { "type": "ClusterIP" } });
+        world.edit("web", edit).await;
+        a_while().await;
+        assert_eq!(owner(world).await, None);
+        assert_eq!((one.balanced().len(), two.balanced().len()), (0, 0));
+        // Nobody keeps it now: the class decides.
+        let edit = json!({ "spec": { "type": "LoadBalancer", "loadBalancerClass": "two/lb" } });
+        world.edit("web", edit).await;
+        a_while().await;
+        assert_eq!(owner(world).await.as_deref(), Some("two"));
+        assert_eq!((one.balanced().len(), two.balanced().len()), (0, 1));
+    })
+    .await;
+}
+
+/// It may have a manager of its own.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_is_not_configured_here_is_not_set_back() {
+    with_two(async |world, [one, two], _| {
+        for (edited, expected) in [("elsewhere", "elsewhere"), ("two", "one")] {
+            let annotations = json!({ OWNER: edited });
+            world
+                .edit("web", json!({ "metadata": { "annotations": annotations } }))
+                .await;
+            a_while().await;
+            assert_eq!(owner(world).await.as_deref(), Some(expected));
+            assert_eq!((one.balanced().len(), two.balanced().len()), (1, 0));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_of_a_provider_that_is_not_configured_any_more_can_be_edited() {
+    with_two(async |world, [_, two], list| {
+        let cloud = Arc::new(ScriptedProvider::new("two").balancing());
+        drop(two.take_asked());
+        list.send_replace([provided(&cloud, true)].into());
+        a_while().await;
+        world
+            .edit(
+                "web",
+                json!({ "metadata": { "annotations": { OWNER: "two" } } }),
+            )
+            .await;
+        a_while().await;
+        assert_eq!(owner(world).await.as_deref(), Some("two"));
+        assert_eq!(cloud.balanced().len(), 1);
+    })
+    .await;
+}
