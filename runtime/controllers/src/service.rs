@@ -410,10 +410,8 @@ impl Controller for ServiceController {
         match next {
             Some(Next::At(at)) => self.queue.ask(&key, at, is_urgent && is_retried),
             Some(Next::OnChange) => {}
-            Some(Next::NotBefore(at)) => {
-                self.queue.hold(&key, at);
-                self.queue.ask(&key, at, is_urgent);
-            }
+            // Other Services of this name do not wait for it.
+            Some(Next::NotBefore(at)) => self.queue.ask(&key, at, is_urgent),
             None => {
                 slot.release(&uid);
                 // Another Service may have taken the name meanwhile.

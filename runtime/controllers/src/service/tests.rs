@@ -440,4 +440,5 @@ mod late_answers;
 mod late_lists;
 mod nodes;
 mod owner_edits;
+mod same_name;
 mod upstream;

@@ -39,6 +39,8 @@ pub struct ServiceMemory {
     past: RetainedState,
     /// The provider that may have a load balancer for it.
     holder: Option<String>,
+    /// Before this moment the cloud asked not to be called about it.
+    not_before: Option<Moment>,
     /// The Service at the end of the last reconciliation, which has considered all of it: changes that others wrote
     /// meanwhile are part of the response to our last write, and are compared with the request.
     concluded: Option<Arc<Service>>,
@@ -56,7 +58,9 @@ impl NameSlot {
     /// The next Service to reconcile. An earlier one whose removal has failed waits for its retry, and the current one
     /// does not wait for it (SVC-023).
     pub fn first(&mut self, now: Moment) -> Option<&mut ServiceMemory> {
-        let is_due = |memory: &ServiceMemory| memory.due_at.is_none_or(|at| at <= now);
+        let is_due = |memory: &ServiceMemory| {
+            memory.due_at.is_none_or(|at| at <= now) && !memory.is_held(now)
+        };
         match self.orphans.iter().position(is_due) {
             Some(eldest) => self.orphans.get_mut(eldest),
             None if self.current.is_some() => self.current.as_mut(),
@@ -105,6 +109,7 @@ impl ServiceMemory {
             is_gone: false,
             past: RetainedState::default(),
             holder: None,
+            not_before: None,
             concluded: None,
             due_at: None,
             drift_at: None,
@@ -152,11 +157,18 @@ impl ServiceMemory {
     /// Whether a reconciliation is needed now.
     pub fn wants_turn(&mut self, targets: &Targets, world: &World, now: Moment) -> bool {
         self.accept_older(now);
+        if self.is_held(now) {
+            return false;
+        }
         if let Some(due_at) = self.due_at {
             return due_at <= now || self.has_changed() || self.wants_targets(targets, world);
         }
         self.past.drift_due |= self.drift_at.is_some_and(|at| at <= now);
         self.past.drift_due || self.wants_targets(targets, world) || self.has_changed()
+    }
+
+    fn is_held(&self, now: Moment) -> bool {
+        self.not_before.is_some_and(|at| now < at)
     }
 
     /// Accepts a list that is older than our own write, once that write is long enough ago.
@@ -192,8 +204,9 @@ impl ServiceMemory {
 
     /// When it is reconciled again without a change.
     pub fn next_at(&self) -> Option<Moment> {
-        let turns = self.due_at.or(self.drift_at).into_iter();
-        turns.chain(self.accepts_older_at()).min()
+        let turn = self.due_at.or(self.drift_at);
+        let turn = turn.map(|at| self.not_before.map_or(at, |earliest| at.max(earliest)));
+        turn.into_iter().chain(self.accepts_older_at()).min()
     }
 
     /// When it accepts a list that is older than our own write, if there is one.
@@ -250,6 +263,7 @@ impl ServiceMemory {
             }
         }
         self.concluded = Some(service);
+        self.not_before = None;
         // A Service that was deleted during the reconciliation gets another one. So does one that was changed
         // meanwhile, unless the cloud has asked for a delay.
         let is_unfinished = self.is_gone && !has_vanished_before || is_outdated;
@@ -268,6 +282,7 @@ impl ServiceMemory {
             When::NotBefore { after, .. } => {
                 let at = now.after(after);
                 self.due_at.get_or_insert(at);
+                self.not_before = Some(at);
                 Next::NotBefore(at)
             }
         })
