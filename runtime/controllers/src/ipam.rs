@@ -148,11 +148,23 @@ impl IpamController {
     }
 
     fn see_node(&mut self, node: &Node, now: Moment) {
+        self.see_lost(node, false, now);
         if self.memory.see(node) {
             self.queue.ask(name(node), now, false);
         }
         if let Some(watch) = &mut self.other_allocator {
             watch.see(node);
+        }
+    }
+
+    fn see_lost(&mut self, node: &Node, is_listed: bool, now: Moment) {
+        if self.memory.see_lost(node, is_listed) {
+            tracing::warn!(
+                controller = IPAM_CONTROLLER,
+                node = name(node),
+                "the node had pod CIDRs and has none, as after a restore of etcd"
+            );
+            self.queue.ask(name(node), now, false);
         }
     }
 
@@ -168,6 +180,10 @@ impl IpamController {
         };
         for gone in self.memory.keep(is_there) {
             self.leave(&gone);
+        }
+        // Before anything else is learned: what one node has lost may be another's.
+        for node in &nodes {
+            self.see_lost(node, true, now);
         }
         for node in &nodes {
             self.see_node(node, now);

@@ -415,3 +415,32 @@ async fn ipam_024_a_node_made_again_keeps_its_block_when_the_deletion_before_is_
     finish(&mut controller).await;
     assert_eq!(cidrs(&cluster).await, ["b 10.0.0.0/24", "c "]);
 }
+
+/// A restored etcd; or a list that is older than our own write, so that the node is read before it is written.
+#[tokio::test(start_paused = true)]
+async fn ipam_026_a_node_that_a_list_has_without_its_pod_cidrs_is_read_again() {
+    let cluster = cluster::Cluster::new();
+    create(&cluster, "a", "").await;
+    let settings = settings("10.0.0.0/24", 24, Mode::Enforce);
+    let mut ipam = settings.ipam.clone().unwrap();
+    ipam.settle = Duration::ZERO;
+    let (store, mut writer) = reflector::store();
+    let clients = cluster.client_as("ccm").into();
+    let shared = Cluster::new(clients, &settings, Metrics::default(), store);
+    let executor = Arc::new(ClusterExecutor::new(Arc::new(shared)));
+    let memory = Memory::new(&ipam).unwrap();
+    let (_kept, changes) = mpsc::unbounded_channel();
+    let mut controller = IpamController::new(executor, ipam, memory, changes);
+    controller.other_allocator = None;
+    let before = nodes(&cluster).get("a").await.unwrap();
+    writer.apply_watcher_event(&watcher::Event::Apply(before));
+    for expected in [0, 1] {
+        let requests = cluster.requests().len();
+        controller.see(Change::Nodes(NodeChange::Listed));
+        controller.start_due();
+        finish(&mut controller).await;
+        let requests = cluster.requests().into_iter().skip(requests);
+        assert_eq!(requests.filter(|one| one.verb == "get").count(), expected);
+        assert_eq!(cidrs(&cluster).await, ["a 10.0.0.0/24"]);
+    }
+}

@@ -12,6 +12,7 @@ use thiserror::Error;
 use super::cidr_set::{CidrSet, CidrSetError};
 use super::holder::Holder;
 use crate::node::object::name;
+use crate::reconciliation::own_write::version;
 use crate::settings::IpamSettings;
 
 /// Longest quote of external text in messages, in characters.
@@ -52,6 +53,8 @@ struct Record {
     holder: Holder,
     /// Its pod CIDRs as stored on the Node.
     stored: Vec<String>,
+    /// The resource version of the state that `stored` is from.
+    version: Option<u64>,
     /// The stored pod CIDRs that could be parsed.
     occupied: Vec<IpNet>,
     /// Blocks reserved for it and, as far as is known, not written.
@@ -123,6 +126,7 @@ impl Allocator {
         let record = self.nodes.entry(name.to_owned()).or_insert_with(|| Record {
             holder: holder.clone(),
             stored: Vec::new(),
+            version: None,
             occupied: Vec::new(),
             pending: None,
             is_unanswered: false,
@@ -133,6 +137,7 @@ impl Allocator {
         let pending = record.pending.take().unwrap_or_default();
         let before = std::mem::take(&mut record.occupied);
         record.stored = cidrs.to_vec();
+        record.version = version(&node.metadata);
         record.is_unanswered = false;
         let mut invalid_pod_cidrs = Vec::new();
         let mut occupied = Vec::new();
@@ -245,6 +250,33 @@ impl Allocator {
             record.pending = Some(blocks.clone());
         }
         Ok(blocks)
+    }
+
+    /// Takes note that exactly this node has lost its stored pod CIDRs, if it has. A state of the watch counts only if it
+    /// is newer: it may be late. The same blocks become a reservation if they are valid and nobody else's. As after a
+    /// write without a response, the node is read before anything is written.
+    pub fn lose(&mut self, node: &Node, is_listed: bool) -> bool {
+        let holder = Holder::node(node);
+        let Some(record) = self.nodes.get_mut(name(node)) else {
+            return false;
+        };
+        let is_newer = record.version.is_some() && version(&node.metadata) > record.version;
+        let has_lost = !record.stored.is_empty() && pod_cidrs(node).is_empty();
+        if record.holder != holder || !has_lost || !(is_listed || is_newer) {
+            return false;
+        }
+        record.stored.clear();
+        let blocks = std::mem::take(&mut record.occupied);
+        let are_valid = blocks.len() == self.families.len()
+            && blocks.iter().zip(&self.families).all(|(block, set)| {
+                set.has_block(block) && set.other_holders(block, &holder).is_empty()
+            });
+        record.pending = are_valid.then(|| blocks.clone());
+        record.is_unanswered = true;
+        if !are_valid {
+            blocks.iter().for_each(|block| self.release(block, &holder));
+        }
+        true
     }
 
     /// Frees the reservation of this node because nothing was written. After a write without a response that is

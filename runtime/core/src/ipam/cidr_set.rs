@@ -118,6 +118,11 @@ impl CidrSet {
         self.cluster
     }
 
+    /// Whether `cidr` is one block of this range.
+    pub fn has_block(&self, cidr: &IpNet) -> bool {
+        self.cluster.contains(cidr) && cidr.prefix_len() == self.node_mask
+    }
+
     /// Number of blocks, free and used.
     pub fn size(&self) -> usize {
         self.used.len()

@@ -85,6 +85,17 @@ impl Memory {
         known.is_none() && node.metadata.deletion_timestamp.is_none()
     }
 
+    /// Notices a node that had pod CIDRs and has none: an etcd restored from a backup has it from before. Called before
+    /// [`Memory::see`], and for all nodes of a list before that for any: what one has lost may be another's. Returns
+    /// whether a reconciliation is due; it reads the node first, because a list may be older than our own write.
+    pub fn see_lost(&mut self, node: &Node, is_listed: bool) -> bool {
+        if node.metadata.deletion_timestamp.is_some() || !self.allocator.lose(node, is_listed) {
+            return false;
+        }
+        self.invalid_pod_cidrs.remove(name(node));
+        true
+    }
+
     fn observe(&mut self, node: &Node) {
         let is_new = self.allocator.stored(node) == Some(0) && !pod_cidrs(node).is_empty();
         if is_new && !self.allocator.has_reserved(node) {

@@ -38,7 +38,7 @@ impl OwnWrite {
 }
 
 /// The resource version as a number, which Kubernetes permits since 1.35.
-fn version(metadata: &ObjectMeta) -> Option<u64> {
+pub(crate) fn version(metadata: &ObjectMeta) -> Option<u64> {
     metadata.resource_version.as_deref()?.parse().ok()
 }
 

@@ -346,3 +346,49 @@ fn a_node_that_was_made_again_has_nothing_of_the_one_before() {
     let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Made);
     assert_eq!(done, ["patch node/a podCIDRs=10.0.1.0/24"]);
 }
+
+/// A restored etcd has the node from before it got its pod CIDRs.
+#[test]
+fn ipam_026_a_node_that_a_restored_etcd_has_without_its_pod_cidrs_gets_them_again() {
+    let (mut memory, mut api) = one_node();
+    api.add(node("b", "2", ""));
+    let restored = api.get("a").unwrap();
+    reconcile(&mut memory, &mut api, "a", Fate::Made);
+    assert!(!memory.see_lost(&restored, false), "the watch may be late");
+    assert!(memory.see_lost(&restored, true));
+    assert_eq!(used(&memory), 1, "nobody else gets them meanwhile");
+    // The list was older than our write.
+    let mut facts = memory.begin(restored.clone()).unwrap();
+    let (done, when) = lead(&mut facts, &mut api, Fate::Made);
+    memory.conclude(&facts, &when);
+    assert_eq!(done, ["read node/a"]);
+    assert!(!memory.see_lost(&api.get("a").unwrap(), true));
+    api.add((*restored).clone());
+    assert!(memory.see_lost(&restored, true));
+    reconcile(&mut memory, &mut api, "b", Fate::Made);
+    let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Made);
+    assert_eq!(done, ["read node/a", "patch node/a podCIDRs=10.0.0.0/24"]);
+    assert_eq!(used(&memory), 2);
+}
+
+#[test]
+fn pod_cidrs_that_a_restored_etcd_has_lost_are_not_given_again_where_they_belong_to_others() {
+    let (mut memory, mut api) = one_node();
+    let restored = api.get("a").unwrap();
+    reconcile(&mut memory, &mut api, "a", Fate::Made);
+    // A node of the time before, whose deletion and whose block's reuse the restored etcd does not know.
+    api.add((*restored).clone());
+    api.add(node("old", "9", "10.0.0.0/24"));
+    assert!(memory.see_lost(&restored, true));
+    memory.see(&api.get("old").unwrap());
+    let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Made);
+    assert_eq!(done, ["patch node/a podCIDRs=10.0.1.0/24"]);
+    // Pod CIDRs that lie outside are not given again, either.
+    let mut memory = super::world::memory("10.0.0.0/22 /24", "");
+    memory.see(&node("a", "1", "192.168.0.0/24"));
+    assert!(memory.see_lost(&restored, true));
+    api.add((*restored).clone());
+    let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Made);
+    assert_eq!(done, ["read node/a", "patch node/a podCIDRs=10.0.0.0/24"]);
+    assert_eq!(used(&memory), 1);
+}
