@@ -2,6 +2,7 @@
 //! fifths of a node that runs pods. They are skipped during parsing, so that they cost neither memory nor time to
 //! build. Reads only.
 
+mod managed_fields;
 mod node;
 mod service;
 
@@ -16,6 +17,7 @@ use kube::Resource;
 use prost::Message;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub(crate) use managed_fields::ManagedFields;
 pub(crate) use node::WireNode;
 
 /// An object that contains only the fields that controllers read.

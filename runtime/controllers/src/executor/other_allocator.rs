@@ -9,12 +9,15 @@ use ccm_core::node::object::NodeRef;
 use ccm_core::reconciliation::effect::ClusterError;
 use ccm_core::well_known::{IPAM_CONTROLLER, KUBE_CONTROLLER_MANAGER_LEASE};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{GetParams, Request};
+use kube::{Api, Resource as _};
 use tokio::time::timeout;
 
 use super::ClusterExecutor;
 use super::events::about_node;
 use super::request::in_time;
+use crate::pruned_objects::ManagedFields;
 
 /// Timeout of one request. An answer describes the state when it was written, so that a slow one is worthless.
 const ANSWER_TIME: Duration = Duration::from_secs(3);
@@ -53,16 +56,25 @@ impl ClusterExecutor {
     }
 
     async fn read_writer(&self, node: &str, why: Why) -> Result<Option<WriterAnswer>, ()> {
-        let read = in_time(&self.cluster.tenure, self.nodes.get_metadata(node));
+        let read = in_time(&self.cluster.tenure, self.managed_fields(node));
         let has_pod_cidrs = why != Why::Waits;
         match timeout(ANSWER_TIME, read).await {
-            Ok(Ok(read)) => Ok(read.map(|node| WriterAnswer::read(&node.metadata, has_pod_cidrs))),
+            Ok(Ok(read)) => Ok(read.map(|node| WriterAnswer::read(&node.0, has_pod_cidrs))),
             Ok(Err(error)) => {
                 tracing::debug!(%error, node, "the managedFields of the node's pod CIDRs cannot be read");
                 Err(())
             }
             Err(_) => Err(()),
         }
+    }
+
+    /// The node's managed fields. Not by kube's own type: it reads the times, and a kubelet could hide the writer with one
+    /// that cannot be represented.
+    async fn managed_fields(&self, node: &str) -> kube::Result<ManagedFields> {
+        let nodes = Request::new(Node::url_path(&(), None));
+        let request = nodes.get_metadata(node, &GetParams::default());
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.nodes.clone().into_client().request(request).await
     }
 
     /// Records an Event about a node.

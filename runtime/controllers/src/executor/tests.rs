@@ -3,6 +3,7 @@
 
 use ccm_core::cloud::Owner;
 use ccm_core::cloud::{CloudEvent, EventType};
+use ccm_core::ipam::other_allocator::{Question, Why, Writer};
 use ccm_core::node::NodeOutcome;
 use ccm_core::node::object::NodeRef;
 use ccm_core::reconciliation::effect::{EventOutcome, Outcome as _};
@@ -188,6 +189,42 @@ async fn an_event_that_is_gone_when_it_is_repeated_is_created_again() {
     }
 }
 
+/// A cluster whose API server always answers this.
+fn answering(answer: &Value) -> (Arc<Cluster>, Settings) {
+    let answer = answer.to_string().into_bytes();
+    let client = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let body = kube::client::Body::from(answer.clone());
+        async { Ok::<_, tower::BoxError>(http::Response::new(body)) }
+    });
+    let client = Client::new(client, "default");
+    let (nodes, _) = kube::runtime::reflector::store();
+    let settings = fixtures::settings();
+    let cluster = Cluster::new(client.into(), &settings, Metrics::default(), nodes);
+    (Arc::new(cluster), settings)
+}
+
+/// A kubelet may write the times of its Node's managed fields, too.
+#[tokio::test(start_paused = true)]
+async fn a_node_with_a_time_that_cannot_be_represented_hides_no_writer() {
+    let node = serde_json::json!({
+        "metadata": {
+            "name": "odd", "uid": "u3", "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [
+                { "manager": "kubelet", "operation": "Update", "time": "9999-12-31T23:59:59Z" },
+                { "manager": "k3s", "fieldsV1": { "f:spec": { "f:podCIDR": {} } } },
+                { "manager": "empty", "fieldsV1": null, "time": null }
+            ]
+        }
+    });
+    let executor = ClusterExecutor::new(answering(&node).0);
+    let question = Question::Writer("odd".to_owned(), Why::Appeared);
+    let Answer::Writer(Ok(Some(answer))) = executor.answer(&question).await else {
+        panic!("the node cannot be read");
+    };
+    assert_eq!(answer.writer, Writer::Allocator("k3s".to_owned()));
+    assert_eq!(answer.created, "2026-01-01T00:00:00Z".parse().ok());
+}
+
 /// Whoever may write a Service may write the times of its managed fields, too, up to the end of the year 9999.
 #[tokio::test(start_paused = true)]
 async fn a_service_with_a_time_that_cannot_be_represented_hides_no_owner() {
@@ -198,19 +235,7 @@ async fn a_service_with_a_time_that_cannot_be_represented_hides_no_owner() {
         }
     });
     let list = serde_json::json!({ "metadata": { "resourceVersion": "1" }, "items": [item] });
-    let client = tower::service_fn(move |_: http::Request<kube::client::Body>| {
-        let body = kube::client::Body::from(list.to_string().into_bytes());
-        async { Ok::<_, tower::BoxError>(http::Response::new(body)) }
-    });
-    let client = Client::new(client, "default");
-    let (nodes, _) = kube::runtime::reflector::store();
-    let settings = fixtures::settings();
-    let cluster = Arc::new(Cluster::new(
-        client.into(),
-        &settings,
-        Metrics::default(),
-        nodes,
-    ));
+    let (cluster, settings) = answering(&list);
     cluster.service_index().complete();
     let executor = EffectExecutor::new(
         cluster,
