@@ -182,9 +182,9 @@ impl Memory {
         self.has_seen_all = self.has_seen_all || !pass.nodes.is_empty();
         let seen = &self.seen;
         self.histories.retain(|name, _| seen.contains_key(name));
-        self.witnesses
-            .retain(|name, uid| seen.get(name).is_some_and(|(now, _)| now == uid));
-        self.contradictions.retain(|name| seen.contains_key(name));
+        let is_there = |name: &str, uid: &str| seen.get(name).is_some_and(|(now, _)| now == uid);
+        self.witnesses.retain(is_there);
+        self.contradictions.retain(is_there);
     }
 
     /// LIFE-005: the only action for a Ready node is to remove the shutdown taint.
@@ -289,10 +289,10 @@ impl Memory {
             Lookup::Gone if is_complete && is_ready(node) && self.should_exist(node) => {
                 let rules = self.last_pass.as_ref().map(|(_, rules)| rules.mass_hold);
                 self.contradictions
-                    .note(name(node), at, rules.unwrap_or_default());
+                    .note(node, at, rules.unwrap_or_default());
             }
             // The provider was wrong about this machine, so its answers about others meanwhile prove nothing.
-            Lookup::Found(_) if self.contradictions.clear(name(node)) => {
+            Lookup::Found(_) if self.contradictions.clear(node) => {
                 self.histories
                     .values_mut()
                     .for_each(|history| history.is_called_found(at));

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
+
 use crate::moment::Moment;
+use crate::node::object::{name, uid};
 
 /// A contradiction not renewed for this long counts as a new one when it recurs: without NotReady nodes there are no
 /// look-ups. While there are, it is renewed every minute.
@@ -13,8 +16,10 @@ const RENEWED: Duration = Duration::from_secs(180);
 #[derive(Debug, Default)]
 pub(super) struct Contradictions(BTreeMap<String, Contradiction>);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Contradiction {
+    /// The node's UID: one that is created again is another node.
+    uid: String,
     since: Moment,
     last: Moment,
 }
@@ -22,27 +27,30 @@ struct Contradiction {
 impl Contradictions {
     /// The node is called gone `at` this moment. After `hold` it is known to be a permanent exception and stays one:
     /// each further answer would delay other deletions anew.
-    pub(super) fn note(&mut self, name: &str, at: Moment, hold: Duration) {
+    pub(super) fn note(&mut self, node: &Node, at: Moment, hold: Duration) {
         let new = Contradiction {
+            uid: uid(node).to_owned(),
             since: at,
             last: at,
         };
-        let contradiction = self.0.entry(name.to_owned()).or_insert(new);
+        let entry = self.0.entry(name(node).to_owned());
+        let contradiction = entry.or_insert_with(|| new.clone());
         let is_oddity = contradiction.since.after(hold) <= contradiction.last;
-        if contradiction.last.after(RENEWED) < at && !is_oddity {
+        let is_over = contradiction.last.after(RENEWED) < at && !is_oddity;
+        if is_over || contradiction.uid != new.uid {
             *contradiction = new;
         }
         contradiction.last = at;
     }
 
     /// The node exists after all. Returns whether it was contradicted.
-    pub(super) fn clear(&mut self, name: &str) -> bool {
-        self.0.remove(name).is_some()
+    pub(super) fn clear(&mut self, node: &Node) -> bool {
+        self.contains(name(node), uid(node)) && self.0.remove(name(node)).is_some()
     }
 
-    /// Drops the nodes that are not kept.
-    pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
-        self.0.retain(|name, _| is_kept(name));
+    /// Drops the nodes for whose name and UID `is_kept` is false.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&str, &str) -> bool) {
+        self.0.retain(|name, one| is_kept(name, &one.uid));
     }
 
     /// Whether no node is contradicted.
@@ -50,9 +58,9 @@ impl Contradictions {
         self.0.is_empty()
     }
 
-    /// Whether the node is contradicted.
-    pub(super) fn contains(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+    /// Whether the node with this name and UID is contradicted.
+    pub(super) fn contains(&self, name: &str, uid: &str) -> bool {
+        self.0.get(name).is_some_and(|one| one.uid == uid)
     }
 
     /// The node to ask about again first.

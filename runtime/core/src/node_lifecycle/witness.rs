@@ -48,7 +48,10 @@ impl Witnesses {
         let misses = self.misses.get(name(node));
         let is_often_missed =
             misses.is_some_and(|(who, times)| who == uid(node) && *times >= MAX_MISSES);
-        match (self.is_known(node), contradictions.contains(name(node))) {
+        match (
+            self.is_known(node),
+            contradictions.contains(name(node), uid(node)),
+        ) {
             _ if contradictions.first() == Some(name(node)) => 0,
             (true, false) if !is_often_missed => 0,
             (false, false) if !is_often_missed => 1,

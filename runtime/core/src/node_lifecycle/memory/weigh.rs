@@ -50,7 +50,7 @@ impl Memory {
             node.is_some_and(|node| {
                 let history = histories.get(name);
                 let is_gone = history.is_some_and(|history| history.gone.is_some());
-                let is_exception = is_ready(node) && contradictions.contains(name);
+                let is_exception = is_ready(node) && contradictions.contains(name, uid);
                 !is_gone && !is_exception && node.metadata.deletion_timestamp.is_none()
             })
         };

@@ -346,6 +346,26 @@ fn a_doubt_of_long_ago_is_no_oddity_when_it_comes_again() {
 }
 
 #[test]
+fn a_node_is_no_oddity_because_the_one_before_of_its_name_was_one() {
+    let mut world = World::new(&["a", "b", "c", "d"]);
+    world.ready("a", "Unknown");
+    world.run(60);
+    world.machine_vanishes("a");
+    world.cloud.insert("b".to_owned(), Lookup::Gone);
+    world.run(1200);
+    assert!(!world.exists("a"));
+    world.done();
+    world.nodes.remove("b");
+    world.add("b", 0);
+    world.cloud.insert("b".to_owned(), Lookup::Gone);
+    // Until the cloud must know its machine.
+    world.run(400);
+    world.machine_vanishes("c");
+    world.run(600);
+    assert!(world.exists("c"), "{:#?}", world.done());
+}
+
+#[test]
 fn an_answer_about_the_node_that_had_the_name_before_counts_for_nobody() {
     let mut world = World::new(&["a", "b"]);
     world.machine_vanishes("a");
