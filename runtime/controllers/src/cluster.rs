@@ -194,6 +194,7 @@ impl Cluster {
         locked(&self.listeners).remove(provider);
         locked(&self.routes).remove(provider);
         self.claims().withdraw(provider);
+        self.node_index().withdraw(provider);
         self.activity.ended_all(provider);
     }
 

@@ -12,7 +12,7 @@ use crate::cloud::instance::{AddressType, CloudNode, FindReply, Instance, Lookup
 use crate::moment::Moment;
 use crate::node::addresses;
 use crate::node::object::{is_ready, is_unready_or_shut_down};
-use crate::node::ownership::stored_provider_id;
+use crate::node::ownership::{recorded_owner, stored_provider_id};
 
 /// All nodes by name, with look-up by provider ID and address. A node that was recreated replaces the old one.
 #[derive(Debug, Default)]
@@ -44,13 +44,15 @@ struct IndexedNode {
     is_ready: bool,
     /// Result of [`is_unready_or_shut_down`].
     is_unready: bool,
+    /// The recorded owner.
+    owner: Option<Arc<str>>,
     /// The stored provider ID.
     stored: Option<Arc<str>>,
     /// The provider ID answered last, and the provider that answered.
     answered: Option<(Arc<str>, Arc<str>)>,
     /// When the machine was last reported to exist.
     found: Option<Moment>,
-    /// Consecutive complete answers that reported the machine gone since the node was last Ready.
+    /// Consecutive complete answers of its owner that reported the machine gone since the node was last Ready.
     gone: u32,
     /// InternalIPs of a Ready node; `external` likewise. A lost machine's address may have a new owner.
     internal: Vec<IpAddr>,
@@ -113,6 +115,7 @@ impl NodeIndex {
             uid,
             is_ready: is_ready(node),
             is_unready: is_unready_or_shut_down(node),
+            owner: recorded_owner(node).map(Arc::from),
             stored: stored_provider_id(node).map(Arc::from),
             answered: known.and_then(|known| known.answered.clone()),
             found: known.and_then(|known| known.found),
@@ -170,7 +173,7 @@ impl NodeIndex {
                     known.gone = 0;
                 }
                 // A Ready node is a witness, and keeps its addresses whatever its provider says.
-                Lookup::Gone if reply.complete && !known.is_ready => {
+                Lookup::Gone if reply.complete && !known.is_ready && known.counts_gone(&by) => {
                     known.gone = known.gone.saturating_add(1);
                 }
                 _ => {}
@@ -192,6 +195,28 @@ impl NodeIndex {
                 ..known.clone()
             };
             self.replace(&node.name, Some(next));
+        }
+    }
+
+    /// Removes the answers of the provider `by`, which is not asked any more: nothing would correct them.
+    pub fn withdraw(&mut self, by: &str) {
+        for node in self.nodes.values_mut() {
+            if node.counts_gone(by) {
+                node.gone = 0;
+            }
+        }
+        let is_its =
+            |node: &IndexedNode| node.answered.as_ref().is_some_and(|(_, who)| **who == *by);
+        let nodes = self.nodes.iter().filter(|(_, node)| is_its(node));
+        let nodes: Vec<(Arc<str>, IndexedNode)> = nodes
+            .map(|(name, node)| (name.clone(), node.clone()))
+            .collect();
+        for (name, node) in nodes {
+            let next = IndexedNode {
+                answered: None,
+                ..node
+            };
+            self.replace(&name, Some(next));
         }
     }
 
@@ -303,6 +328,15 @@ impl NodeSetVersion {
 }
 
 impl IndexedNode {
+    /// Whether it counts that the provider `by` calls the machine gone: only of its owner. About a node that has
+    /// neither an owner nor a provider ID, providers are asked that know nothing of it.
+    fn counts_gone(&self, by: &str) -> bool {
+        match &self.owner {
+            Some(owner) => **owner == *by,
+            None => self.stored.is_some(),
+        }
+    }
+
     fn provider_ids(&self) -> impl Iterator<Item = &Arc<str>> {
         let answered = self.answered.as_ref().map(|(id, _)| id);
         self.stored

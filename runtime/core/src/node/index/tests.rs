@@ -245,3 +245,50 @@ fn the_roll_changes_with_what_a_pass_depends_on_and_nothing_else() {
     all.forget("a");
     assert!(!changes(&all), "it was not there");
 }
+
+#[test]
+fn a_provider_that_does_not_own_the_node_frees_no_address() {
+    let address = "10.0.0.7".parse().unwrap();
+    for (owner, id, is_freed) in [
+        ("sim", None, true),
+        ("other", Some("sim://7"), false),
+        ("", Some("sim://7"), true),
+        ("", None, false),
+    ] {
+        let dead = fixtures::node("dead").uid("dead-1").ready();
+        let dead = dead.address("InternalIP", "10.0.0.7").with(|node| {
+            node["spec"]["providerID"] = json!(id);
+            node["metadata"]["labels"] = json!({ "wasm-ccm.dev/provider": owner });
+            node["status"]["conditions"][0]["status"] = json!("Unknown");
+        });
+        let dead = dead.build();
+        let mut all = NodeIndex::default();
+        all.apply(&dead);
+        for _ in 0..2 {
+            let reply = FindReply {
+                lookups: vec![Lookup::Gone],
+                complete: true,
+                ..FindReply::default()
+            };
+            let asked = [cloud_node(&dead)];
+            all.answered("sim", &asked, &reply, Moment(std::time::Duration::ZERO));
+        }
+        assert_eq!(all.holder(address).is_none(), is_freed, "{owner:?} {id:?}");
+    }
+}
+
+#[test]
+fn the_answers_of_a_provider_go_with_it() {
+    let (a, b) = (node("a", None, &[]), node("b", None, &[]));
+    let mut all = NodeIndex::default();
+    all.apply(&a);
+    all.apply(&b);
+    answer(&mut all, &[(&a, found("sim://1"))]);
+    all.withdraw("another");
+    assert_eq!(
+        duplicate(&all, "b", "sim://1").as_deref(),
+        Some("a: answered")
+    );
+    all.withdraw("sim");
+    assert_eq!(duplicate(&all, "b", "sim://1"), None);
+}
