@@ -187,7 +187,7 @@ impl ServiceController {
                 self.queue.ask(&key, at, false);
             }
         } else if is_relevant(&service) {
-            slot.current = Some(ServiceMemory::new(service));
+            slot.current = Some(ServiceMemory::new(service, now));
             self.queue.ask(&key, now, is_urgent);
         } else if slot.is_empty() {
             self.slots.remove(&key);

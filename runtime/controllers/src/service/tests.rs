@@ -436,6 +436,7 @@ impl World {
 }
 
 mod balancers;
+mod hand_over;
 mod late_answers;
 mod late_lists;
 mod nodes;

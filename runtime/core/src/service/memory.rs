@@ -103,11 +103,11 @@ impl NameSlot {
 
 impl ServiceMemory {
     /// Starts with a Service not known before.
-    pub fn new(service: Arc<Service>) -> ServiceMemory {
+    pub fn new(service: Arc<Service>, now: Moment) -> ServiceMemory {
         ServiceMemory {
+            past: RetainedState::of_stranger(&service, now),
             service,
             is_gone: false,
-            past: RetainedState::default(),
             holder: None,
             not_before: None,
             concluded: None,
@@ -326,7 +326,7 @@ mod tests {
 
     /// A Service whose version 7 this process wrote at 100.
     fn written() -> ServiceMemory {
-        let mut memory = ServiceMemory::new(service("7", 80));
+        let mut memory = ServiceMemory::new(service("7", 80), at(0));
         memory.concluded = Some(memory.service.clone());
         memory.written = OwnWrite::new(&memory.service.metadata, at(100));
         memory

@@ -4,6 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Service;
+
+use super::stored_state::{has_finalizer, load_balancer_status};
 use super::targets::{Targets, are_same};
 use super::work::Asked;
 use crate::cloud::instance::CloudNode;
@@ -179,6 +182,19 @@ impl RemovalBudget {
 }
 
 impl RetainedState {
+    /// State at first sight of a Service. If another process has begun to make its load balancer, that process's last
+    /// call may have got no answer.
+    pub(super) fn of_stranger(service: &Service, now: Moment) -> RetainedState {
+        let is_begun = has_finalizer(service) && load_balancer_status(service).ingress.is_empty();
+        RetainedState {
+            answers: RetainedAnswers {
+                unsure_at: is_begun.then_some(now),
+                ..RetainedAnswers::default()
+            },
+            ..RetainedState::default()
+        }
+    }
+
     /// Whether the last answer called the operation pending.
     pub fn is_pending(&self) -> bool {
         self.phase.pending().is_some()
