@@ -13,9 +13,6 @@ pub type Test = (&'static str, fn());
 /// A libtest option that `libtest-mimic` lacks: prints each test's duration.
 const REPORT_TIME: &str = "--report-time";
 
-/// The kind of the tests that measure time.
-const ALONE: &str = "alone";
-
 /// Tests that measure time take the write lock, all others share the read lock.
 static PROGRAM: RwLock<()> = RwLock::new(());
 /// The duration of each test.
@@ -45,7 +42,6 @@ pub fn alone(
         let _alone = PROGRAM.write().unwrap_or_else(PoisonError::into_inner);
         timed(name, test)
     })
-    .with_kind(ALONE)
 }
 
 /// A table of tests as trials named `area::test`.
@@ -92,9 +88,7 @@ pub fn figure(line: String) {
 ///
 /// With `--report-time`, prints each test's duration in seconds, as libtest does.
 #[allow(clippy::print_stdout, reason = "figures belong to the result")]
-pub fn run(mut trials: Vec<Trial>) -> ExitCode {
-    // Last: among the others each would keep all threads waiting until the longest test that runs has ended.
-    trials.sort_by_key(|trial| trial.kind() == ALONE);
+pub fn run(trials: Vec<Trial>) -> ExitCode {
     let (report, arguments): (Vec<_>, Vec<_>) =
         std::env::args().partition(|argument| argument == REPORT_TIME);
     let mut arguments = Arguments::from_iter(arguments);

@@ -357,6 +357,29 @@ async fn whoever_else_gives_a_node_its_pod_cidrs_is_waited_for_and_told_once() {
     assert_eq!(recorded, expected.map(|reason| (reason.to_owned(), 1)));
 }
 
+/// A controller with a range of one block that does not run: the test shows it each change, which the channel's sender
+/// keeps from being the last one.
+fn stopped(
+    cluster: &cluster::Cluster,
+) -> (
+    IpamController,
+    reflector::store::Writer<Node>,
+    mpsc::UnboundedSender<NodeChange>,
+) {
+    let settings = settings("10.0.0.0/24", 24, Mode::Enforce);
+    let mut ipam = settings.ipam.clone().unwrap();
+    ipam.settle = Duration::ZERO;
+    let (store, writer) = reflector::store();
+    let clients = cluster.client_as("ccm").into();
+    let shared = Cluster::new(clients, &settings, Metrics::default(), store);
+    let executor = Arc::new(ClusterExecutor::new(Arc::new(shared)));
+    let memory = Memory::new(&ipam).unwrap();
+    let (sender, changes) = mpsc::unbounded_channel();
+    let mut controller = IpamController::new(executor, ipam, memory, changes);
+    controller.other_allocator = None;
+    (controller, writer, sender)
+}
+
 /// Ends the running reconciliations, and those that start meanwhile.
 async fn finish(controller: &mut IpamController) {
     while !controller.reconciliations.is_empty() {
@@ -374,17 +397,7 @@ async fn ipam_024_a_node_made_again_keeps_its_block_when_the_deletion_before_is_
     for (name, cidr) in [("a", "10.0.0.0/24"), ("b", ""), ("c", "")] {
         create(&cluster, name, cidr).await;
     }
-    let settings = settings("10.0.0.0/24", 24, Mode::Enforce);
-    let mut ipam = settings.ipam.clone().unwrap();
-    ipam.settle = Duration::ZERO;
-    let (store, mut writer) = reflector::store();
-    let clients = cluster.client_as("ccm").into();
-    let shared = Cluster::new(clients, &settings, Metrics::default(), store);
-    let executor = Arc::new(ClusterExecutor::new(Arc::new(shared)));
-    let memory = Memory::new(&ipam).unwrap();
-    let (_kept, changes) = mpsc::unbounded_channel();
-    let mut controller = IpamController::new(executor, ipam, memory, changes);
-    controller.other_allocator = None;
+    let (mut controller, mut writer, _changes) = stopped(&cluster);
     let mut gone = Vec::new();
     for node in nodes(&cluster).list(&ListParams::default()).await.unwrap() {
         writer.apply_watcher_event(&watcher::Event::Apply(node.clone()));
@@ -421,17 +434,7 @@ async fn ipam_024_a_node_made_again_keeps_its_block_when_the_deletion_before_is_
 async fn ipam_026_a_node_that_a_list_has_without_its_pod_cidrs_is_read_again() {
     let cluster = cluster::Cluster::new();
     create(&cluster, "a", "").await;
-    let settings = settings("10.0.0.0/24", 24, Mode::Enforce);
-    let mut ipam = settings.ipam.clone().unwrap();
-    ipam.settle = Duration::ZERO;
-    let (store, mut writer) = reflector::store();
-    let clients = cluster.client_as("ccm").into();
-    let shared = Cluster::new(clients, &settings, Metrics::default(), store);
-    let executor = Arc::new(ClusterExecutor::new(Arc::new(shared)));
-    let memory = Memory::new(&ipam).unwrap();
-    let (_kept, changes) = mpsc::unbounded_channel();
-    let mut controller = IpamController::new(executor, ipam, memory, changes);
-    controller.other_allocator = None;
+    let (mut controller, mut writer, _changes) = stopped(&cluster);
     let before = nodes(&cluster).get("a").await.unwrap();
     writer.apply_watcher_event(&watcher::Event::Apply(before));
     for expected in [0, 1] {
