@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
     Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint,
 };
 use prost::Message;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Metadata, Pruned, PrunedNode, Stamp, list, or_empty, text};
 
@@ -56,11 +56,7 @@ struct WireTaint {
 #[serde(rename_all = "camelCase")]
 struct WireStatus {
     #[prost(message, repeated, tag = "4")]
-    #[serde(
-        default,
-        deserialize_with = "or_empty",
-        serialize_with = "only_read_ones"
-    )]
+    #[serde(default, deserialize_with = "or_empty")]
     conditions: Vec<WireCondition>,
     #[prost(message, repeated, tag = "5")]
     #[serde(default, deserialize_with = "or_empty")]
@@ -153,14 +149,6 @@ impl From<WireStatus> for NodeStatus {
             ..NodeStatus::default()
         }
     }
-}
-
-/// The other conditions are a quarter of what is left of a node, and would be read again only to be dropped.
-fn only_read_ones<S: Serializer>(
-    conditions: &[WireCondition],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(conditions.iter().filter(|condition| condition.is_read()))
 }
 
 impl WireCondition {
