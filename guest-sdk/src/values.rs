@@ -227,25 +227,23 @@ impl<'a> Values<'a> {
 
 /// Whether the text can be the value of a label, and is not empty: zones, regions and instance types become such values.
 pub fn is_label_value(text: &str) -> bool {
+    is_label(text, "-_.")
+}
+
+/// A DNS name without a final dot (RFC 1123): at most 253 bytes, and 63 for each part.
+fn is_dns_name(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(|part| is_label(part, "-"))
+}
+
+/// At most 63 letters and digits, and between them also the `inner` characters.
+fn is_label(text: &str, inner: &str) -> bool {
     let is_end = |letter: char| letter.is_ascii_alphanumeric();
     text.len() <= 63
         && text.starts_with(is_end)
         && text.ends_with(is_end)
         && text
             .chars()
-            .all(|letter| is_end(letter) || "-_.".contains(letter))
-}
-
-/// A DNS name without a final dot (RFC 1123): at most 253 bytes, and 63 for each part.
-fn is_dns_name(text: &str) -> bool {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric();
-    let is_part = |part: &str| {
-        part.len() <= 63
-            && part.starts_with(is_plain)
-            && part.ends_with(is_plain)
-            && part.chars().all(|letter| is_plain(letter) || letter == '-')
-    };
-    text.len() <= 253 && text.split('.').all(is_part)
+            .all(|letter| is_end(letter) || inner.contains(letter))
 }
 
 /// Parses the forms of Go's `strconv.ParseBool`.

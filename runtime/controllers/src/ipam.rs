@@ -148,7 +148,6 @@ impl IpamController {
     }
 
     fn see_node(&mut self, node: &Node, now: Moment) {
-        self.see_lost(node, false, now);
         if self.memory.see(node) {
             self.queue.ask(name(node), now, false);
         }
@@ -301,7 +300,9 @@ impl IpamController {
     fn see_nodes(&mut self, change: NodeChange) {
         match &change {
             NodeChange::Applied(node) => {
-                self.see_node(node, self.clock.now());
+                let now = self.clock.now();
+                self.see_lost(node, false, now);
+                self.see_node(node, now);
             }
             NodeChange::Deleted(name) => {
                 self.memory.forget(name);

@@ -165,10 +165,16 @@ impl LoadError {
     pub fn is_of_host(&self) -> bool {
         match self {
             LoadError::Host { .. } => true,
-            LoadError::Compile { reason, .. } => matches!(
-                reason,
-                CompileError::Run { .. } | CompileError::TimedOut(_) | CompileError::Load(_)
-            ),
+            LoadError::Compile { reason, .. } => match reason {
+                CompileError::Run { .. } | CompileError::TimedOut(_) | CompileError::Load(_) => {
+                    true
+                }
+                CompileError::Invalid(_)
+                | CompileError::Memory(_)
+                | CompileError::Cpu(_)
+                | CompileError::TooLarge(_)
+                | CompileError::Crashed(_) => false,
+            },
             _ => false,
         }
     }

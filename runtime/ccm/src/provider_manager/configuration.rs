@@ -49,15 +49,14 @@ pub(crate) struct ObjectConfiguration {
     pub secret_namespace: String,
     /// By the object's name: its UID, and the configuration of its last accepted spec.
     pub accepted: Mutex<BTreeMap<String, (Option<String>, ProviderConfig)>>,
+    /// The providers of the file and the flags when they were last without a mistake, with the Secrets that the file
+    /// named.
+    pub last_valid: Mutex<Option<(Vec<ProviderConfig>, BTreeSet<SecretKey>)>>,
 }
 
 /// The last parsed file. Most looks find the same text, and only the files and Secrets that it names may have changed.
 #[derive(Default)]
 pub(crate) struct ParsedFile(Mutex<Option<(String, Written)>>);
-
-/// The providers of the file and the flags when they were last without a mistake, with the Secrets that the file named.
-#[derive(Default)]
-pub(crate) struct LastValid(Mutex<Option<(Vec<ProviderConfig>, BTreeSet<SecretKey>)>>);
 
 /// See the module's documentation.
 pub(crate) struct Configuration {
@@ -65,8 +64,6 @@ pub(crate) struct Configuration {
     pub file: Option<PathBuf>,
     /// The parsed text of `file`.
     pub parsed: ParsedFile,
-    /// What the file said when it was last valid.
-    pub last_valid: LastValid,
     /// `--cloud-provider`; `None`: all providers of the file.
     pub name: Option<String>,
     /// `--provider-module`, which overrides the file.
@@ -131,17 +128,35 @@ impl Wanted {
     }
 }
 
-impl LastValid {
-    /// No update under this lock can panic half-way.
-    fn lock(&self) -> MutexGuard<'_, Option<(Vec<ProviderConfig>, BTreeSet<SecretKey>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl ObjectConfiguration {
     /// No update under this lock can panic half-way.
     fn accepted(&self) -> MutexGuard<'_, BTreeMap<String, (Option<String>, ProviderConfig)>> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the providers of the file as it was `read`. If it has a mistake, they are those from when it was last valid.
+    ///
+    /// # Errors
+    /// The mistake, if the file was never valid.
+    fn add_file(
+        &self,
+        read: anyhow::Result<Vec<ProviderConfig>>,
+        wanted: &mut Wanted,
+        named: &mut BTreeSet<SecretKey>,
+    ) -> anyhow::Result<()> {
+        // No update under this lock can panic half-way.
+        let last = self.last_valid.lock();
+        let mut last = last.unwrap_or_else(PoisonError::into_inner);
+        match read {
+            Ok(file) => *last = Some((file, named.clone())),
+            Err(error) if last.is_none() => return Err(error),
+            Err(error) => wanted.file_trouble = Some(format!("{error:#}")),
+        }
+        if let Some((file, secrets)) = &*last {
+            wanted.file.clone_from(file);
+            named.extend(secrets.iter().cloned());
+        }
+        Ok(())
     }
 }
 
@@ -154,28 +169,19 @@ impl Configuration {
     pub(crate) async fn read(&self) -> anyhow::Result<Wanted> {
         let mut named = BTreeSet::new();
         let mut wanted = Wanted::default();
-        match self.read_file(&mut named).await {
-            Ok(file) => {
-                *self.last_valid.lock() = Some((file.clone(), named.clone()));
-                wanted.file = file;
-            }
-            Err(error) => {
-                let before = self.last_valid.lock().clone();
-                let Some((file, secrets)) = before.filter(|_| self.objects.is_some()) else {
-                    return Err(error);
-                };
-                wanted.file = file;
-                wanted.file_trouble = Some(format!("{error:#}"));
-                named.extend(secrets);
-            }
+        let read = self.read_file(&mut named).await;
+        let Some(objects) = &self.objects else {
+            wanted.file = read?;
+            self.secrets.keep(&named);
+            return Ok(wanted);
+        };
+        objects.add_file(read, &mut wanted, &mut named)?;
+        for object in objects.objects.all().await {
+            self.add(objects, object, &mut wanted, &mut named).await;
         }
-        if let Some(objects) = &self.objects {
-            for object in objects.objects.all().await {
-                self.add(objects, object, &mut wanted, &mut named).await;
-            }
-            let mut accepted = objects.accepted();
-            accepted.retain(|name, _| wanted.objects.iter().any(|one| one.name == *name));
-        }
+        let mut accepted = objects.accepted();
+        accepted.retain(|name, _| wanted.objects.iter().any(|one| one.name == *name));
+        drop(accepted);
         self.secrets.keep(&named);
         Ok(wanted)
     }

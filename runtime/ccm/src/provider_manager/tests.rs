@@ -50,7 +50,6 @@ fn configuration(folder: &Path) -> Configuration {
     Configuration {
         file: Some(file),
         parsed: Default::default(),
-        last_valid: Default::default(),
         name: None,
         module: None,
         cloud_proxy: CloudProxy::Direct,
@@ -81,6 +80,7 @@ async fn objects_are_used_while_the_file_has_a_mistake_and_what_it_said_before_s
         objects: objects(&[("one", "embedded:one")]),
         secret_namespace: "clouds".to_owned(),
         accepted: Default::default(),
+        last_valid: Default::default(),
     });
     let mut manager = manager(&folder.path().join("modules"));
     let names = |manager: &ProviderManager| {

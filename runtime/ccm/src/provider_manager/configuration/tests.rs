@@ -19,7 +19,6 @@ fn configuration(name: Option<&str>, module: Option<&str>, secrets: Secrets) -> 
     Configuration {
         file: None,
         parsed: ParsedFile::default(),
-        last_valid: LastValid::default(),
         name: name.map(str::to_owned),
         module: module.map(str::to_owned),
         cloud_proxy: CloudProxy::Direct,
