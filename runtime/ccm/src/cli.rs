@@ -399,11 +399,42 @@ pub(crate) fn print(text: &[u8]) -> ExitCode {
 
 /// Prints an error and its causes to standard error, one per line.
 pub(crate) fn print_error(error: &anyhow::Error) {
-    let mut text = format!("Error: {error}\n");
-    for cause in error.chain().skip(1) {
-        text.push_str(&format!("  caused by: {cause}\n"));
-    }
     // Escaped, because clouds, registries and modules contribute causes. An error of a closed standard error has no
     // consequence.
+    let text = with_causes(error);
     let _ = std::io::stderr().write_all(provider::visible(&text).as_bytes());
+}
+
+/// The error and its causes, one per line. A cause is left out if the line above ends with it: many libraries repeat
+/// the cause in their own text.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut above = error.to_string();
+    let mut text = format!("Error: {above}\n");
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if above.ends_with(&cause) {
+            continue;
+        }
+        text.push_str(&format!("  caused by: {cause}\n"));
+        above = cause;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::with_causes;
+
+    #[test]
+    fn a_cause_that_the_line_above_repeats_is_left_out() {
+        let error = anyhow!("no such file")
+            .context("cannot open /a: no such file")
+            .context("cannot read the configuration");
+        let text = "Error: cannot read the configuration\n  caused by: cannot open /a: no such file\n";
+        assert_eq!(with_causes(&error), text);
+        let error = anyhow!("no such file").context("cannot open /a");
+        let text = "Error: cannot open /a\n  caused by: no such file\n";
+        assert_eq!(with_causes(&error), text);
+    }
 }
