@@ -73,10 +73,10 @@ impl Request {
     /// Adds a field of a form, which is the body, in the order of the calls; it replaces a body set before. At most
     /// 1 MiB once encoded.
     #[must_use]
-    pub fn form(mut self, key: &str, value: impl ToString) -> Request {
-        self.raw.body = None;
-        self.form.push((key.to_owned(), value.to_string()));
-        self
+    pub fn form(self, key: &str, value: impl ToString) -> Request {
+        let mut request = self.without_body();
+        request.form.push((key.to_owned(), value.to_string()));
+        request
     }
 
     /// Adds a header. At most 32 headers and 16 KiB. Sending fails for headers reserved for the host, such as
@@ -106,12 +106,22 @@ impl Request {
         self
     }
 
-    /// Sets the body, at most 1 MiB, and its content type. It replaces a form.
+    /// Sets the body, at most 1 MiB, and its content type. It replaces a form, and a body set before with its type.
     #[must_use]
-    pub fn body(mut self, content_type: &str, body: impl Into<Vec<u8>>) -> Request {
-        self.raw.body = Some(body.into());
-        self.form.clear();
-        self.header("content-type", content_type)
+    pub fn body(self, content_type: &str, body: impl Into<Vec<u8>>) -> Request {
+        let mut request = self.without_body();
+        request.raw.body = Some(body.into());
+        request.form.clear();
+        request.header("content-type", content_type)
+    }
+
+    /// Removes a body that was set before, and its content type: the host refuses a request with two types.
+    fn without_body(mut self) -> Request {
+        if self.raw.body.take().is_some() {
+            let is_type = |name: &str| name.eq_ignore_ascii_case("content-type");
+            self.raw.headers.retain(|(name, _)| !is_type(name));
+        }
+        self
     }
 
     /// Sets a JSON body, at most 1 MiB.

@@ -199,3 +199,36 @@ fn many_requests_go_in_windows_and_stop_at_the_first_refusal() {
         Some(WINDOW)
     );
 }
+
+#[test]
+fn a_body_replaces_the_one_before_together_with_its_type() {
+    let form = "application/x-www-form-urlencoded";
+    let post = || Request::post("api", "/things").header("x-one", "1");
+    let with_json = || post().json(&[1, 2]).unwrap();
+    let table = [
+        (with_json(), "application/json", "[1,2]"),
+        (with_json().json(&[3]).unwrap(), "application/json", "[3]"),
+        (with_json().body("text/plain", "x"), "text/plain", "x"),
+        (with_json().form("a", "b c"), form, "a=b+c"),
+        (with_json().form("a", 1).form("b", 2), form, "a=1&b=2"),
+        (
+            post().form("a", 1).body("text/plain", "x"),
+            "text/plain",
+            "x",
+        ),
+        (
+            post().form("a", 1).json(&[1, 2]).unwrap().form("b", 2),
+            form,
+            "b=2",
+        ),
+    ];
+    for (request, kind, body) in table {
+        let host = TestHost::open(|_| json(200, "{}"));
+        request.clone().send().unwrap();
+        let [seen] = host.seen().try_into().unwrap();
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = [header("x-one", "1"), header("content-type", kind)];
+        assert_eq!(seen.headers, expected, "{request:?}");
+        assert_eq!(seen.body, body.as_bytes(), "{request:?}");
+    }
+}
