@@ -24,7 +24,7 @@ impl Events {
         let Ok(node) = u32::try_from(node) else {
             return;
         };
-        let same = self.events.iter().rev().take_while(|one| one.node == node);
+        let same = self.events.iter().filter(|one| one.node == node);
         if self.events.len() < MAX_EVENTS && same.count() < MAX_EVENTS_PER_NODE {
             self.events.push(NodeEvent { node, event });
         }

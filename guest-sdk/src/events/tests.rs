@@ -41,3 +41,14 @@ fn events_beyond_the_limits_are_dropped() {
         assert_eq!(reply.events.len(), left, "{each} of each");
     }
 }
+
+#[test]
+fn events_are_counted_for_each_node_in_any_order() {
+    let mut events = Events::default();
+    for _ in 0..9 {
+        for node in [0, 1] {
+            events.add(node, Event::warning("Twin", "two of a name"));
+        }
+    }
+    assert_eq!(events.into_vec().len(), 16, "eight about each node");
+}
