@@ -54,11 +54,11 @@ const HIDDEN: &[&str] = &[
     "upgrade",
 ];
 
-/// Checks the headers of a request.
+/// Checks the headers of a request. `credential` is the header that the host adds for the target.
 ///
 /// # Errors
 /// The first header that cannot be sent, with the reason in the real host's words.
-pub(super) fn check(given: &[(String, String)]) -> Result<(), String> {
+pub(super) fn check(given: &[(String, String)], credential: Option<&str>) -> Result<(), String> {
     if given.len() > MAX_HEADERS {
         return Err(format!("{} headers, at most {MAX_HEADERS}", given.len()));
     }
@@ -74,7 +74,7 @@ pub(super) fn check(given: &[(String, String)]) -> Result<(), String> {
             return Err(format!("{name:?} is not a header name"));
         }
         let name = name.to_ascii_lowercase();
-        if is_owned(&name) {
+        if is_owned(&name) || credential == Some(folded(&name).as_str()) {
             return Err(format!("header {name} belongs to the host"));
         }
         // RFC 9110, 5.5: visible characters, blanks, and bytes beyond ASCII.
@@ -93,14 +93,18 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether the header belongs to the host. Servers read `x_forwarded_for` as `x-forwarded-for`, so names are compared
-/// in that form.
-fn is_owned(name: &str) -> bool {
+/// The form in which names are compared: servers read `x_forwarded_for` as `x-forwarded-for`.
+fn folded(name: &str) -> String {
     let one = |letter: char| match letter.is_ascii_alphanumeric() {
         true => letter,
         false => '-',
     };
-    let folded: String = name.chars().map(one).collect();
+    name.chars().map(one).collect()
+}
+
+/// Whether the header belongs to the host.
+fn is_owned(name: &str) -> bool {
+    let folded = folded(name);
     let is_second_type = folded == "content-type" && name != "content-type";
     is_second_type
         || OWNED.contains(&folded.as_str())
@@ -109,11 +113,12 @@ fn is_owned(name: &str) -> bool {
             .any(|prefix| folded.starts_with(prefix))
 }
 
-/// The headers of an answer as a guest sees them.
+/// The headers of an answer as a guest sees them: without those whose values are not visible ASCII.
 pub(super) fn shown(headers: Vec<(String, String)>) -> Vec<(String, String)> {
+    let is_visible = |byte: u8| (0x20..0x7f).contains(&byte) || byte == b'\t';
     let headers = headers.into_iter();
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value));
     headers
-        .filter(|(name, _)| !HIDDEN.contains(&name.as_str()))
+        .filter(|(name, value)| !HIDDEN.contains(&name.as_str()) && value.bytes().all(is_visible))
         .collect()
 }

@@ -45,6 +45,8 @@ pub(super) struct ConfigKey {
 #[derive(Debug, Deserialize)]
 struct Target {
     name: String,
+    #[serde(default)]
+    auth: String,
     rules: Vec<Rule>,
 }
 
@@ -84,6 +86,40 @@ impl Manifest {
                 "{method} on target {target}: the module's own manifest requests no such target"
             ))
         })
+    }
+
+    /// The header that carries the credential of a target, beside those that belong to the host in any case. The name of
+    /// that of `header` is the operator's.
+    pub(super) fn credential_header(&self, target: &str) -> Option<&'static str> {
+        (self.auth(target) == Some("keystone")).then_some("x-auth-token")
+    }
+
+    /// Checks that no field of the query or of a form belongs to a signature, which the host makes.
+    ///
+    /// # Errors
+    /// The reason, in the real host's words.
+    pub(super) fn check_signature(
+        &self,
+        request: &Request,
+        content: &Content,
+    ) -> Result<(), String> {
+        let name = &request.target;
+        if self.auth(name) != Some("aws-sigv4") {
+            return Ok(());
+        }
+        let mut fields = request.query.iter().chain(content.form());
+        match fields.find(|(field, _)| is_of_a_signature(field)) {
+            Some((field, _)) => Err(format!(
+                "field {field} belongs to the host, which signs requests to target {name}"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn auth(&self, target: &str) -> Option<&str> {
+        let mut targets = self.targets.iter();
+        let target = targets.find(|known| known.name == target)?;
+        Some(&target.auth)
     }
 
     /// Checks a request whose canonical path has these segments against the rules.
@@ -130,6 +166,19 @@ impl Manifest {
         check_fields(&looked, &request.query, content, body)
             .or_else(|why| denied(format!("{method} {shown_path} on target {name}: {why}")))
     }
+}
+
+/// Whether AWS reads an identity or a signature from a field of this name.
+fn is_of_a_signature(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let of_version_2 = [
+        "awsaccesskeyid",
+        "securitytoken",
+        "signature",
+        "signaturemethod",
+        "signatureversion",
+    ];
+    name.starts_with("x-amz-") || of_version_2.contains(&name.as_str())
 }
 
 /// Whether each field is in `here` exactly once with one of its values, and not in `there`.

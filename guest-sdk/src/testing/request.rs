@@ -29,7 +29,8 @@ pub(super) fn check(manifest: Option<&Manifest>, request: &Request) -> Result<()
             "a query has at most {MAX_QUERY_PAIRS} pairs and {MAX_QUERY_BYTES} bytes"
         )));
     }
-    headers::check(&request.headers).map_err(FetchError::Invalid)?;
+    let credential = manifest.and_then(|manifest| manifest.credential_header(&request.target));
+    headers::check(&request.headers, credential).map_err(FetchError::Invalid)?;
     let body = request.body.as_deref().unwrap_or_default();
     if body.len() > MAX_BODY {
         return Err(FetchError::Invalid(format!(
@@ -41,8 +42,11 @@ pub(super) fn check(manifest: Option<&Manifest>, request: &Request) -> Result<()
         return Err(FetchError::Invalid(format!("{method} carries no body")));
     }
     let content = Content::read(&request.headers, body).map_err(FetchError::Invalid)?;
-    match manifest {
-        Some(manifest) => manifest.check(request, &shown_path, &segments, &content),
-        None => Ok(()),
-    }
+    let Some(manifest) = manifest else {
+        return Ok(());
+    };
+    manifest
+        .check_signature(request, &content)
+        .map_err(FetchError::Invalid)?;
+    manifest.check(request, &shown_path, &segments, &content)
 }

@@ -242,3 +242,49 @@ fn a_call_makes_a_limited_number_of_requests() {
     // Outside of a call, nothing says where the next one begins.
     assert!(Busy(2001).find(Vec::new()).is_ok());
 }
+
+#[test]
+fn what_carries_the_credential_belongs_to_the_host() {
+    let token = || Request::get("api", "/things/1").header("X-Auth-Token", "mine");
+    let signed = |name: &str| {
+        let post = Request::post("api", "/").query("Action", "List");
+        [post.clone().query(name, 1), post.form(name, 1)]
+    };
+    let refused = |auth: &str, request: Request| {
+        let manifest = MANIFEST.replace(r#""auth": "none""#, &format!(r#""auth": "{auth}""#));
+        let _host = TestHost::new(&manifest, |_| json(200, "{}"));
+        request.send().err().map(|error| error.message().to_owned())
+    };
+    for auth in ["none", "bearer", "basic", "oauth2", "aws-sigv4"] {
+        assert_eq!(refused(auth, token()), None, "{auth}");
+    }
+    let why = refused("keystone", token()).unwrap();
+    assert!(
+        why.contains("header x-auth-token belongs to the host"),
+        "{why}"
+    );
+    for name in [
+        "X-Amz-Algorithm",
+        "x-amz-date",
+        "AWSAccessKeyId",
+        "Signature",
+    ] {
+        for request in signed(name) {
+            assert_eq!(refused("bearer", request.clone()), None, "{name}");
+            let why = refused("aws-sigv4", request).unwrap();
+            let expected =
+                format!("field {name} belongs to the host, which signs requests to target api");
+            assert!(why.contains(&expected), "{why}");
+        }
+    }
+}
+
+#[test]
+fn values_of_headers_that_are_not_visible_ascii_are_left_out() {
+    let _host = TestHost::open(|_| {
+        let header = |value: &str| ("X-Name".to_owned(), value.to_owned());
+        Ok((200, vec![header("ü"), header("plain\ttext")], Vec::new()))
+    });
+    let answer = Request::get("api", "/").send().unwrap();
+    assert_eq!(answer.header("x-name"), Some("plain\ttext"));
+}
