@@ -176,7 +176,9 @@ pub(crate) fn walk(
 /// guest does not know, may come before the path.
 fn at(first: &Request, url: &str) -> Option<Request> {
     let (path, query) = path_and_query(url);
-    let is_here = path.is_empty() || path.trim_end_matches('/').ends_with(first.path());
+    let is_here = path.is_empty()
+        || path.ends_with(first.path())
+        || path.trim_end_matches('/').ends_with(first.path());
     let query = form_urlencoded::parse(query.as_bytes()).into_owned();
     is_here.then(|| first.clone().queries(query))
 }

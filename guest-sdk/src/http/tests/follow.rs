@@ -178,3 +178,25 @@ fn errors_that_only_the_body_tells_are_checked_by_the_caller() {
     });
     assert!(matches!(all, Err(Error::Throttled(_))), "{all:?}");
 }
+
+#[test]
+fn a_list_at_the_root_of_a_target_goes_on_at_a_url() {
+    for (next, is_here) in [
+        ("https://api.example/?page=2", true),
+        ("https://api.example?page=2", true),
+        ("https://api.example/v2/machines/?page=2", true),
+        ("/?page=2", true),
+        ("?page=2", true),
+        ("/others?page=2", false),
+    ] {
+        let host = TestHost::open(|_| json(200, "{}"));
+        let mut pages = [url(next), Next::end()].into_iter();
+        let all = follow(Request::get("api", "/"), |_| {
+            Ok((vec![()], pages.next().unwrap()))
+        });
+        assert_eq!(all.is_ok(), is_here, "{next}: {all:?}");
+        if is_here {
+            assert_eq!(host.requests(), ["GET /", "GET /?page=2"], "{next}");
+        }
+    }
+}
