@@ -45,6 +45,7 @@ fn names(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
         Some((name, only)) if !name.contains(':') || name.ends_with(']') => (name, Some(only)),
         _ => (entry, None),
     };
+    let only = only.filter(|only| !only.is_empty());
     if only.is_some_and(|only| only != port.to_string()) {
         return false;
     }
@@ -52,9 +53,10 @@ fn names(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
     if let Ok(one) = name.parse::<IpAddr>() {
         return address.is_some_and(|address| address.to_canonical() == one.to_canonical());
     }
-    let suffix = name.strip_prefix('*').unwrap_or(name);
+    let subdomains = name.strip_prefix('*').filter(|rest| rest.starts_with('.'));
+    let suffix = subdomains.unwrap_or(name);
     match suffix.strip_prefix('.') {
-        _ if suffix.is_empty() => false,
+        _ if suffix.is_empty() || address.is_some() => false,
         Some(_) => host.ends_with(suffix),
         None => {
             let before = host.strip_suffix(suffix);
@@ -83,6 +85,14 @@ mod tests {
             (".test", "api.test", 443, true),
             ("*.test", "api.test", 443, true),
             ("*.test:6443", "api.test", 6443, true),
+            // A star means something alone or before a dot.
+            ("*api.test", "api.test", 443, false),
+            ("*test", "api.test", 443, false),
+            // A part of an address is no domain.
+            ("0.0.1", "10.0.0.1", 443, false),
+            (".1", "10.0.0.1", 443, false),
+            ("api.test:", "api.test", 443, true),
+            ("10.0.0.1:", "10.0.0.1", 443, true),
             (".api.test", "api.test", 443, false),
             ("*.api.test", "api.test", 443, false),
             ("i.test", "api.test", 443, false),
