@@ -36,6 +36,9 @@ use crate::manifest::UNNAMED;
 /// Maximum number of header fields of an answer, and their bytes for HTTP/2; clouds send about 30 and 4 KiB.
 const MAX_ANSWER_HEADERS: usize = 100;
 const MAX_ANSWER_HEADER_BYTES: u32 = 32 << 10;
+/// Maximum number of addresses of a name that are dialled, one after the other, of each family. The time for connecting is
+/// divided among them, so that one that does not answer leaves time for the next; and each gets enough for a second SYN.
+const MOST_DIALLED: usize = 4;
 /// Time after which an idle connection is closed. Shorter than the idle timeout of load balancers (60 s), so that
 /// writes rarely hit a closed connection.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
@@ -84,8 +87,8 @@ pub(super) fn client(
     let addresses = endpoint(&grant.endpoint, &grant.addresses)?;
     let encrypted = grant.endpoint.scheme() == "https";
     let connector = match grant.route() {
-        None => Connector::Direct(sockets(lookup, addresses, !encrypted, gate)),
-        Some(proxy) => through(proxy, &grant.endpoint, lookup, gate)?,
+        None => Connector::Direct(sockets(lookup, addresses, !encrypted, limits, gate)),
+        Some(proxy) => through(proxy, &grant.endpoint, lookup, limits, gate)?,
     };
     let trust = match encrypted {
         true => Trust::pinned(&grant.fingerprints, grant.ca_pem.as_deref()),
@@ -121,7 +124,7 @@ pub(super) fn metadata_client(
     gate: Arc<LeaseGate>,
 ) -> Result<Client, DialError> {
     // The metadata URL has an address, so that no name is ever resolved.
-    let direct = Connector::Direct(sockets(lookup, Vec::new(), true, gate));
+    let direct = Connector::Direct(sockets(lookup, Vec::new(), true, limits, gate));
     let https = HttpsConnector::from((direct, tls::client_config(Trust::NoRoots)?));
     Ok(pooled(https, limits))
 }
@@ -144,12 +147,14 @@ fn sockets(
     lookup: Arc<dyn NameLookup>,
     addresses: Vec<IpNet>,
     only_loopback: bool,
+    limits: &EgressLimits,
     gate: Arc<LeaseGate>,
 ) -> Dial {
     let resolver = Resolver::new(lookup, addresses, only_loopback);
     let mut http = HttpConnector::new_with_resolver(resolver);
     http.enforce_http(false);
     http.set_nodelay(true);
+    http.set_connect_timeout(Some(limits.connect));
     http.set_keepalive(Some(KEEPALIVE));
     http.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
     Dial { http, gate }
@@ -160,6 +165,7 @@ fn through(
     grant: &ProxyGrant,
     target: &Url,
     lookup: Arc<dyn NameLookup>,
+    limits: &EgressLimits,
     gate: Arc<LeaseGate>,
 ) -> Result<Connector<Dial>, DialError> {
     if let Some(why) = behind_proxy::mistake(target) {
@@ -173,7 +179,7 @@ fn through(
         true => Trust::given(grant.ca_pem.as_deref()),
         false => Trust::NoRoots,
     };
-    let dial = sockets(lookup, addresses, false, gate);
+    let dial = sockets(lookup, addresses, false, limits, gate);
     // No application protocol: the request to a proxy is HTTP/1.1.
     let to_proxy = HttpsConnector::from((dial, tls::client_config(trust)?));
     Ok(Connector::Through(Arc::new(grant.proxy.clone()), to_proxy))
@@ -261,6 +267,22 @@ impl Service<Name> for Resolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        self.resolve(name.as_str().to_owned())
+        let found = self.resolve(name.as_str().to_owned());
+        Box::pin(async move { Ok(first_ones(found.await?)) })
     }
+}
+
+/// The first addresses of each family.
+fn first_ones(found: impl Iterator<Item = SocketAddr>) -> std::vec::IntoIter<SocketAddr> {
+    let (mut v4, mut v6) = (0, 0);
+    let is_dialled = |address: &SocketAddr| {
+        let before = match address {
+            SocketAddr::V4(_) => &mut v4,
+            SocketAddr::V6(_) => &mut v6,
+        };
+        *before += 1;
+        *before <= MOST_DIALLED
+    };
+    let dialled: Vec<_> = found.filter(is_dialled).collect();
+    dialled.into_iter()
 }

@@ -1,9 +1,13 @@
 //! Names and addresses: all addresses of a name are checked, once, and dialled as checked.
 
 use std::error::Error as _;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use ccm_fixtures::http_server::{Reply, Server, ok};
 use ccm_host::egress::FetchError;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use crate::world::{Names, error, get, named, scope};
 
@@ -153,5 +157,40 @@ async fn an_endpoint_that_nobody_may_grant_is_refused_before_anything_runs() {
         "http://localhost:1",
     ] {
         assert!(named(url, &[], &Names::new(&[])).is_ok(), "{url}");
+    }
+}
+
+/// An address that answers nothing, like that of a machine that is switched off: the listener's queue is full, and the
+/// kernel drops what arrives. Lasts until the result is dropped.
+async fn unanswering(address: SocketAddr) -> (TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(address).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let mut queue = Vec::new();
+    let soon = Duration::from_millis(300);
+    while let Ok(stream) = timeout(soon, TcpStream::connect(address)).await {
+        queue.push(stream.unwrap());
+    }
+    (listener, queue)
+}
+
+#[tokio::test]
+async fn an_address_that_does_not_answer_leaves_time_for_the_next_one() {
+    let server = Server::start(|_| ok("{}")).await;
+    let port = server.address.port();
+    let _silent = unanswering(SocketAddr::from(([127, 0, 0, 2], port))).await;
+    let url = format!("http://cloud.test:{port}");
+    // However many others there are.
+    let many: Vec<_> = (10..70).map(|number| format!("127.0.0.{number}")).collect();
+    let two = ["127.0.0.2", "127.0.0.1"];
+    let all: Vec<&str> = two
+        .into_iter()
+        .chain(many.iter().map(String::as_str))
+        .collect();
+    for addresses in [&two[..], &all] {
+        let names = Names::new(&[addresses]);
+        let egress = named(&url, &["127.0.0.0/8"], &names).unwrap();
+        let answer = scope(&egress).fetch(get("/servers")).await;
+        assert_eq!(answer.map(|answer| answer.status), Ok(200), "{addresses:?}");
     }
 }
