@@ -136,3 +136,16 @@ async fn a_token_that_has_ended_is_sent_to_nobody_when_no_other_is_issued() {
     assert!(failed.to_string().contains("answered 503"), "{failed}");
     assert_eq!((cloud.lines().len(), endpoint.lines().len()), (1, 2));
 }
+
+#[tokio::test]
+async fn a_lifetime_may_be_written_as_a_text() {
+    let day = Day::begin();
+    let endpoint = issuer(&day, |end| bearer(end).replace("3600", "\"3600\"")).await;
+    let grant = OAuth2Grant::ClientCredentials;
+    let credential = oauth2(&endpoint, Some(client(true)), grant);
+    renewed_twice(&day, &endpoint, credential, |request, turn| {
+        let bearer = format!("Bearer bearer-token-{turn}");
+        assert_eq!(request.header("authorization"), bearer);
+    })
+    .await;
+}

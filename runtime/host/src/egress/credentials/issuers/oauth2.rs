@@ -9,7 +9,8 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::Request;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use url::form_urlencoded;
 use zeroize::Zeroizing;
 
@@ -35,6 +36,7 @@ pub(in crate::egress) struct TokenRequest {
 struct Token {
     access_token: String,
     token_type: String,
+    #[serde(default, deserialize_with = "seconds")]
     expires_in: Option<u64>,
 }
 
@@ -154,4 +156,19 @@ impl fmt::Display for TokenRequest {
 /// Encodes a text like a form field (RFC 6749, 2.3.1).
 fn escaped(text: &str) -> Zeroizing<String> {
     Zeroizing::new(form_urlencoded::byte_serialize(text.as_bytes()).collect())
+}
+
+/// A number of seconds. Some endpoints write it as a text, such as version 1 of Microsoft's.
+fn seconds<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Seconds {
+        Number(u64),
+        Text(String),
+    }
+    Ok(match Option::deserialize(value)? {
+        None => None,
+        Some(Seconds::Number(number)) => Some(number),
+        Some(Seconds::Text(text)) => Some(text.parse().map_err(D::Error::custom)?),
+    })
 }
