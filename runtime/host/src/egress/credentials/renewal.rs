@@ -2,7 +2,8 @@
 //!
 //! One exchange runs at a time, for all callers. It begins some time before the credential's end, chosen at random, so
 //! that replicas do not ask together; until then, and if it fails, the former credential is used as long as it is
-//! valid. After a failure the next exchange begins after a pause. An expired credential is never used.
+//! valid. After a failure the next exchange begins after a pause. An expired credential is never used, and one that its
+//! target has refused only after an exchange that failed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -47,6 +48,8 @@ struct Current {
     issued: SystemTime,
     renew_from: SystemTime,
     expires: SystemTime,
+    /// Whether the target has refused it, and no exchange has failed since.
+    is_refused: bool,
 }
 
 struct Failed {
@@ -78,6 +81,8 @@ impl State {
             last.is_some_and(|last| now < last)
         });
         match (usable, &self.under_way) {
+            (Some(current), Some(under_way)) if current.is_refused => Turn::Wait(under_way.clone()),
+            (Some(current), None) if current.is_refused && !pauses => Turn::Renew,
             (Some(current), None) if now >= current.renew_from && !pauses => {
                 Turn::UseAndRenew(current.material.clone())
             }
@@ -100,11 +105,12 @@ impl State {
             issued: now,
             renew_from: now.checked_add(until_renewal).unwrap_or(now),
             expires: issued.expires,
+            is_refused: false,
         });
         self.failed = None;
     }
 
-    /// Has the credential renewed at the next use, unless it is new. One that was issued in the future is not new: the
+    /// Has the credential renewed before the next use, unless it is new. One that was issued in the future is not new: the
     /// clock was set back since, and its end is further away than it seems.
     fn doubt(&mut self, now: SystemTime) {
         if let Some(current) = &mut self.current
@@ -113,10 +119,15 @@ impl State {
                 .map_or(true, |age| age >= NEW)
         {
             current.renew_from = now;
+            current.is_refused = true;
         }
     }
 
     fn failed(&mut self, why: String, instant: Instant) {
+        // It may have been refused for another reason.
+        if let Some(current) = &mut self.current {
+            current.is_refused = false;
+        }
         let times = self.failed.as_ref().map_or(0, |failed| failed.times);
         let pause = FIRST_PAUSE
             .saturating_mul(1 << times.min(6))
@@ -180,7 +191,7 @@ impl Renewal {
         }
     }
 
-    /// Has a credential that the target refused renewed at the next use, unless it is new.
+    /// Has a credential that the target refused renewed before the next use, unless it is new.
     pub(super) fn doubt(&self) {
         self.state().doubt((self.clock)());
     }

@@ -149,3 +149,37 @@ async fn a_lifetime_may_be_written_as_a_text() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_token_that_was_refused_is_not_sent_again_once_there_is_another() {
+    let day = Day::begin();
+    let endpoint = issuer(&day, bearer).await;
+    let grant = OAuth2Grant::ClientCredentials;
+    let credential = oauth2(&endpoint, Some(client(true)), grant);
+    let revoked = Arc::new(AtomicUsize::new(0));
+    let cloud = Server::start({
+        let revoked = revoked.clone();
+        move |request| {
+            let former = format!("Bearer bearer-token-{}", revoked.load(Ordering::SeqCst));
+            match request.header("authorization") == former {
+                true => answer(401, &[], ""),
+                false => ok("{}"),
+            }
+        }
+    })
+    .await;
+    let granted = granted(&format!("http://{}", cloud.address), credential);
+    let (limits, names) = (EgressLimits::standard(), Arc::new(SystemLookup));
+    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
+    let egress = Arc::new(egress.unwrap());
+    let mut statuses = Vec::new();
+    for step in 0..4 {
+        // The cloud revokes the first token after its first use.
+        revoked.store(step.min(1), Ordering::SeqCst);
+        let answer = scope(&egress).fetch(get("/servers")).await.unwrap();
+        statuses.push(answer.status);
+        day.pass(Duration::from_secs(60));
+    }
+    assert_eq!(statuses, [200, 401, 200, 200]);
+    assert_eq!(endpoint.lines().len(), 2);
+}

@@ -101,9 +101,9 @@ fn a_refused_one_is_renewed_unless_it_is_new_also_when_the_clock_was_set_back() 
     let instant = Instant::now();
     let table = [
         (begin() + NEW - Duration::from_secs(1), "use"),
-        (begin() + NEW, "use and renew"),
+        (begin() + NEW, "renew"),
         // Valid for three hours by this clock, but its target's clock says otherwise.
-        (begin() - 2 * HOUR, "use and renew"),
+        (begin() - 2 * HOUR, "renew"),
     ];
     for (now, expected) in table {
         let mut state = State::default();
@@ -111,6 +111,25 @@ fn a_refused_one_is_renewed_unless_it_is_new_also_when_the_clock_was_set_back() 
         state.doubt(now);
         assert_eq!(turn_at(&mut state, now, instant), expected, "{now:?}");
     }
+}
+
+#[test]
+fn a_refused_one_is_used_only_while_no_other_is_issued() {
+    let instant = Instant::now();
+    let mut state = State::default();
+    state.succeeded(token("first", begin() + HOUR), begin(), 0.5);
+    state.doubt(begin() + NEW);
+    let (ended, under_way) = watch::channel(());
+    state.under_way = Some(under_way);
+    assert_eq!(turn(&mut state, NEW, instant), "wait");
+    state.failed("no answer".to_owned(), instant);
+    drop(ended);
+    // It may have been refused for another reason.
+    assert_eq!(turn(&mut state, NEW, instant), "use");
+    let later = instant + FIRST_PAUSE;
+    assert_eq!(turn(&mut state, NEW, later), "use and renew");
+    state.succeeded(token("second", begin() + 2 * HOUR), begin() + NEW, 0.5);
+    assert_eq!(turn(&mut state, NEW, instant), "use");
 }
 
 #[test]
