@@ -207,7 +207,8 @@ async fn body(
         body.extend_from_slice(&piece);
         let elapsed = started.elapsed();
         let expected = limits.pace as f64 * elapsed.as_secs_f64();
-        if elapsed >= limits.pace_after && (body.len() as f64) < expected {
+        let is_whole = response.body().is_end_stream();
+        if !is_whole && elapsed >= limits.pace_after && (body.len() as f64) < expected {
             return Err(FetchError::TimedOut(format!(
                 "{} bytes in {elapsed:.1?} are too slow",
                 body.len()

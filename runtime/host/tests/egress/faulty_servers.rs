@@ -300,3 +300,19 @@ async fn dropping_a_fetch_drops_its_connection() {
     eventually("the connection is closed", || server.closed() == 1).await;
     assert!(!scope.complete());
 }
+
+#[tokio::test]
+async fn a_whole_answer_is_never_too_slow() {
+    let head = raw("HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\n");
+    // The head, and after a pause the whole body.
+    let pause = Duration::from_millis(600);
+    let late = Reply::Drip([&head[..], b"xxxxxxxxx"].concat(), pause, head.len());
+    let server = Server::start(move |_| late.clone()).await;
+    let limits = EgressLimits {
+        pace_after: Duration::from_millis(200),
+        ..small()
+    };
+    let egress = limited(&format!("http://{}", server.address), limits);
+    let answer = scope(&egress).fetch(get("/servers")).await.unwrap();
+    assert_eq!(answer.body.as_ref(), b"xxxxxxxxx");
+}
