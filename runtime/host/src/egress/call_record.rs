@@ -134,7 +134,7 @@ impl<'a> Record<'a> {
                 method: method.as_str(),
                 endpoint: template.as_deref(),
                 end: match end {
-                    _ if *kept => RequestEnd::Kept,
+                    ExchangeEnd::Answered(_) if *kept => RequestEnd::Kept,
                     ExchangeEnd::Answered(status) => RequestEnd::Answered(*status),
                     ExchangeEnd::Failed(why) => RequestEnd::Failed(why),
                 },

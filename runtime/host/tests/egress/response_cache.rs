@@ -5,7 +5,7 @@ use std::time::Duration;
 use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use http::Method;
 
-use crate::world::{egress, eventually, fresh, get, get_kept, plain, post_form, scope};
+use crate::world::{counts, egress, eventually, fresh, get, get_kept, plain, post_form, scope};
 
 #[tokio::test]
 async fn a_burst_of_equal_requests_is_one_request() {
@@ -233,4 +233,20 @@ async fn e21_what_a_cloud_says_of_dates_and_ages_decides_nothing() {
         assert_eq!(server.lines().len(), 2, "{headers:?}: asked all the same");
         assert!(confirming.complete(), "{headers:?}");
     }
+}
+
+#[tokio::test]
+async fn what_failed_for_several_is_not_counted_as_kept() {
+    let broken = Reply::Close(Vec::new());
+    let pause = Duration::from_millis(200);
+    let server = Server::start(move |_| Reply::After(pause, Box::new(broken.clone()))).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let calls = (0..3).map(|_| {
+        let scope = scope(&egress);
+        async move { scope.fetch(get_kept("/servers")).await }
+    });
+    let ends = futures::future::join_all(calls).await;
+    assert!(ends.iter().all(Result::is_err), "{ends:?}");
+    assert_eq!(server.lines().len(), 1, "they share the error");
+    assert_eq!(counts(&egress), ["api GET unavailable 3"]);
 }
