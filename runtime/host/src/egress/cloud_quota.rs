@@ -7,14 +7,9 @@ use std::time::{Duration, SystemTime};
 use http::header::HeaderMap;
 use tokio::time::Instant;
 
-use super::rate_limit_hold::reset;
+use super::rate_limit_hold::{REMAINING, reset};
 
-/// Header names of Hetzner, DigitalOcean and many other vendors.
-const REMAINING: [&str; 3] = [
-    "ratelimit-remaining",
-    "x-ratelimit-remaining",
-    "x-rate-limit-remaining",
-];
+/// Header names of the same vendors.
 const LIMIT: [&str; 3] = ["ratelimit-limit", "x-ratelimit-limit", "x-rate-limit-limit"];
 /// Largest number of requests that is believed; no cloud admits more.
 const MOST: u64 = 1_000_000_000;

@@ -16,6 +16,13 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// when the whole bucket is full again, which can be an hour although the next request would pass in a second. So one
 /// request is tried after a minute; its answer shows whether to wait on.
 const LONGEST_RESET: Duration = Duration::from_secs(60);
+/// Header names of Hetzner, DigitalOcean and many other vendors.
+pub(super) const REMAINING: [&str; 3] = [
+    "ratelimit-remaining",
+    "x-ratelimit-remaining",
+    "x-rate-limit-remaining",
+];
+const RESET: [&str; 3] = ["ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset"];
 /// A reset at or above this is a Unix time in seconds, below it a number of seconds from now.
 const EPOCH: u64 = 1_000_000_000;
 
@@ -49,10 +56,7 @@ pub(super) fn asked_for(status: u16, headers: &HeaderMap, wall: SystemTime) -> O
     let asked = matches!(status, 429 | 503)
         .then(|| retry_after(headers, wall))
         .flatten();
-    let spent = || {
-        number(headers, ["ratelimit-remaining", "x-ratelimit-remaining"])
-            .is_some_and(|left| left == 0)
-    };
+    let spent = || number(headers, &REMAINING).is_some_and(|left| left == 0);
     let reset = || Some(reset(headers, wall)?.min(LONGEST_RESET));
     let wait = match (asked, status) {
         (Some(wait), _) => wait,
@@ -65,7 +69,7 @@ pub(super) fn asked_for(status: u16, headers: &HeaderMap, wall: SystemTime) -> O
 
 /// Time until the moment that the cloud calls its reset.
 pub(super) fn reset(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
-    let reset = number(headers, ["ratelimit-reset", "x-ratelimit-reset"])?;
+    let reset = number(headers, &RESET)?;
     Some(match reset.checked_sub(EPOCH) {
         Some(_) => (SystemTime::UNIX_EPOCH + Duration::from_secs(reset.min(u64::from(u32::MAX))))
             .duration_since(wall)
@@ -84,7 +88,7 @@ fn retry_after(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
     Some(date.duration_since(wall).unwrap_or_default())
 }
 
-fn number(headers: &HeaderMap, names: [&str; 2]) -> Option<u64> {
+fn number(headers: &HeaderMap, names: &[&str]) -> Option<u64> {
     let value = names.iter().find_map(|name| headers.get(*name))?;
     value.to_str().ok()?.trim().parse().ok()
 }

@@ -84,6 +84,12 @@ fn an_answer_is_understood_and_never_beyond_an_hour() {
         ),
         (
             200,
+            vec![("x-rate-limit-remaining", "0"), ("x-rate-limit-reset", "5")],
+            Some(5),
+        ),
+        (429, vec![("x-rate-limit-reset", &soon)], Some(30)),
+        (
+            200,
             vec![("ratelimit-remaining", "1"), ("ratelimit-reset", "20")],
             None,
         ),
