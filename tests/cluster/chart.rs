@@ -319,6 +319,10 @@ fn mistakes_in_values_are_refused_and_named() {
             json!({"config": {"providers": [{"name": "a"}]}, "configFiles": {"ccm.yaml": ""}}),
             "config makes it",
         ),
+        (
+            json!({"config": {"providers": [{"name": "hcloud"}, {"name": "aws"}]}}),
+            "which has aws: set args.cloud-provider to null",
+        ),
     ];
     let helm = Helm::new().unwrap();
     for (values, expected) in table {

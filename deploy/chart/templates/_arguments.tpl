@@ -123,4 +123,14 @@
 {{- if hasKey .Values.configFiles "ccm.yaml" -}}
 {{- fail "configFiles cannot have ccm.yaml: config makes it" -}}
 {{- end -}}
+{{- $only := include "ccm.flag" (dict "root" . "name" "cloud-provider" "default" "") -}}
+{{- if and .Values.config $only -}}
+{{- $others := list -}}
+{{- range .Values.config.providers -}}
+{{- if ne (toString .name) $only -}}{{- $others = append $others (toString .name) -}}{{- end -}}
+{{- end -}}
+{{- with $others -}}
+{{- fail (printf "args.cloud-provider=%s runs no other provider of config, which has %s: set args.cloud-provider to null, and all of them run" $only (join ", " .)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
