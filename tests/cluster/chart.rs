@@ -116,6 +116,38 @@ fn what_the_pod_needs_follows_from_several_values() {
 }
 
 #[test]
+fn the_job_of_a_monitor_is_ccm_whatever_the_release_is_called() {
+    let helm = Helm::new().unwrap();
+    for monitor in [
+        "podMonitor.secure=true,monitoring.podMonitor",
+        "serviceMonitor",
+    ] {
+        for (set, is_named) in [
+            ("kind=Deployment", false),
+            ("nameOverride=hcloud-cloud-controller-manager", true),
+            ("selectorLabels.app\\.kubernetes\\.io/name=null", true),
+        ] {
+            let set = format!("{set},monitoring.{monitor}.enabled=true");
+            let more = [OPERATOR, &["--set", &set]].concat();
+            let objects = helm.template(&chart(), &more).unwrap();
+            let found = objects
+                .iter()
+                .find(|one| one["kind"].as_str().unwrap().ends_with("Monitor"));
+            let spec = &found.unwrap()["spec"];
+            // The value of this label is the job's name, unless a rule sets another one.
+            assert_eq!(spec["jobLabel"], "app.kubernetes.io/name", "{set}");
+            let labels = &spec["selector"]["matchLabels"];
+            assert_eq!(labels["app.kubernetes.io/name"] != "ccm", is_named, "{set}");
+            let endpoints = spec.get("podMetricsEndpoints").or(spec.get("endpoints"));
+            let rules = endpoints.unwrap()[0]["relabelings"].as_array().cloned();
+            let rule = json!({"targetLabel": "job", "replacement": "ccm"});
+            let has_rule = rules.unwrap_or_default().contains(&rule);
+            assert_eq!(has_rule, is_named, "{set}");
+        }
+    }
+}
+
+#[test]
 fn a_budget_and_a_network_policy_stand_around_the_pods() {
     let two = rendered("two-replicas-values.yaml", &[]);
     let of =

@@ -19,6 +19,12 @@
 {{- toYaml $labels -}}
 {{- end -}}
 
+{{/* Whether monitors have to name the job: "true" or nothing. Rules and dashboard expect the name ccm, which is that of the
+pods' label unless they are called otherwise. */}}
+{{- define "ccm.namesJob" -}}
+{{- if ne (toString (get (include "ccm.selectorLabels" . | fromYaml) "app.kubernetes.io/name")) "ccm" -}}true{{- end -}}
+{{- end -}}
+
 {{/* Its ServiceAccount, as a subject of a binding. */}}
 {{- define "ccm.subject" -}}
 - kind: ServiceAccount
