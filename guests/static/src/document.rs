@@ -33,7 +33,7 @@ const RULE_KEYS: &[&str] = &[
     "addresses",
 ];
 /// The contract's maximum number of addresses of an instance, less one for the host name.
-const MAX_ADDRESSES: usize = 31;
+const MAX_ADDRESSES: usize = 63;
 /// The contract's maximum number of labels of an instance.
 const MAX_LABELS: usize = 64;
 /// The contract's maximum length of a provider ID, in bytes.

@@ -152,7 +152,7 @@ fn what_no_rule_could_mean_is_a_mistake() {
         ),
         (
             "rules: [{names: [a], addresses: {a: []}}]",
-            "expected 1 to 31 addresses",
+            "expected 1 to 63 addresses",
         ),
         (
             "rules: [{names: [a], providerID: 'x://1'}, {names: [b], providerID: 'x://1'}]",

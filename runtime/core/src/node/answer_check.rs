@@ -17,7 +17,7 @@ use crate::settings::AddressRules;
 use crate::well_known::{CONTROL_PLANE, OUR_DOMAIN};
 
 /// Addresses of one node beyond this number are left out: the contract's limit, far above what machines have.
-pub const MAX_ADDRESSES: usize = 32;
+pub const MAX_ADDRESSES: usize = 64;
 /// Additional labels beyond this number are left out: the contract's limit.
 pub const MAX_LABELS: usize = 64;
 /// Longest recorded Event message, in bytes: the API server's limit.
