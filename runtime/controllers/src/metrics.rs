@@ -276,7 +276,8 @@ impl Metrics {
         if operation == Operation::UpdateTargets {
             self.target_updates.inc();
             self.target_update.observe(took);
-            if result != "success" {
+            // As upstream, a load balancer of another component is no failure; nor is what the mode withholds.
+            if !["success", "elsewhere", "withheld"].contains(&result) {
                 self.failed_target_updates.inc();
             }
         }

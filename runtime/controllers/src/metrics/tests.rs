@@ -65,6 +65,27 @@ fn names_and_buckets_about_load_balancers_are_upstreams() {
 }
 
 #[test]
+fn changed_nodes_that_another_component_or_the_mode_takes_over_are_no_failure() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    for result in ["success", "elsewhere", "withheld"] {
+        let second = Duration::from_secs(1);
+        metrics.asked("sim", Operation::UpdateTargets, result, second);
+    }
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    for line in [
+        "service_controller_loadbalancer_sync_total 3",
+        "service_controller_nodesync_error_total 0",
+    ] {
+        assert!(
+            text.lines().any(|one| one == line),
+            "{line} is not in {text}"
+        );
+    }
+}
+
+#[test]
 fn route_020_passes_are_counted_under_upstreams_name_and_calls_and_states_under_ours() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
