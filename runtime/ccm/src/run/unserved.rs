@@ -82,7 +82,8 @@ impl Manager {
             clients: self.clients.clone(),
             holder: watch::Sender::default(),
         };
-        let mut leadership = Leadership::start(lock, self.election_metrics.clone())?;
+        // No leader for whoever looks at the metrics: nothing is done for nodes and Services meanwhile.
+        let mut leadership = Leadership::start(lock, self.election_metrics.of_a_standby())?;
         let has_won = tokio::select! {
             won = leadership.won() => won.map(|_| true).context("cannot take part in the election")?,
             () = self.served() => false,

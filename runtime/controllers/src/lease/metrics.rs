@@ -12,6 +12,8 @@ type Name = [(&'static str, String); 1];
 pub struct ElectionMetrics {
     master_status: Family<Name, Gauge>,
     slow_path: Family<Name, Counter>,
+    /// Whether a Lease that is held makes no leader.
+    is_of_a_standby: bool,
 }
 
 impl ElectionMetrics {
@@ -20,6 +22,15 @@ impl ElectionMetrics {
         let metrics = ElectionMetrics::default();
         metrics.register_in(registry);
         metrics
+    }
+
+    /// The same metrics for a process that takes the Lease only to record something: it counts as a standby.
+    #[must_use]
+    pub fn of_a_standby(&self) -> ElectionMetrics {
+        ElectionMetrics {
+            is_of_a_standby: true,
+            ..self.clone()
+        }
     }
 
     pub(super) fn register_in(&self, registry: &mut Registry) {
@@ -38,7 +49,7 @@ impl ElectionMetrics {
     pub(crate) fn leads(&self, lease: &str, leads: bool) {
         self.master_status
             .get_or_create(&[("name", lease.to_owned())])
-            .set(i64::from(leads));
+            .set(i64::from(leads && !self.is_of_a_standby));
     }
 
     pub(crate) fn slow_path(&self, lease: &str) {

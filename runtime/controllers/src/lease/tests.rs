@@ -341,3 +341,14 @@ async fn proc_047_names_and_labels_are_upstreams() {
         assert!(text.contains(line), "{text}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_taken_only_to_record_something_makes_no_leader_for_the_alerts() {
+    let cluster = Cluster::new();
+    let (mut election, _, metrics) = election(&cluster, "host_1");
+    election.metrics = metrics.of_a_standby();
+    election.acquire().await;
+    assert_eq!(holder(&cluster).await, "host_1");
+    let standby = r#"leader_election_master_status{name="cloud-controller-manager"} 0"#;
+    assert!(encoded(&metrics).contains(standby), "{}", encoded(&metrics));
+}
