@@ -213,13 +213,16 @@ fn run(matches: &ArgMatches, program: &str, called: Invocation) -> Result<Comman
     }
     let mut flags = Box::new(RunFlags::from_matches(matches).map_err(Answer)?);
     if let Invocation::CloudControllerManager(_) = called {
-        // Go's HTTP clients read these variables, so that the manifests of Go's managers set them.
-        flags
-            .safety
-            .cloud_proxy
-            .get_or_insert(CloudProxy::Environment);
+        use_proxy_of_go(&mut flags);
     }
     Ok(Command::Run { flags, called })
+}
+
+/// Go's HTTP clients read the variables of a proxy, so that the manifests of Go's managers set them: they count unless a
+/// flag says otherwise.
+pub(crate) fn use_proxy_of_go(flags: &mut RunFlags) {
+    let proxy = &mut flags.safety.cloud_proxy;
+    proxy.get_or_insert(CloudProxy::Environment);
 }
 
 /// The answer to an empty command line: a pod that ran the demo would look like a manager that works.

@@ -89,6 +89,7 @@ fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
         bail!("{}", mistake.trim_end());
     }
     let mut flags = RunFlags::from_matches(&matches)?;
+    cli::use_proxy_of_go(&mut flags);
     // These settings belong to the manager's own place: its ports, files, identities and Lease.
     flags.safety.mode = Mode::Plan;
     flags.safety.plan_for = None;

@@ -6,6 +6,7 @@ use ccm_core::safety::permit::Mode;
 use clap::Subcommand as _;
 
 use super::*;
+use crate::flags::CloudProxy;
 
 fn parse(words: &[&str]) -> Result<MigrateArguments, String> {
     let command = MigrateCommand::augment_subcommands(clap::Command::new("migrate"));
@@ -58,6 +59,10 @@ fn a_containers_command_becomes_flags_that_change_nothing() {
     assert_eq!(flags.safety.audit_log, AuditLog::Log);
     assert!(flags.serving.is_none() && flags.compiled_cache_dir.is_none());
     assert!(!flags.identity_per_controller);
+    // The cloud is reached as the Go manager reaches it, and as this program does in its place.
+    assert_eq!(flags.safety.cloud_proxy, Some(CloudProxy::Environment));
+    let flags = flags_of(words(&["--cloud-provider=hcloud", "--cloud-proxy=direct"]));
+    assert_eq!(flags.unwrap().safety.cloud_proxy, Some(CloudProxy::Direct));
     // DigitalOcean's manifest has no flag that names the provider.
     let flags = flags_of(words(&[
         "/bin/digitalocean-cloud-controller-manager",
