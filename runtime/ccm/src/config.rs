@@ -285,6 +285,15 @@ pub(crate) fn together(providers: &[ProviderConfig]) -> Result<(), Mistakes> {
     }
 }
 
+/// The mistake that the file does not list the provider that `--cloud-provider` names.
+pub(crate) fn unlisted(name: &str, listed: &[ProviderConfig]) -> String {
+    let listed: Vec<&str> = listed.iter().map(|one| one.name.as_str()).collect();
+    format!(
+        "--cloud-provider={name}: the file of --config has no provider of this name: it has {}",
+        listed.join(", ")
+    )
+}
+
 /// Nodes claimed by two providers.
 fn claimed_twice(providers: &[ProviderConfig]) -> Vec<String> {
     let claims: Vec<Claim> = providers

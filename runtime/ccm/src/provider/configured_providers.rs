@@ -65,6 +65,14 @@ pub(super) fn read(path: &Path, name: Option<&str>, inputs: Inputs) -> anyhow::R
         ..PROCESS
     };
     let providers = config::parse(&text, &context);
+    let is_missing =
+        |listed: &[ProviderConfig], name: &str| !listed.iter().any(|one| one.name == name);
+    let providers = providers.and_then(|listed| match name {
+        Some(name) if is_missing(&listed, name) => {
+            Err(Mistakes(vec![config::unlisted(name, &listed)]))
+        }
+        _ => Ok(listed),
+    });
     Ok(Read {
         absent: absent.noted(),
         ..Read::new(providers)
@@ -120,4 +128,29 @@ fn text(path: &Path) -> anyhow::Result<String> {
     };
     read.map_err(anyhow::Error::msg)
         .with_context(|| format!("cannot read {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_file_without_the_provider_that_the_flag_names_is_a_mistake_as_for_run() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("ccm.yaml");
+        let text = "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders: [{ name: aws }]\n";
+        std::fs::write(&file, text).unwrap();
+        for (name, is_valid) in [(None, true), (Some("aws"), true), (Some("hcloud"), false)] {
+            let read = read(&file, name, Inputs::Elsewhere).unwrap();
+            match read.providers {
+                Ok(listed) => assert!(is_valid && listed.len() == 1, "{name:?}"),
+                Err(Mistakes(mistakes)) => {
+                    assert!(!is_valid, "{name:?}");
+                    assert!(mistakes[0].ends_with("it has aws"), "{mistakes:?}");
+                }
+            }
+        }
+    }
 }

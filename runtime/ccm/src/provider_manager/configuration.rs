@@ -359,6 +359,8 @@ impl Configuration {
             .position(|provider| provider.name == *name);
         let mut found = match position {
             Some(position) => configured.swap_remove(position),
+            // The file limits what runs: grants and adoption of another kind must not come from nowhere.
+            None if self.file.is_some() => bail!(config::unlisted(name, &configured)),
             None if module.is_some() || builtin_grants::module(name).is_some() => {
                 ProviderConfig::unwritten(name)
             }

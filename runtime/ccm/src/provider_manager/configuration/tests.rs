@@ -47,6 +47,30 @@ fn only_the_shipped_module_without_a_file_adopts_what_nobody_owns() {
     }
 }
 
+#[test]
+fn a_file_without_the_provider_that_the_flag_names_is_a_mistake_and_no_built_in_grants_follow() {
+    let written = |names: &[&str]| {
+        let names = names.iter();
+        names.map(|name| ProviderConfig::unwritten(name)).collect()
+    };
+    let of_a_file = |module| Configuration {
+        file: Some("/etc/ccm/ccm.yaml".into()),
+        ..configuration(Some("hcloud"), module, Secrets::of(None))
+    };
+    for module in [None, Some("file:///hcloud.wasm")] {
+        let configuration = of_a_file(module);
+        let picked = configuration.pick(written(&["aws", "hcloud-fsn"]));
+        let error = picked.err().unwrap().to_string();
+        assert_eq!(
+            error,
+            "--cloud-provider=hcloud: the file of --config has no provider of this name: it has aws, hcloud-fsn"
+        );
+        let picked = configuration.pick(written(&["aws", "hcloud"])).unwrap();
+        assert_eq!(picked.len(), 1);
+        assert_eq!(picked[0].load_balancers.adoption, Adoption::Never);
+    }
+}
+
 /// An API server that is away, then not ready, and then gives this answer to whoever lists Secrets. Watches of
 /// Secrets fail.
 fn late_api_server(code: StatusCode, body: &Value) -> Client {
