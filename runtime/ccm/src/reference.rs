@@ -258,6 +258,21 @@ fn the_page_of_exit_codes_is_what_the_commands_say() {
     );
 }
 
+#[test]
+fn commands_that_compile_a_module_say_which_code_a_machine_that_cannot_has() {
+    for (words, command) in all_commands() {
+        let help = command.get_after_help().map(ToString::to_string);
+        let codes = exit_codes(&help.unwrap_or_default());
+        let says_it = codes
+            .iter()
+            .any(|(code, meaning)| *code == Exit::Failed.code() && meaning.contains("compiled"));
+        let last = words.rsplit(' ').next().unwrap();
+        let compiles =
+            words.starts_with("ccm provider ") && ["check", "try", "test"].contains(&last);
+        assert_eq!(says_it, compiles, "{words}");
+    }
+}
+
 /// The exit codes in a command's help, after `Exit codes:`, as `CODE meaning` in one line or line by line.
 fn exit_codes(help: &str) -> Vec<(u8, String)> {
     let Some((_, codes)) = help.split_once("Exit codes:") else {

@@ -17,7 +17,7 @@ Examples:
 All nodes are looked up in one call; the Services get those that were found as targets. Nothing is changed at the cloud:
 the first change is refused and shown, and with --allow-changes it is made, and stays.
 
-Exit codes: 0 everything would be served, 1 something could not be read, 2 the module is refused or not trusted, an object
+Exit codes: 0 everything would be served, 1 something could not be read or compiled here, 2 the module is refused or not trusted, an object
 would not be served, or a request is not granted.";
 
 pub(super) const TEST_HELP: &str = "\
@@ -29,7 +29,8 @@ The endpoint of the configuration is a simulator or a test account: load balance
 Answers are lost, refused and throttled between the module and that endpoint. Laws that need more than is given are listed
 as not applicable, with what they need.
 
-Exit codes: 0 no law is broken, 1 something could not be read, 2 a law is broken, or the module is refused or not trusted.";
+Exit codes: 0 no law is broken, 1 something could not be read or compiled here, 2 a law is broken, or the module is refused or
+not trusted.";
 
 /// How a document is printed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
