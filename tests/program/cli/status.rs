@@ -72,7 +72,7 @@ fn what_a_provider_waits_for_is_shown_like_a_plan() {
          hcloud:\n  waits for approval: 2.0.0 ({OTHER}), since 2026-01-03T03:04:05Z\n    \
          + target api: DELETE /servers/{{id}} (write)\n    \
          \\u{{1b}}[2Jcleared\n    \
-         approve it with: kubectl annotate provider hcloud --overwrite wasm-ccm.dev/approve={OTHER}\n  \
+         approve it with: kubectl annotate ccmp hcloud --overwrite wasm-ccm.dev/approve={OTHER}\n  \
          rejected: 1.9.0 ({OTHER}), at 2026-01-01T03:04:05Z: it traps\n"
     );
     assert_eq!(output.out, expected);

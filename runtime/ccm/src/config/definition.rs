@@ -24,13 +24,13 @@ const HEAD: &str = "\
 # provider, where ccm runs with --enable-provider-objects (deploy/docs/provider-objects.md). People read objects with
 # `kubectl get ccmp`, and order with annotations:
 #
-#   kubectl annotate provider NAME wasm-ccm.dev/approve=sha256:…     its wider requests are approved
-#   kubectl annotate provider NAME wasm-ccm.dev/pin=sha256:…         only these bytes may serve
-#   kubectl annotate provider NAME wasm-ccm.dev/pause=true           nothing new begins
-#   kubectl annotate provider NAME wasm-ccm.dev/roll-back=true       back to the previous version
-#   kubectl annotate provider NAME wasm-ccm.dev/retry=sha256:…       a rejected version may be tried again
-#   kubectl annotate provider NAME wasm-ccm.dev/allow-changes=sha256:…   although it would change many load balancers
-#   kubectl annotate provider NAME wasm-ccm.dev/allow-downgrade=sha256:…   although it is older than what has served, or than minimumVersion
+#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/approve=sha256:…     its wider requests are approved
+#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/pin=sha256:…         only these bytes may serve
+#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/pause=true           nothing new begins
+#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/roll-back=true       back to the previous version
+#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/retry=sha256:…       a rejected version may be tried again
+#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/allow-changes=sha256:…   although it would change many load balancers
+#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/allow-downgrade=sha256:…   although it is older than what has served, or than minimumVersion
 #
 # Without this definition ccm keeps the same in memory, and says so once.
 #

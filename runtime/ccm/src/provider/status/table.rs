@@ -112,7 +112,7 @@ fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
         if trial.phase == "WaitsForApproval" {
             let _ = writeln!(
                 block,
-                "    approve it with: kubectl annotate provider {name} --overwrite wasm-ccm.dev/approve={}",
+                "    approve it with: kubectl annotate ccmp {name} --overwrite wasm-ccm.dev/approve={}",
                 trial.digest
             );
         }

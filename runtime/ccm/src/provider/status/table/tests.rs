@@ -50,7 +50,7 @@ fn what_serves_waits_and_was_rejected_is_shown() {
          hcloud:\n  serves, and it was not tried beside 1.1.0, which cannot be loaded: it is gone\n  \
          waits for approval: 2.0.0 ({OTHER}), since 2026-01-03T03:04:05Z\n    \
          + target api: DELETE /servers/{{id}} (write)\n    \
-         approve it with: kubectl annotate provider hcloud --overwrite wasm-ccm.dev/approve={OTHER}\n  \
+         approve it with: kubectl annotate ccmp hcloud --overwrite wasm-ccm.dev/approve={OTHER}\n  \
          rejected: 1.9.0 ({OTHER}), at 2026-01-01T03:04:05Z: it traps\n  \
          trouble: the source cannot be asked\n"
     );
