@@ -26,6 +26,8 @@ mod manifests;
 mod monitoring;
 #[path = "rules/sizes.rs"]
 mod sizes;
+#[path = "rules/statements.rs"]
+mod statements;
 #[path = "rules/tidy.rs"]
 mod tidy;
 #[path = "rules/tutorial.rs"]

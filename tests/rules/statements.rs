@@ -1,0 +1,152 @@
+//! Statements that pages share with the code or with manifests, and that no page is made of.
+
+use ccm_core::node::answer_check::{MAX_ADDRESSES, MAX_LABELS};
+use ccm_core::rollout::RolloutRules;
+use serde_json::{Value, json};
+
+use crate::lists::{assert_none, files, root};
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// What the host lets through and core then leaves out would be an Event about every machine that has so many.
+#[test]
+fn as_much_of_an_instance_is_kept_as_the_contract_allows() {
+    let contract = text("wit/v0.2/common.wit");
+    let (_, record) = contract.split_once("record instance {").unwrap();
+    for (field, most) in [
+        ("addresses: list<address>", MAX_ADDRESSES),
+        ("labels: list<tuple<string, string>>", MAX_LABELS),
+    ] {
+        let (documentation, _) = record.split_once(field).unwrap();
+        let allowed = documentation.rsplit("At most ").next().unwrap();
+        assert!(
+            allowed.starts_with(&format!("{most}.")),
+            "{field}: {most} are kept, and the contract allows {allowed}"
+        );
+    }
+}
+
+#[test]
+fn the_rights_for_config_maps_and_secrets_are_those_that_the_variants_grant() {
+    let page = text("deploy/docs/operations.md");
+    for (what, variant) in [
+        ("| `configmap://namespace/name/key` | ", "configmap"),
+        (
+            "| `secret: { namespace, name, key }` in the configuration | ",
+            "registry",
+        ),
+    ] {
+        let (_, rest) = page.split_once(what).unwrap();
+        let right = rest.lines().next().unwrap();
+        let verbs: Vec<&str> = right.split('`').skip(1).step_by(2).collect();
+        let roles = text(&format!("deploy/kustomize/variants/{variant}/rbac.yaml"));
+        let roles: Vec<Value> = serde_saphyr::from_multiple(&roles).unwrap();
+        assert_eq!(json!(verbs), roles[0]["rules"][0]["verbs"], "{what}");
+    }
+}
+
+/// Commands are run in the folder of the repository, as the tutorial says.
+#[test]
+fn folders_that_are_applied_exist() {
+    let mut problems = Vec::new();
+    let mut applied = 0;
+    for page in files(&["deploy", "guests", "guest-sdk", "wit"], "md") {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for verb in ["apply", "delete"] {
+            for folder in text.split(&format!("kubectl {verb} -k ")).skip(1) {
+                let folder = folder.split([' ', '`', '\n']).next().unwrap();
+                applied += 1;
+                // The reader's own.
+                if folder != "my-cluster" && !root().join(folder).is_dir() {
+                    problems.push(format!("{page}: there is no folder {folder}"));
+                }
+            }
+        }
+    }
+    assert_none(&problems);
+    assert!(applied > 5, "{applied}");
+}
+
+/// Other projects have a kind `Provider`, too, and kubectl takes the first one that it finds. An annotation that an earlier
+/// order has left is an error without `--overwrite`.
+#[test]
+fn commands_about_objects_mean_no_other_projects_kind() {
+    let mut problems = Vec::new();
+    let mut orders = 0;
+    let mut pages = files(&["deploy"], "md");
+    pages.extend(files(&["deploy"], "yaml"));
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        // One page says which name means what.
+        let says_why = page.ends_with("deploy/README.md");
+        for command in text.split("kubectl ").skip(1) {
+            let command = command.split(['`', '#', '\n']).next().unwrap();
+            let words: Vec<&str> = command.split_whitespace().collect();
+            let is_ambiguous = |word: &&str| {
+                ["provider", "providers"].contains(word) || word.starts_with("provider/")
+            };
+            if !says_why && words.iter().any(is_ambiguous) {
+                problems.push(format!(
+                    "{page}: ccmp is the name that means ours: {command}"
+                ));
+            }
+            if words.first() == Some(&"annotate") && words.contains(&"ccmp") {
+                orders += 1;
+                if !words.contains(&"--overwrite") {
+                    problems.push(format!("{page}: fails the second time: {command}"));
+                }
+            }
+        }
+    }
+    assert_none(&problems);
+    assert!(orders > 7, "{orders}");
+}
+
+/// The place and the fields of the example in both forms of the log.
+#[test]
+fn the_log_line_of_the_page_is_one_that_the_program_writes() {
+    let page = text("deploy/docs/operations.md");
+    let line = |start: &str| page.lines().find(|line| line.starts_with(start)).unwrap();
+    let klog = line("I1122 ");
+    let (head, fields) = klog.split_once("] ").unwrap();
+    let place = head.rsplit(' ').next().unwrap();
+    let (file, _) = place.split_once(':').unwrap();
+    let mut names: Vec<&str> = fields
+        .split(' ')
+        .filter_map(|word| word.split_once("=").map(|(name, _)| name))
+        .collect();
+    assert_eq!(names.remove(0), "logger");
+
+    let mut sources = files(&["runtime/controllers/src"], "rs").into_iter();
+    let written = sources.find_map(|path| {
+        let is_it = path.ends_with(&format!("/{file}"));
+        let text = is_it.then(|| std::fs::read_to_string(path).unwrap())?;
+        let (_, rest) = text.split_once("target: \"initialised\", ")?;
+        Some(rest.split_once(");").unwrap().0.to_owned())
+    });
+    let written = written.unwrap_or_else(|| panic!("no {file} writes such a line"));
+    let written: Vec<&str> = written
+        .split(", ")
+        .map(|field| field.split(" = ").next().unwrap())
+        .map(|field| field.trim_start_matches(['?', '%']))
+        .collect();
+    assert_eq!(names, written);
+
+    let json: Value = serde_json::from_str(line("{\"ts\":")).unwrap();
+    assert!(json["caller"].as_str().unwrap().ends_with(place), "{json}");
+    for name in written {
+        assert!(json.get(name).is_some(), "{name}: {json}");
+    }
+}
+
+#[test]
+fn a_trial_ends_at_once_after_as_many_errors_as_the_page_says() {
+    let words = ["no", "one", "two", "three", "four"];
+    let number = words[RolloutRules::default().errors_at_once as usize];
+    let expected = format!("so do {number} errors of a kind that the active version does not show");
+    let page = text("deploy/docs/providers.md");
+    let page: Vec<&str> = page.split_whitespace().collect();
+    assert!(page.join(" ").contains(&expected), "{expected}");
+}
