@@ -53,13 +53,16 @@ pub(super) enum Placing<'a> {
 }
 
 impl<'a> DecisionBuilder<'a> {
-    /// Takes a version out of service that another process has rejected since it was loaded here.
+    /// Takes a version out of service that another process has rejected since it was loaded here, or that an order holds
+    /// back before it was recorded.
     fn withdraw(&self) -> Option<Vec<RolloutEffect>> {
         let digest = &self.facts.serving.as_ref()?.release.digest;
-        let active = self.record.active.as_ref();
-        if active.is_some_and(|active| active.release.digest == *digest)
-            || !self.record.is_rejected(digest)
-        {
+        let may_serve = match &self.record.active {
+            Some(active) if active.release.digest == *digest => true,
+            None if orders::hold_back(&self.facts.orders, digest) => false,
+            _ => !self.record.is_rejected(digest),
+        };
+        if may_serve {
             return None;
         }
         let ends = self.facts.candidate.is_some().then(|| self.end_trial());

@@ -204,7 +204,7 @@ pub enum RolloutEffect {
     Abandon,
     /// The loaded version answers all calls from now on.
     Place(Release),
-    /// The rejected version answers no calls from now on, and none other does.
+    /// The version that serves is rejected or held back: it answers no calls from now on, and none other does.
     Withdraw,
     /// Begin a trial of this version.
     Try(Release),

@@ -2,7 +2,7 @@
 
 use super::decide::{DecisionBuilder, Placing, rollout_event, shown};
 use super::facts::{Cause, Order, RolloutEffect, RolloutEvent};
-use super::record::{Release, cut};
+use super::record::{Orders, Release, cut};
 use crate::cloud::instance::EventType;
 use crate::reconciliation::event::reasons;
 
@@ -143,6 +143,11 @@ fn impossible(release: Option<&Release>, why: &str) -> Ordered {
         RolloutEffect::Clear(Order::RollBack),
         RolloutEffect::RecordEvent(event),
     ])
+}
+
+/// Whether the orders keep this version from being the first one.
+pub(super) fn hold_back(orders: &Orders, digest: &str) -> bool {
+    orders.pause || orders.pin.as_ref().is_some_and(|pin| pin != digest)
 }
 
 /// The version to try, as permitted by the orders.

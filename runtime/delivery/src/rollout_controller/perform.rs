@@ -209,11 +209,16 @@ impl RolloutController {
         self.notice();
     }
 
-    /// Reports that the version which serves is rejected, and answers no call from now on.
+    /// Reports that the version which serves is rejected or held back, and answers no call from now on.
     fn withdraw(&mut self) {
         if let Some(serving) = &self.facts.serving {
             let release = &serving.release;
-            tracing::warn!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "is rejected, and serves no longer");
+            let record = self.facts.record.as_ref();
+            let what = match record.is_some_and(|record| record.is_rejected(&release.digest)) {
+                true => "is rejected",
+                false => "is held back by an order",
+            };
+            tracing::warn!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "{what}, and serves no longer");
         }
         self.check.is_replaced(false);
         self.notice();

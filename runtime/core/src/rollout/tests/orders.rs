@@ -151,6 +151,47 @@ fn pinned_and_paused_providers_try_nothing() {
 }
 
 #[test]
+fn an_order_that_holds_back_the_first_version_counts_also_where_it_was_loaded_before() {
+    let pin = |number| Orders {
+        pin: Some(digest(number)),
+        ..Orders::default()
+    };
+    let paused = Orders {
+        pause: true,
+        ..Orders::default()
+    };
+    for (orders, expected) in [
+        (pin(2), None),
+        (paused, None),
+        (pin(1), Some(digest(1))),
+        (Orders::default(), Some(digest(1))),
+    ] {
+        for is_seen_first in [true, false] {
+            let mut world = World::new();
+            world.facts.follows();
+            world.offer(1, Kind::Good);
+            world.run(5);
+            assert_eq!(world.serves(), Some(digest(1)));
+            world.order(orders.clone());
+            if is_seen_first {
+                world.run(5);
+                assert_eq!(world.serves(), expected, "{orders:?}");
+            }
+            world.facts.leads(Some(world.stored.clone()));
+            world.run(LONG);
+            assert_eq!(world.serves(), expected, "{orders:?}");
+            let active = world.stored.active.as_ref();
+            assert_eq!(active.map(|it| it.release.digest.clone()), expected);
+            let why = not_serving(&world.facts).map(|(_, is_final)| is_final);
+            assert_eq!(why.is_some(), expected.is_none(), "{orders:?}");
+            world.order(Orders::default());
+            world.run(LONG);
+            assert_eq!(world.serves(), Some(digest(1)));
+        }
+    }
+}
+
+#[test]
 fn a_pin_brings_back_the_previous_version_and_says_what_it_cannot_find() {
     let mut world = World::serving();
     world.offer(2, Kind::Good);
