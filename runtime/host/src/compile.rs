@@ -58,6 +58,13 @@ pub enum CompileError {
     /// Limit of the compiled code, in MiB.
     #[error("the compiled code has more than {0} MiB")]
     TooLarge(usize),
+    /// Something else than the compilation ended the child: the kernel where memory is short, a terminal, a service
+    /// manager.
+    #[error("the compiler was ended from outside: {0}")]
+    Ended(String),
+    /// The child could not confine itself, or not start the compiler.
+    #[error("the compiler cannot work on this machine: {0}")]
+    Unable(String),
     /// The compiler ended otherwise; module or compiler may be the cause.
     #[error("the compiler crashed: {0}")]
     Crashed(String),

@@ -166,9 +166,11 @@ impl LoadError {
         match self {
             LoadError::Host { .. } => true,
             LoadError::Compile { reason, .. } => match reason {
-                CompileError::Run { .. } | CompileError::TimedOut(_) | CompileError::Load(_) => {
-                    true
-                }
+                CompileError::Run { .. }
+                | CompileError::TimedOut(_)
+                | CompileError::Ended(_)
+                | CompileError::Unable(_)
+                | CompileError::Load(_) => true,
                 CompileError::Invalid(_)
                 | CompileError::Memory(_)
                 | CompileError::Cpu(_)

@@ -150,6 +150,9 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Resu
 
 /// Explains why a child ended without a result.
 fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileError {
+    if status.code() == Some(UNABLE) {
+        return CompileError::Unable(clean(message.trim(), limits::ERROR_BYTES));
+    }
     // Messages of the allocator, the standard library and the operating system for exhausted address space.
     let out_of_memory = [
         "memory allocation of",
@@ -162,9 +165,16 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
         return CompileError::Memory(limits.memory_mib);
     }
     let signal = status.signal();
-    // SIGXCPU at the soft limit, SIGKILL at the hard limit a second later.
-    if signal == Some(24) || signal == Some(9) {
+    // SIGXCPU, at the soft limit: it ends the child, which never gets to the hard one.
+    if signal == Some(24) {
         return CompileError::Cpu(limits.cpu_seconds);
+    }
+    if let Some(signal @ (1 | 2 | 3 | 9 | 15)) = signal {
+        let why = match signal {
+            9 => "; the machine, or its container, may be short of memory",
+            _ => "",
+        };
+        return CompileError::Ended(format!("signal {signal}{why}"));
     }
     let message = clean(message.trim(), limits::ERROR_BYTES);
     match (status.code(), signal) {
@@ -178,6 +188,8 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
 
 /// Exit code for a rejected module. 1 would also come from an unrelated program, 101 from a panic.
 const REJECTED: i32 = 65;
+/// Exit code for a child that could not confine itself or not start the compiler, whatever the module is.
+const UNABLE: i32 = 71;
 
 /// Main function of the compile child: reads a module from standard input and writes compiled code to standard
 /// output, or an error to standard error with another exit code.
@@ -190,7 +202,7 @@ pub fn compile_child() -> ExitCode {
     match restrict(limits).and_then(|()| work()) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(rejected)) => complain(&rejected, REJECTED as u8),
-        Err(failed) => complain(&failed.to_string(), 1),
+        Err(failed) => complain(&failed.to_string(), UNABLE as u8),
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;
+use crate::load_error::LoadError;
 
 const LIMITS: ChildLimits = ChildLimits {
     memory_mib: 100,
@@ -33,7 +34,21 @@ fn the_end_of_a_child_has_one_reason() {
         "compiling needs more than 100 MiB of memory",
     );
     check(signal(24), "", "compiling needs more than 7 s of CPU time");
-    check(signal(9), "", "compiling needs more than 7 s of CPU time");
+    check(
+        signal(9),
+        "",
+        "the compiler was ended from outside: signal 9; the machine, or its container, may be short of memory",
+    );
+    check(
+        signal(15),
+        "",
+        "the compiler was ended from outside: signal 15",
+    );
+    check(
+        exit(71),
+        "Operation not permitted (os error 1)",
+        "the compiler cannot work on this machine: Operation not permitted (os error 1)",
+    );
     check(
         exit(101),
         "panicked at x.rs",
@@ -79,4 +94,32 @@ async fn a_child_that_does_not_end_is_ended() {
     };
     let error = compile(&compiler, b"").await.err().unwrap();
     assert!(matches!(error, CompileError::TimedOut(90)), "{error}");
+}
+
+#[test]
+fn a_compiler_that_was_ended_from_outside_or_cannot_work_here_is_not_the_modules_fault() {
+    let exit = |code: i32| ExitStatus::from_raw(code << 8);
+    let signal = ExitStatus::from_raw;
+    for (status, message, expected) in [
+        // The kernel is short of memory.
+        (signal(9), "", true),
+        // A closed or interrupted terminal, or a service manager that stops all processes of a unit.
+        (signal(1), "", true),
+        (signal(2), "", true),
+        (signal(3), "", true),
+        (signal(15), "", true),
+        (exit(71), "Operation not permitted (os error 1)", true),
+        (exit(71), "Cannot allocate memory (os error 12)", true),
+        (signal(24), "", false),
+        (signal(6), "memory allocation of 4096 bytes failed", false),
+        (signal(11), "", false),
+        (exit(65), "unknown section", false),
+        (exit(101), "panicked at x.rs", false),
+    ] {
+        let error = LoadError::Compile {
+            module: "cloud.wasm".to_owned(),
+            reason: explain(status, message, LIMITS),
+        };
+        assert_eq!(error.is_of_host(), expected, "{status}: {message}");
+    }
 }
