@@ -261,16 +261,10 @@ impl Registry {
             }
             404 | 410 => RegistryError::absent(format!("{who} answered {}", status.as_u16())),
             429 | 503 => {
-                let hold = retry_after(answer.headers())
-                    .unwrap_or(HOLD)
-                    .min(LONGEST_HOLD);
-                // Only the registry itself can set its hold.
+                let hold = wanted_hold(answer.headers());
+                // Only the registry itself and its token endpoint can set its hold.
                 if self.is_own(answer.url()) {
-                    let mut held = self
-                        .held_until
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner);
-                    *held = Some(Instant::now() + hold);
+                    self.hold(hold);
                 }
                 let mut trouble =
                     RegistryError::unavailable(format!("{who} answered {}", status.as_u16()));
@@ -282,6 +276,15 @@ impl Registry {
             }
             _ => RegistryError::refused(format!("{who} answered {}", status.as_u16())),
         })
+    }
+
+    /// Sends no request for this long.
+    pub(super) fn hold(&self, hold: Duration) {
+        let mut held = self
+            .held_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *held = Some(Instant::now() + hold);
     }
 
     fn check_hold(&self) -> Result<(), RegistryError> {
@@ -334,6 +337,11 @@ pub(super) fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url, Registr
 
 fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// How long an answer with 429 or 503 asks to be left alone.
+pub(super) fn wanted_hold(headers: &HeaderMap) -> Duration {
+    retry_after(headers).unwrap_or(HOLD).min(LONGEST_HOLD)
 }
 
 /// Accepts seconds or a date.

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use super::challenge::Challenge;
 use super::connect::Connections;
 use super::login::{Hidden, Login, hidden};
-use super::registry::Registry;
+use super::registry::{Registry, wanted_hold};
 use super::registry_error::RegistryError;
 
 /// Maximum size of a token answer, in bytes. Tokens have some KiB.
@@ -134,9 +134,18 @@ impl Registry {
                 status @ (400 | 401 | 403) => Err(RegistryError::denied(format!(
                     "{who} gives no token: it answered {status}"
                 ))),
-                status => Err(RegistryError::unavailable(format!(
-                    "{who} gives no token: it answered {status}"
-                ))),
+                status => {
+                    let mut trouble = RegistryError::unavailable(format!(
+                        "{who} gives no token: it answered {status}"
+                    ));
+                    if matches!(status, 429 | 503) {
+                        // Each further request to the registry would ask for a token again.
+                        let hold = wanted_hold(answer.headers());
+                        self.hold(hold);
+                        trouble.wait = Some(hold);
+                    }
+                    Err(trouble)
+                }
             }
         };
         let answer = timeout(connections.timeouts.small, asking)

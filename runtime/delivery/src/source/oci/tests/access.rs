@@ -1,6 +1,7 @@
 //! Authentication: logins are sent to the registry and its token endpoint only, and shown in no text.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::response::Response;
@@ -357,4 +358,28 @@ async fn a_ca_file_without_a_certificate_is_refused_before_anybody_is_asked() {
         assert!(why.contains("CA certificates cannot be read"), "{why}");
     }
     assert_eq!(fake.count(|_| true), 0);
+}
+
+#[tokio::test]
+async fn a_token_endpoint_that_wants_to_be_left_alone_is() {
+    let is_busy = AtomicBool::new(true);
+    let realm = FakeRegistry::start(RegistryContent::default(), move |_| {
+        let busy = Response::builder().status(429).header("retry-after", "2");
+        Some(match is_busy.swap(false, Ordering::SeqCst) {
+            true => busy.body(Body::empty()).unwrap(),
+            false => Response::new(Body::from(json!({"token": "t0ken"}).to_string())),
+        })
+    })
+    .await;
+    let fake = bearer(&format!("http://{}/token", realm.host)).await;
+    let mut settings = fake.settings(":1");
+    settings.poll = Duration::from_millis(1);
+    settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
+    let mut source = source(settings);
+    let error = source.next().await.err().unwrap();
+    assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");
+    let from = Instant::now();
+    source.next().await.unwrap();
+    // A lower bound only: the poll may be late, but not early.
+    assert!(from.elapsed() > Duration::from_millis(1900));
 }
