@@ -177,6 +177,8 @@ impl Repository {
                 "the version was brought from elsewhere",
             ));
         };
+        // As for each poll: the login may have been replaced since, and some registries do not ask for another one.
+        self.forget_credentials();
         let mut artifact = self.pull(&digest, &mut None, &|_| {}).await?.artifact;
         artifact.is_pinned = self.place.digest.as_ref() == Some(&digest);
         match artifact.digest.to_string() == release.digest {

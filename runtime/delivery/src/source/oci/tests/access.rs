@@ -1,10 +1,12 @@
 //! Authentication: logins are sent to the registry and its token endpoint only, and shown in no text.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::response::Response;
+use ccm_core::rollout::Release;
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::json;
@@ -382,4 +384,39 @@ async fn a_token_endpoint_that_wants_to_be_left_alone_is() {
     source.next().await.unwrap();
     // A lower bound only: the poll may be late, but not early.
     assert!(from.elapsed() > Duration::from_millis(1900));
+}
+
+#[tokio::test]
+async fn a_version_is_fetched_again_with_the_login_of_now() {
+    // `robot:old`. Some registries answer an expired login with 403, and ask for none.
+    const OLD: &str = "Basic cm9ib3Q6b2xk";
+    let wasm = module(100);
+    let (content, digest) = RegistryContent::with(&wasm);
+    let is_expired = Arc::new(AtomicBool::new(false));
+    let expired = is_expired.clone();
+    let fake = FakeRegistry::start(content, move |asked| {
+        let good = match expired.load(Ordering::SeqCst) {
+            true => BASIC,
+            false => OLD,
+        };
+        match asked.authorization.as_deref() {
+            None => Some(challenge("Basic realm=\"test\"")),
+            Some(shown) => (shown != good).then(|| status(403)),
+        }
+    })
+    .await;
+    let mut settings = fake.settings(&format!("@{digest}"));
+    let (sender, receiver) = watch::channel(Some(login(&fake.host, "old")));
+    settings.credentials = receiver;
+    let mut source = source(settings);
+    let artifact = source.next().await.unwrap();
+    is_expired.store(true, Ordering::SeqCst);
+    sender.send_replace(Some(login(&fake.host, PASSWORD)));
+    let release = Release {
+        digest: artifact.digest.to_string(),
+        version: String::new(),
+        origin: artifact.origin.clone(),
+    };
+    let again = source.again(&release).await;
+    assert_eq!(again.map(|artifact| artifact.digest), Ok(artifact.digest));
 }
