@@ -112,9 +112,10 @@ pub(super) fn offer(bytes: &[u8], content_type: &str) -> Result<Offer, RegistryE
             "the manifest is {}, and was sent as {content_type}",
             shown(kind)
         );
-        return Err(RegistryError::unusable(why));
+        // What it was sent as is no part of the content: another registry may send it under its own type.
+        return Err(RegistryError::refused(why));
     }
-    match (kind, &manifest.layers, &manifest.manifests) {
+    let offer = match (kind, &manifest.layers, &manifest.manifests) {
         (_, Some(_), Some(_)) => Err(RegistryError::unusable("the manifest is also an index")),
         (MANIFEST, Some(layers), None) => layer(&manifest, layers).map(Offer::Layer),
         (INDEX, None, Some(manifests)) => entry(manifests).map(Offer::Manifest),
@@ -123,7 +124,12 @@ pub(super) fn offer(bytes: &[u8], content_type: &str) -> Result<Offer, RegistryE
             "what is there is {}, no OCI artifact with a Wasm module",
             shown(other)
         ))),
-    }
+    };
+    offer.map_err(|error| RegistryError {
+        // The same goes for a manifest that does not name its type.
+        is_lasting: error.is_lasting && named.is_some(),
+        ..error
+    })
 }
 
 fn layer(manifest: &Manifest, layers: &[Descriptor]) -> Result<Descriptor, RegistryError> {

@@ -1,7 +1,7 @@
 //! Interrupted, slow and stopped downloads, and mirrors.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,11 +9,13 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use http::{Method, header};
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::fake_registry::{
     Asked, FakeRegistry, RegistryContent, cut, module, part, source, source_with, status, timeouts,
 };
+use crate::source::oci::manifest::{INDEX, MANIFEST};
 use crate::source::oci::{Mirror, Timeouts};
 use crate::source::{Source as _, SourceError};
 
@@ -197,6 +199,45 @@ async fn mirrors_are_asked_in_their_order_and_the_registry_last() {
     settings.mirrors.truncate(3);
     assert_eq!(*source(settings).next().await.unwrap().wasm, wasm);
     assert_eq!(own.count(Asked::is_blob), 1);
+}
+
+#[tokio::test]
+async fn a_mirror_that_sends_a_manifest_under_another_type_keeps_nobody_from_having_it() {
+    let wasm = module(100);
+    // Without a type of its own, which the specification allows, a manifest is what its sender says.
+    for names_its_type in [true, false] {
+        let (mut content, mut digest) = RegistryContent::with(&wasm);
+        if !names_its_type {
+            let bytes = content.manifests[&digest].1.clone();
+            let mut manifest: Value = serde_json::from_slice(&bytes).unwrap();
+            manifest.as_object_mut().unwrap().remove("mediaType");
+            digest = content.manifest("1", MANIFEST, &manifest);
+        }
+        let manifest = content.manifests[&digest].1.clone();
+        let is_mistaken = Arc::new(AtomicBool::new(true));
+        let mistaken = is_mistaken.clone();
+        let mirror = FakeRegistry::start(content.clone(), move |asked| {
+            let is_manifest =
+                asked.method == Method::GET && asked.path.contains("/manifests/sha256:");
+            let answer = Response::builder().header(header::CONTENT_TYPE, INDEX);
+            (is_manifest && mistaken.load(Ordering::SeqCst))
+                .then(|| answer.body(Body::from(manifest.clone())).unwrap())
+        })
+        .await;
+        let own = FakeRegistry::honest(content).await;
+        let mut settings = own.settings(":1");
+        settings.mirrors = vec![Mirror::parse(&mirror.host).unwrap()];
+        let artifact = source(settings).next().await;
+        assert_eq!(artifact.map(|it| it.wasm), Ok(wasm.clone().into()));
+
+        // Nor for ever, where a digest is fetched once.
+        let mut source = mirror.source(&format!("@{digest}"));
+        let error = source.next().await.err().unwrap();
+        assert!(matches!(error, SourceError::Refused { .. }), "{error}");
+        is_mistaken.store(false, Ordering::SeqCst);
+        let artifact = tokio::time::timeout(Duration::from_secs(60), source.next()).await;
+        assert_eq!(artifact.unwrap().map(|it| it.wasm), Ok(wasm.clone().into()));
+    }
 }
 
 #[tokio::test]
