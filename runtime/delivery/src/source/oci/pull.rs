@@ -15,7 +15,7 @@ use super::connect::{Connections, Reach, Timeouts};
 use super::evidence::{self, Listing};
 use super::manifest::{self, ACCEPTED, MANIFEST_BYTES, Offer};
 use super::registry::{Ask, Registry};
-use super::registry_error::RegistryError;
+use super::registry_error::{Kind, RegistryError};
 use super::{Mirror, OciSettings};
 use crate::artifact::{Artifact, SignatureEvidence};
 use crate::source::{Location, OciPlace};
@@ -89,7 +89,7 @@ impl Repository {
         for registry in &self.registries {
             match self.tag(registry, tag).await {
                 Ok(digest) => return Ok(digest),
-                Err(trouble) => last = self.next_registry(registry, trouble),
+                Err(trouble) => last = self.next_registry(registry, last, trouble),
             }
         }
         Err(last)
@@ -120,7 +120,7 @@ impl Repository {
             match evidence::list(registry, &self.connections, digest).await {
                 Ok(listing) if !listing.is_empty() => return Ok((listing, at)),
                 Ok(listing) => answered = Some((listing, at)),
-                Err(trouble) => last = self.next_registry(registry, trouble),
+                Err(trouble) => last = self.next_registry(registry, last, trouble),
             }
         }
         answered.ok_or(last)
@@ -140,7 +140,7 @@ impl Repository {
                 // The bytes are at fault, and other registries have the same.
                 Err(trouble) if trouble.is_lasting => return Err(trouble),
                 Err(trouble) => {
-                    last = self.next_registry(registry, trouble);
+                    last = self.next_registry(registry, last, trouble);
                     continue;
                 }
             };
@@ -241,12 +241,23 @@ impl Repository {
         manifest::offer(&bytes, kind.unwrap_or_default())
     }
 
-    /// Tries the next registry after an error; only the last one's error is reported.
-    fn next_registry(&self, registry: &Registry, trouble: RegistryError) -> RegistryError {
+    /// Tries the next registry after an error, and returns the one to report: the last one's. But what one registry lacks
+    /// is not gone while another one, which was asked before and may have it, does not answer.
+    fn next_registry(
+        &self,
+        registry: &Registry,
+        before: RegistryError,
+        trouble: RegistryError,
+    ) -> RegistryError {
         if registry.host != self.place.registry {
             warn!(place = %self.place, mirror = registry.host, "the mirror does not help: {}", trouble.why);
         }
-        trouble
+        match (before.kind, trouble.kind) {
+            (Kind::Unavailable, Kind::Absent) => {
+                RegistryError::unavailable(format!("{}, and {}", trouble.why, before.why))
+            }
+            _ => trouble,
+        }
     }
 }
 

@@ -7,13 +7,15 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use ccm_core::rollout::Release;
 use futures::{StreamExt as _, stream};
 use http::{Method, header};
 use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::fake_registry::{
-    Asked, FakeRegistry, RegistryContent, cut, module, part, source, source_with, status, timeouts,
+    Asked, FakeRegistry, REPOSITORY, RegistryContent, cut, module, part, source, source_with,
+    status, timeouts,
 };
 use crate::source::oci::manifest::{INDEX, MANIFEST};
 use crate::source::oci::{Mirror, Timeouts};
@@ -237,6 +239,29 @@ async fn a_mirror_that_sends_a_manifest_under_another_type_keeps_nobody_from_hav
         is_mistaken.store(false, Ordering::SeqCst);
         let artifact = tokio::time::timeout(Duration::from_secs(60), source.next()).await;
         assert_eq!(artifact.unwrap().map(|it| it.wasm), Ok(wasm.clone().into()));
+    }
+}
+
+#[tokio::test]
+async fn what_the_registry_lacks_is_not_gone_while_a_mirror_that_may_have_it_does_not_answer() {
+    let own = FakeRegistry::honest(RegistryContent::default()).await;
+    let release = Release {
+        digest: format!("sha256:{}", "a".repeat(64)),
+        version: String::new(),
+        origin: format!("oci://{}/{REPOSITORY}@sha256:{}", own.host, "b".repeat(64)),
+    };
+    for (code, is_gone) in [(500, false), (429, false), (404, true), (403, true)] {
+        let mirror = FakeRegistry::start(RegistryContent::default(), move |_| Some(status(code)));
+        let mirror = mirror.await;
+        let mut settings = own.settings(":1");
+        settings.mirrors = vec![Mirror::parse(&mirror.host).unwrap()];
+        let mut source = source(settings);
+        for error in [source.again(&release).await, source.next().await] {
+            let error = error.err().unwrap();
+            let found = matches!(error, SourceError::Absent { .. });
+            assert_eq!(found, is_gone, "{code}: {error}");
+            assert!(error.to_string().contains("answered 404"), "{error}");
+        }
     }
 }
 
