@@ -136,10 +136,12 @@ impl RegistryCredentials {
 
     /// The login with the narrowest scope that matches a repository.
     pub(super) fn login(&self, host: &str, repository: &str) -> Option<&Login> {
+        // Locations and logins are written in either case; the scopes are in lower case.
+        let host = host.to_ascii_lowercase();
         let fitting = self
             .logins
             .iter()
-            .filter(|(scope, _)| scope.holds(host, repository));
+            .filter(|(scope, _)| scope.holds(&host, repository));
         let narrowest =
             fitting.max_by_key(|(scope, _)| (scope.path.len(), !scope.host.contains('*')));
         narrowest.map(|(_, login)| login)
@@ -147,7 +149,8 @@ impl RegistryCredentials {
 
     /// Whether only a helper, which is not run, could know the login.
     pub(super) fn is_helped(&self, host: &str) -> bool {
-        self.helped.iter().any(|helped| helped == host)
+        let host = host.to_ascii_lowercase();
+        self.helped.contains(&host)
     }
 }
 

@@ -23,6 +23,7 @@ fn the_narrowest_login_counts() {
         "*.dkr.example": {"identitytoken": "it", "auth": "dTpw"},
         "one.dkr.example": {"registrytoken": "rt"},
         "127.0.0.1:5000": {"username": "local", "password": "l", "email": "x@example.com"},
+        "Upper.Example": {"username": "up", "password": "per"},
         "empty.example": {},
         "null.example": {"auth": null}
     }, "credsStore": "desktop", "HttpHeaders": {"User-Agent": "x"}}"#;
@@ -32,6 +33,10 @@ fn the_narrowest_login_counts() {
         ("reg.example", "team/x", "team:t"),
         ("reg.example", "teams", "u:p"),
         ("reg.example:5000", "x", "nobody"),
+        ("Reg.Example", "team", "team:t"),
+        ("Docker.io", "library/x", "u:p:q"),
+        ("upper.example", "x", "up:per"),
+        ("Upper.Example", "x", "up:per"),
         ("docker.io", "library/x", "u:p:q"),
         ("two.dkr.example", "x", "identity it"),
         ("one.dkr.example", "x", "registry rt"),
