@@ -24,7 +24,7 @@ const YOUNG: Duration = Duration::from_secs(3_600);
 const ENTRY_BYTES: usize = MOST_EVIDENCE * EVIDENCE_BYTES * 2;
 const WASM: &str = "wasm";
 const JSON: &str = "json";
-const ON_THE_WAY: &str = ".tmp";
+const TEMPORARY: &str = "tmp";
 
 /// See the module's documentation.
 pub(super) struct Folder {
@@ -79,7 +79,10 @@ impl Folder {
             let modified = file.metadata().and_then(|metadata| metadata.modified());
             let age = modified.map(|modified| now.duration_since(modified).unwrap_or_default());
             let is_young = age.is_ok_and(|age| age < YOUNG);
-            if !is_young && !kept.iter().any(|hex| hex == stem) {
+            // The record of the versions is beside them.
+            let is_ours = Digest::parse(&format!("sha256:{stem}")).is_some()
+                || path.extension().is_some_and(|kind| kind == TEMPORARY);
+            if is_ours && !is_young && !kept.iter().any(|hex| hex == stem) {
                 // A file that cannot be removed now is tried again the next time.
                 let _ = fs::remove_file(&path);
             }
@@ -93,7 +96,8 @@ impl Folder {
     /// Writes a file atomically, also if the machine loses power.
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         let failed = || io("write", path);
-        let mut file = NamedTempFile::with_suffix_in(ON_THE_WAY, &self.path).map_err(failed())?;
+        let suffix = format!(".{TEMPORARY}");
+        let mut file = NamedTempFile::with_suffix_in(suffix, &self.path).map_err(failed())?;
         file.write_all(bytes).map_err(failed())?;
         file.as_file().sync_all().map_err(failed())?;
         file.persist(path).map_err(|error| failed()(error.error))?;

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::{ModuleStore, StoreError};
 use crate::artifact::{Artifact, SignatureEvidence};
+use crate::record::{MemoryRecordStore, RecordStore as _, Report};
 
 fn artifact(text: &str) -> Artifact {
     let wasm = [b"\0asm", text.as_bytes()].concat();
@@ -189,6 +190,17 @@ async fn what_is_not_kept_goes_unless_it_came_just_now() {
     expected.sort();
     assert_eq!(names(&folder), expected);
     assert!(store.get(&one).await.is_some() && store.get(&two).await.is_none());
+}
+
+#[tokio::test]
+async fn the_record_beside_the_modules_stays() {
+    let (_parent, folder, store) = in_folder();
+    let record = MemoryRecordStore::kept_in(&folder, "hcloud");
+    record.write(&Report::default()).await.unwrap();
+    let kept = names(&folder);
+    age(&folder.join(&kept[0]));
+    store.keep(&[]).await;
+    assert_eq!(names(&folder), kept);
 }
 
 #[tokio::test]
