@@ -45,6 +45,8 @@ pub struct ClusterRecordStore {
     memory: MemoryRecordStore,
     /// Whether the cluster has refused to show the record in memory in the object: then it is not asked again.
     shows_nothing: AtomicBool,
+    /// Whether it was logged that the cluster has an earlier definition of the kind.
+    is_definition_told: AtomicBool,
 }
 
 /// Where the record is stored.
@@ -109,6 +111,7 @@ impl ClusterRecordStore {
             uid: watch::Sender::default(),
             memory,
             shows_nothing: AtomicBool::new(false),
+            is_definition_told: AtomicBool::new(false),
         }
     }
 

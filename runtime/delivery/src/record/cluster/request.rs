@@ -50,6 +50,16 @@ pub(super) fn describe(error: &watcher::Error) -> String {
     }
 }
 
+/// Whether an apply was refused because the kind, as the cluster defines it, lacks a field. This has no code of its own.
+pub(super) fn is_undeclared(error: &RecordStoreError) -> bool {
+    match error {
+        RecordStoreError::Unavailable(why) | RecordStoreError::Refused(why) => {
+            why.contains("field not declared in schema")
+        }
+        RecordStoreError::NotLeader => false,
+    }
+}
+
 /// The answer to a request, within the time limit. Every error status counts as a failure.
 pub(super) async fn in_time<T>(
     request: impl Future<Output = kube::Result<T>>,

@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use ccm_core::rollout::{MOST_REASON, Orders};
-use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_VERSION};
+use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PostParams};
 use serde_json::{Value, json};
 
-use super::request::{in_time, in_time_or, kind, params};
+use super::request::{in_time, in_time_or, is_undeclared, kind, params};
 use super::{ClusterRecordStore, field_managers, recorded};
 use crate::record::{RecordStoreError, Report, Specification, StoredRecord, conditions};
 
@@ -23,6 +23,8 @@ impl ClusterRecordStore {
         if self.stored().is_unread() {
             self.read_now().await?;
         }
+        // Whether the kind, as the cluster defines it, has all fields.
+        let mut is_defined = true;
         for _ in 0..MOST_CONFLICTS {
             if self.stored().is_absent {
                 // The provider's object was deleted: the provider ends with it.
@@ -42,15 +44,25 @@ impl ClusterRecordStore {
                 }
                 None => (params().force(), Patch::Apply(patch)),
             };
-            match in_time_or(api.patch_status(&self.name, &how, &what)).await? {
+            let written = in_time_or(api.patch_status(&self.name, &how, &what)).await;
+            if is_defined && written.as_ref().is_err_and(is_undeclared) {
+                // An update drops the fields that an earlier definition lacks.
+                is_defined = false;
+                self.tell_earlier_definition();
+                self.read_for_update(&api).await?;
+                continue;
+            }
+            match written? {
                 Ok(object) => {
                     self.wrote(&object);
-                    if matches!(what, Patch::Merge(_)) {
+                    if matches!(what, Patch::Merge(_)) && is_defined {
                         // The status was replaced by the update; the apply follows.
                         self.stored().unapplied = None;
                         continue;
                     }
-                    self.hold_alone(&api, &object).await;
+                    if is_defined {
+                        self.hold_alone(&api, &object).await;
+                    }
                     return Ok(());
                 }
                 // Another writer was faster, most likely with an order.
@@ -62,6 +74,29 @@ impl ClusterRecordStore {
         Err(RecordStoreError::Unavailable(
             "others keep changing the object Provider".to_owned(),
         ))
+    }
+
+    /// Reads the object so that the next write of its status is an update.
+    async fn read_for_update(&self, api: &Api<DynamicObject>) -> Result<(), RecordStoreError> {
+        match in_time(api.get_opt(&self.name)).await? {
+            Some(object) => {
+                self.saw(&object);
+                let status = object.data.get("status").cloned();
+                self.stored().unapplied = Some(status.unwrap_or_default());
+            }
+            None => self.stored().is_absent = true,
+        }
+        Ok(())
+    }
+
+    fn tell_earlier_definition(&self) {
+        if !self.is_definition_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                target: "rollout",
+                provider = %self.name,
+                "the CRD {PROVIDER_PLURAL}.{PROVIDER_GROUP} is of an earlier version, and lacks fields of the record, which are left out: apply that of this version"
+            );
+        }
     }
 
     /// Removes the entries of other field managers, once. Without the right to do so, a field that a later apply leaves

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::Request;
 use ccm_core::cloud::EventType;
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use ccm_host::CallLimits;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
+use http::StatusCode;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -391,4 +395,69 @@ async fn a_record_that_the_cluster_denies_when_it_is_needed_there_stays_in_memor
         assert_eq!(record.as_deref(), Some(&report.record));
     }
     watching.abort();
+}
+
+/// A client of this cluster, whose definition of the kind lacks the field `goneBack`: an apply of it is refused, and any
+/// other write drops it.
+fn with_an_earlier_definition(cluster: &Cluster) -> Client {
+    let client = cluster.client();
+    let answer = move |request: Request| {
+        let client = client.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = to_bytes(body, usize::MAX).await.unwrap();
+            let how = head.headers.get("content-type").cloned();
+            let mut value = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+            let status = value.get_mut("status").and_then(Value::as_object_mut);
+            let is_named = status.is_some_and(|it| it.remove("goneBack").is_some());
+            if is_named && how.is_some_and(|it| it == "application/apply-patch+yaml") {
+                let why = "failed to create typed patch object (/hcloud; wasm-ccm.dev/v1alpha1, Kind=Provider): \
+                           .status.goneBack: field not declared in schema";
+                let refusal = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": why, "code": 500});
+                return (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    refusal.to_string().into_bytes(),
+                );
+            }
+            let body = match is_named {
+                true => value.to_string().into_bytes(),
+                false => body.to_vec(),
+            };
+            let request = http::Request::from_parts(head, kube::client::Body::from(body));
+            let (head, body) = client.send(request).await.unwrap().into_parts();
+            (head.status, body.collect_bytes().await.unwrap().to_vec())
+        }
+    };
+    Client::new(Router::new().fallback(answer), "default")
+}
+
+#[tokio::test]
+async fn an_earlier_definition_of_the_kind_keeps_no_record_from_being_written() {
+    let world = World::start(true, MemoryRecordStore::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    let client = with_an_earlier_definition(&world.cluster);
+    world.leader.send_replace(Some(client));
+    let mut report = report();
+    for trouble in ["the registry is down", "the disk is full"] {
+        report.record.trouble = trouble.to_owned();
+        world.record_store.write(&report).await.unwrap();
+        let expected = Record {
+            has_gone_back: false,
+            ..report.record.clone()
+        };
+        world
+            .seen("the rest of the record", |record, _| {
+                record == Some(&expected)
+            })
+            .await;
+    }
+    // Fields that a later record has not are taken away.
+    world.record_store.write(&Report::default()).await.unwrap();
+    world
+        .seen("the empty record", |record, _| {
+            record == Some(&Record::default())
+        })
+        .await;
 }
