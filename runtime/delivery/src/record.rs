@@ -87,6 +87,8 @@ pub struct Report {
     pub source_trouble: String,
     /// Whether a version answers calls in the process that writes.
     pub is_serving: bool,
+    /// The version that answers calls, for people, if it is another one than the recorded active version.
+    pub stands_in: Option<String>,
     /// Limits of the serving version.
     pub limits: Option<Limits>,
     /// Why the version that serves cannot do its work, such as a credential that the cloud refuses; empty if it can.

@@ -349,7 +349,11 @@ impl<'a> DecisionBuilder<'a> {
             seen.push(&release.digest);
             let is_missed = facts.serving.is_none() && wanted == Some(release);
             if let Some(failure) = facts.failure(&release.digest) {
-                let what = if is_missed { " must serve, but" } else { ":" };
+                let what = match facts.stands_in().filter(|_| wanted == Some(release)) {
+                    _ if is_missed => " must serve, but".to_owned(),
+                    Some(other) => format!(" must serve in place of {}, but", shown(other)),
+                    None => ":".to_owned(),
+                };
                 lines.push(format!("{}{what} {}", shown(release), failure.why));
             } else if let Some(rejected) = self.record.rejection(&release.digest)
                 && (wanted.is_none() || !lines.is_empty())

@@ -289,6 +289,13 @@ impl RolloutFacts {
         }
     }
 
+    /// The version that answers calls, if it is another one than the recorded active version.
+    pub fn stands_in(&self) -> Option<&Release> {
+        let active = self.record.as_ref()?.active.as_ref()?;
+        let serving = self.serving.as_ref()?;
+        (!serving.is(&active.release.digest)).then_some(&serving.release)
+    }
+
     /// Takes the record as read. The leader's own record takes precedence over a later read.
     pub fn read(&mut self, record: Option<Record>) {
         if self.role == Role::Follower || self.record.is_none() {

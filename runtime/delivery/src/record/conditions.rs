@@ -124,8 +124,15 @@ fn ready(report: &Report) -> Condition {
     let record = &report.record;
     let (reason, message) = match &record.active {
         Some(active) if report.is_serving => {
-            let mut message = format!("version {} serves", active.release.version);
-            message.extend(active.untried.iter().flat_map(|why| ["; ", why]));
+            let version = &active.release.version;
+            let message = match (&report.stands_in, &active.untried) {
+                (Some(other), _) => format!(
+                    "{other} serves in place of version {version}: {}",
+                    record.trouble
+                ),
+                (None, Some(why)) => format!("version {version} serves; {why}"),
+                (None, None) => format!("version {version} serves"),
+            };
             ("Serving", message)
         }
         Some(_) => ("NotLoaded", record.trouble.clone()),

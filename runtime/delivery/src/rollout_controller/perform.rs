@@ -87,6 +87,7 @@ impl RolloutController {
             source: self.resources.place(),
             source_trouble: self.facts.source_trouble.clone(),
             is_serving: self.facts.serving.is_some(),
+            stands_in: self.facts.stands_in().map(|release| release.shown()),
             limits: self.active().map(|active| {
                 let provider = &active.serving().provider;
                 Limits {

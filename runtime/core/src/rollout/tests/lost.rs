@@ -224,3 +224,28 @@ fn what_is_written_down_without_its_requests_gets_them_when_it_serves() {
     let active = world.stored.active.as_ref().unwrap();
     assert_eq!(active.noted.requests.as_deref(), Some("GET /servers"));
 }
+
+#[test]
+fn what_serves_in_place_of_a_version_that_cannot_be_loaded_is_named() {
+    let mut world = World::serving();
+    world.facts.follows();
+    // Another process brings version 2 into service, which this one cannot load.
+    world.unreachable.insert(digest(2));
+    world.offer(2, Kind::Good);
+    world.stored.active = Some(Placed {
+        release: release(2),
+        since: 7,
+        noted: Noted::default(),
+        untried: None,
+    });
+    world.stored.previous = Some(release(1));
+    world.facts.read(Some(world.stored.clone()));
+    world.run(LONG);
+    world.facts.leads(Some(world.stored.clone()));
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+    let expected = "1.0.2 (sha256:020202020202) must serve in place of \
+                    1.0.1 (sha256:010101010101), but no route to host";
+    assert_eq!(world.stored.trouble, expected);
+    assert_eq!(world.state(), RolloutState::ActiveWithTrouble);
+}

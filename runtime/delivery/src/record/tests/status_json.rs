@@ -169,6 +169,32 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
 }
 
 #[test]
+fn what_serves_in_place_of_the_recorded_version_is_named() {
+    for (stands_in, expected) in [
+        (None, "version 1.0.1 serves; 1.0.2 is gone"),
+        (
+            Some("1.0.0 (sha256:00)"),
+            "1.0.0 (sha256:00) serves in place of version 1.0.1: the registry is down",
+        ),
+    ] {
+        let report = Report {
+            record: full(),
+            is_serving: true,
+            stands_in: stands_in.map(str::to_owned),
+            ..Report::default()
+        };
+        let orders = Orders::default();
+        let status = conditions::status(&report, &orders, None, Timestamp::UNIX_EPOCH);
+        let status = json!(status);
+        let conditions = status["conditions"].as_array().unwrap();
+        let ready = conditions.iter().find(|one| one["type"] == "Ready");
+        let ready = ready.unwrap();
+        assert_eq!(ready["status"], "True");
+        assert_eq!(ready["message"], expected);
+    }
+}
+
+#[test]
 fn degraded_says_that_something_is_wrong_for_those_who_are_served_and_nothing_else() {
     // Serving, trouble and impairment; then condition, reason and state.
     let table = [
