@@ -27,6 +27,10 @@ const LOOK: Duration = Duration::from_secs(60);
 /// How often they are read while they could not be read at all.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// The name and the group of a client without credentials.
+const ANONYMOUS: &str = "system:anonymous";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
 /// An authenticated or anonymous user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct User {
@@ -39,16 +43,18 @@ pub(crate) struct User {
 impl User {
     pub(crate) fn anonymous() -> User {
         User {
-            name: "system:anonymous".to_owned(),
-            groups: vec!["system:unauthenticated".to_owned()],
+            name: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
             ..User::default()
         }
     }
 
-    /// Adds the group of all users that were authenticated.
+    /// Adds the group of all users that were authenticated; as upstream, not if the front proxy or the API server calls
+    /// the client nobody.
     fn authenticated(mut self) -> User {
         let group = "system:authenticated";
-        if !self.groups.iter().any(|known| known == group) {
+        let is_either = |known: &String| [group, UNAUTHENTICATED].contains(&known.as_str());
+        if self.name != ANONYMOUS && !self.groups.iter().any(is_either) {
             self.groups.push(group.to_owned());
         }
         self

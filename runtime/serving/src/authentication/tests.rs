@@ -328,3 +328,28 @@ async fn a_published_list_that_cannot_be_parsed_lets_no_proxy_name_users() {
         assert_eq!(name, Ok(expected.to_owned()), "{allowed}");
     }
 }
+
+#[tokio::test]
+async fn proc_075_a_user_that_is_named_as_nobody_is_not_called_authenticated() {
+    let proxies = Authority::new();
+    let answer = Answer::new(Mutex::new(config_map(&json!({
+        "requestheader-client-ca-file": proxies.pem(),
+        "requestheader-username-headers": r#"["X-Remote-User"]"#,
+        "requestheader-group-headers": r#"["X-Remote-Group"]"#,
+    }))));
+    let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+    let authenticator = authenticator.ok().unwrap();
+    let proxy = peer(&proxies, "front-proxy");
+    for (name, group, expected) in [
+        ("jane", "testers", &["testers", "system:authenticated"][..]),
+        ("jane", "system:authenticated", &["system:authenticated"]),
+        ("system:anonymous", "testers", &["testers"]),
+        ("x", "system:unauthenticated", &["system:unauthenticated"]),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-remote-user", name.parse().unwrap());
+        headers.insert("x-remote-group", group.parse().unwrap());
+        let user = authenticator.user(&proxy, &headers).await.unwrap();
+        assert_eq!(user.groups, expected, "{name}, {group}");
+    }
+}
