@@ -353,3 +353,37 @@ async fn proc_075_a_user_that_is_named_as_nobody_is_not_called_authenticated() {
         assert_eq!(user.groups, expected, "{name}, {group}");
     }
 }
+
+/// The API server's answer to a review of a token.
+fn reviewed(status: &Value) -> (StatusCode, Value) {
+    let review = json!({"metadata": {}, "spec": {}, "status": status});
+    (StatusCode::CREATED, review)
+}
+
+fn with_token() -> HeaderMap {
+    HeaderMap::from_iter([(AUTHORIZATION, "Bearer abc".parse().unwrap())])
+}
+
+#[tokio::test]
+async fn proc_075_a_review_that_failed_is_not_kept_as_a_refusal() {
+    for (first, is_kept) in [
+        (json!({"authenticated": false}), true),
+        // An authenticator of the API server is away: it has not said that the token is nobody's.
+        (
+            json!({"authenticated": false, "error": "the webhook does not answer"}),
+            false,
+        ),
+    ] {
+        let answer = Answer::new(Mutex::new(config_map(&json!({}))));
+        let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+        let authenticator = authenticator.ok().unwrap();
+        let nobody = PeerCertificates::default();
+        *answer.lock().unwrap() = reviewed(&first);
+        let refused = authenticator.user(&nobody, &with_token()).await;
+        assert_eq!(refused, Err(Unauthorized));
+        *answer.lock().unwrap() =
+            reviewed(&json!({"authenticated": true, "user": {"username": "joe"}}));
+        let again = authenticator.user(&nobody, &with_token()).await;
+        assert_eq!(again.is_err(), is_kept, "{first}");
+    }
+}

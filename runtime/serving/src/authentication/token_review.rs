@@ -12,9 +12,17 @@ use crate::review_client::Reviews;
 /// Maximum length of a token, in bytes; the API server's own are two kilobytes.
 const LONGEST: usize = 16 * 1024;
 
+/// Why a token names no user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    /// It is valid for no user.
+    Invalid,
+    /// An authenticator of the API server has failed, and may know the token.
+    Failed,
+}
+
 pub(super) struct TokenReviewer {
-    /// `None`: the token is valid for no user.
-    reviews: Reviews<TokenReview, [u8; 32], Option<User>>,
+    reviews: Reviews<TokenReview, [u8; 32], Result<User, Refusal>>,
     time: Duration,
 }
 
@@ -35,10 +43,13 @@ impl TokenReviewer {
             return Err(Unauthorized);
         }
         let key: [u8; 32] = Sha256::digest(token).into();
-        let answer = self
-            .reviews
-            .answer(key, || review(token), user, |_| self.time);
-        answer.await.flatten().ok_or(Unauthorized)
+        // As upstream, a review that failed is not kept.
+        let kept = |answer: &Result<User, Refusal>| match answer {
+            Err(Refusal::Failed) => Duration::ZERO,
+            Ok(_) | Err(Refusal::Invalid) => self.time,
+        };
+        let answer = self.reviews.answer(key, || review(token), user, kept);
+        answer.await.and_then(Result::ok).ok_or(Unauthorized)
     }
 }
 
@@ -52,10 +63,15 @@ fn review(token: &str) -> TokenReview {
     }
 }
 
-fn user(answer: TokenReview) -> Option<User> {
+fn user(answer: TokenReview) -> Result<User, Refusal> {
     let status = answer.status.unwrap_or_default();
+    let refusal = match status.error.as_deref() {
+        None | Some("") => Refusal::Invalid,
+        Some(_) => Refusal::Failed,
+    };
     let user = status.user.filter(|_| status.authenticated == Some(true));
-    user.map(|user| User {
+    let user = user.ok_or(refusal)?;
+    Ok(User {
         name: user.username.unwrap_or_default(),
         uid: user.uid.unwrap_or_default(),
         groups: user.groups.unwrap_or_default(),
