@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use crate::authentication::{Authenticator, PeerCertificates, User};
-use crate::authorization::Authorizer;
+use crate::authorization::{Access, Authorizer};
 
 /// Authentication and authorisation, in this order.
 pub(crate) struct Gate {
@@ -32,10 +32,17 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: 
     };
     let verb = request.method().as_str().to_ascii_lowercase();
     let path = request.uri().path();
-    if !gate.authorizer.allows(&user, &verb, path).await {
-        return forbidden(&user, &verb, path);
+    match gate.authorizer.access(&user, &verb, path).await {
+        Access::Allowed => next.run(request).await,
+        Access::Denied => forbidden(&user, &verb, path),
+        Access::Unknown => {
+            // Plain text, as upstream's: no right is missing as far as anybody knows.
+            let text = format!(
+                "Internal Server Error: {path:?}: the API server could not review the access\n"
+            );
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
     }
-    next.run(request).await
 }
 
 fn forbidden(user: &User, verb: &str, path: &str) -> Response {
@@ -76,9 +83,79 @@ pub(crate) fn status_code(error: &kube::Error) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::time::Duration;
+
+    use axum::Router;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::get;
+    use kube::Client;
     use kube::core::Status;
+    use serde_json::Value;
+    use tower::{ServiceExt as _, service_fn};
 
     use super::*;
+    use crate::settings::{Authentication, Authorization};
+
+    /// The status of the answer to an anonymous `GET /metrics`, where the API server answers each review so.
+    async fn answered(code: u16, review: &Value) -> StatusCode {
+        let body = serde_json::to_vec(review).unwrap();
+        let api_server = service_fn(move |_: http::Request<kube::client::Body>| {
+            let answer = http::Response::builder().status(code);
+            std::future::ready(answer.body(kube::client::Body::from(body.clone())))
+        });
+        let client = Client::new(api_server, "default");
+        let authentication = Authentication {
+            cluster: None,
+            cache: Duration::ZERO,
+            client_ca: None,
+            request_header: None,
+            skips_lookup: true,
+            tolerates_failed_lookup: false,
+        };
+        let authorization = Authorization {
+            cluster: None,
+            cache_allowed: Duration::ZERO,
+            cache_denied: Duration::ZERO,
+            always_allowed: Vec::new(),
+        };
+        let authenticator = Authenticator::new(authentication, None).await;
+        let gate = Arc::new(Gate {
+            authenticator: Arc::new(authenticator.ok().unwrap()),
+            authorizer: Authorizer::new(authorization, Some(client)),
+        });
+        let router = Router::new().route("/metrics", get(async || "all of them"));
+        let router = router.layer(from_fn_with_state(gate, pass));
+        let request = http::Request::get("/metrics").body(axum::body::Body::empty());
+        let answer = router.oneshot(request.unwrap()).await;
+        answer.unwrap().status()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn proc_075_only_the_api_servers_refusal_is_a_refusal() {
+        let review = |status: Value| json!({"metadata": {}, "spec": {}, "status": status});
+        let failed = |code: u16| json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "", "code": code});
+        for (code, body, expected) in [
+            (201, review(json!({"allowed": true})), StatusCode::OK),
+            (
+                201,
+                review(json!({"allowed": false})),
+                StatusCode::FORBIDDEN,
+            ),
+            // One authorizer of the API server allows it, and another one forbids it.
+            (
+                201,
+                review(json!({"allowed": true, "denied": true})),
+                StatusCode::FORBIDDEN,
+            ),
+            // It was not reviewed at all.
+            (403, failed(403), StatusCode::INTERNAL_SERVER_ERROR),
+            (503, failed(503), StatusCode::INTERNAL_SERVER_ERROR),
+        ] {
+            assert_eq!(answered(code, &body).await, expected, "{code} {body}");
+        }
+    }
 
     #[test]
     fn what_passes_by_itself_is_no_answer() {

@@ -13,6 +13,15 @@ use crate::settings::Authorization;
 /// Maximum length of a path that the API server is asked about, in bytes.
 const LONGEST: usize = 1024;
 
+/// The decision about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Allowed,
+    Denied,
+    /// The API server could not be asked.
+    Unknown,
+}
+
 /// Decides whether a user may read a path.
 pub(crate) struct Authorizer {
     settings: Authorization,
@@ -28,27 +37,35 @@ impl Authorizer {
     }
 
     /// Whether `user` may request `path`. `verb` is the method in lower case.
-    pub(crate) async fn allows(&self, user: &User, verb: &str, path: &str) -> bool {
+    pub(crate) async fn access(&self, user: &User, verb: &str, path: &str) -> Access {
         if self.is_open(path) || user.groups.iter().any(|group| group == "system:masters") {
-            return true;
+            return Access::Allowed;
         }
         let Some(reviews) = &self.reviews else {
-            return false;
+            return Access::Denied;
         };
         if path.len() > LONGEST {
-            return false;
+            return Access::Denied;
         }
         let key = (user.clone(), verb.to_owned(), path.to_owned());
         let answer = reviews.answer(
             key,
             || review(user, verb, path),
-            |answer| answer.status.is_some_and(|status| status.allowed),
+            |answer| {
+                let status = answer.status;
+                // One authorizer that forbids it outweighs all that allow it.
+                status.is_some_and(|status| status.allowed && status.denied != Some(true))
+            },
             |allowed| match allowed {
                 true => self.settings.cache_allowed,
                 false => self.settings.cache_denied,
             },
         );
-        answer.await.unwrap_or(false)
+        match answer.await {
+            Some(true) => Access::Allowed,
+            Some(false) => Access::Denied,
+            None => Access::Unknown,
+        }
     }
 
     fn is_open(&self, path: &str) -> bool {
@@ -105,11 +122,8 @@ mod tests {
             (&nobody, "/metrics", false),
             (&master, "/metrics", true),
         ] {
-            assert_eq!(
-                authorizer.allows(user, "get", path).await,
-                expected,
-                "{path}"
-            );
+            let access = authorizer.access(user, "get", path).await;
+            assert_eq!(access == Access::Allowed, expected, "{path}");
         }
     }
 }

@@ -1,20 +1,27 @@
 //! Reviews of users, which the API server answers. All kinds have the same bounds: a timeout, a number of requests
 //! under way, and a number of kept answers. Changes nothing in the cluster: a review is created only to be answered.
 
+use std::error::Error;
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::io;
 use std::time::{Duration, Instant};
 
 use kube::api::{Api, PostParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::access_cache::AccessCache;
+use crate::access_control::{is_unanswered, status_code};
 
 /// Time limit of a review, as upstream's (PROC-034).
 const TIME: Duration = Duration::from_secs(10);
+/// Attempts at a review, the pause after the first one, and how much longer each further pause is; upstream's (PROC-034).
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(500);
+const GROWTH: f64 = 1.5;
 /// Maximum reviews of one kind under way: made-up tokens and paths cannot flood the API server.
 const UNDER_WAY: usize = 8;
 
@@ -55,22 +62,51 @@ where
         if let Some(known) = self.known.get(&key, now) {
             return Some(known);
         }
-        let answer = timeout(TIME, self.ask(review())).await.ok()??;
+        let answer = timeout(TIME, self.ask(&review())).await.ok()??;
         let answer = read(answer);
         let time = kept(&answer);
         self.known.put(key, answer.clone(), now, time);
         Some(answer)
     }
 
-    async fn ask(&self, review: R) -> Option<R> {
-        let _slot = self.under_way.acquire().await.ok()?;
-        let answer = self.api.create(&PostParams::default(), &review).await;
-        answer
-            .inspect_err(|error| {
-                // The error may quote the request.
-                let status = crate::access_control::status_code(error);
-                tracing::warn!(status, "the API server cannot review {}", self.what);
-            })
-            .ok()
+    /// The API server's answer. What passes by itself is asked for again.
+    async fn ask(&self, review: &R) -> Option<R> {
+        let (mut tries, mut pause) = (TRIES, PAUSE);
+        loop {
+            let answer = self.ask_once(review).await;
+            tries -= 1;
+            match answer {
+                Err(error) if tries > 0 && may_pass(&error) => {}
+                answer => {
+                    return answer
+                        .inspect_err(|error| {
+                            // The error may quote the request.
+                            let status = status_code(error);
+                            tracing::warn!(status, "the API server cannot review {}", self.what);
+                        })
+                        .ok();
+                }
+            }
+            sleep(pause).await;
+            pause = pause.mul_f64(GROWTH);
+        }
     }
+
+    async fn ask_once(&self, review: &R) -> kube::Result<R> {
+        // Not held during a pause. The semaphore is never closed.
+        let _slot = self.under_way.acquire().await.ok();
+        self.api.create(&PostParams::default(), review).await
+    }
+}
+
+/// Whether another attempt may be answered: the API server is busy, or has ended the connection. As upstream, one that
+/// does not listen is not asked again.
+fn may_pass(error: &kube::Error) -> bool {
+    let first: &(dyn Error + 'static) = error;
+    let mut causes = std::iter::successors(Some(first), |error| Error::source(*error));
+    let is_away = causes.any(|cause| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::ConnectionRefused)
+    });
+    is_unanswered(error) && !is_away
 }

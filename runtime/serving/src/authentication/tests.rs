@@ -387,3 +387,24 @@ async fn proc_075_a_review_that_failed_is_not_kept_as_a_refusal() {
         assert_eq!(again.is_err(), is_kept, "{first}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn proc_034_a_review_that_the_api_server_cannot_make_yet_is_asked_for_again() {
+    for code in [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::INTERNAL_SERVER_ERROR,
+    ] {
+        let answer = Answer::new(Mutex::new(config_map(&json!({}))));
+        let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+        let authenticator = authenticator.ok().unwrap();
+        *answer.lock().unwrap() = failed(code);
+        let (nobody, headers) = (PeerCertificates::default(), with_token());
+        let recovers = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            *answer.lock().unwrap() =
+                reviewed(&json!({"authenticated": true, "user": {"username": "joe"}}));
+        };
+        let (user, ()) = tokio::join!(authenticator.user(&nobody, &headers), recovers);
+        assert_eq!(user.map(|user| user.name), Ok("joe".to_owned()), "{code}");
+    }
+}
