@@ -122,15 +122,22 @@ impl Certificates {
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().unwrap_or_default();
-        let fits = |entry: &&Entry| {
+        let fits = |entry: &Entry, is_pattern: bool| {
             let served = entry.served.load();
             let names = match entry.names.is_empty() {
                 true => &served.names,
                 false => &entry.names,
             };
-            names.iter().any(|pattern| covers(pattern, name))
+            let mut names = names.iter();
+            names.any(|one| one.starts_with("*.") == is_pattern && covers(one, name))
         };
-        let entry = self.0.sni.iter().find(fits).unwrap_or(&self.0.default);
+        // As in Go, whatever the order of the flags.
+        let of = |is_pattern| {
+            let mut entries = self.0.sni.iter();
+            entries.find(|entry| fits(entry, is_pattern))
+        };
+        let entry = of(false).or_else(|| of(true));
+        let entry = entry.unwrap_or(&self.0.default);
         Some(entry.served.load().key.clone())
     }
 }

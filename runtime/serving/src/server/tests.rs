@@ -264,6 +264,41 @@ async fn a_name_of_its_own_gets_its_own_certificate() {
     assert!(world.client(None).get(url).send().await.is_err());
 }
 
+/// As in Go, whatever the order of the flags.
+#[tokio::test]
+async fn a_certificate_for_a_name_comes_before_one_for_a_pattern() {
+    let world = World::new();
+    let (of_all, key_of_all) = Authority::new().issue("all", &[], &["*.example.com"]);
+    let all = SniCertificate {
+        certificate: world.file("all.crt", &of_all),
+        key: world.file("all.key", &key_of_all),
+        names: Vec::new(),
+    };
+    let (certificate, key) = world.pair("one", &["ccm.example.com"]);
+    let one = SniCertificate {
+        certificate,
+        key,
+        names: vec!["ccm.example.com".to_owned()],
+    };
+    for sni in [vec![all.clone(), one.clone()], vec![one, all]] {
+        let settings = SecureServing {
+            sni,
+            ..world.settings()
+        };
+        let server = world.start_with(settings).await.unwrap();
+        // It trusts the issuer of the certificate for the name, and not that of the other one.
+        let tls = ccm_tests::tls_client::config(world.servers.certificate(), None).unwrap();
+        let client = Browser::builder()
+            .tls_backend_preconfigured(tls)
+            .resolve("ccm.example.com", server.address())
+            .build()
+            .unwrap();
+        let port = server.address().port();
+        let url = format!("https://ccm.example.com:{port}/healthz");
+        assert_eq!(client.get(url).send().await.unwrap().status(), 200);
+    }
+}
+
 #[tokio::test]
 async fn a_self_signed_certificate_is_made_once_in_its_folder() {
     let world = World::new();
