@@ -1,18 +1,30 @@
 //! The kubeconfig's credential. kube makes it, and replaces it before it expires; here it is made anew once the API
 //! server has refused it, as client-go does: an exec plugin runs again, a token file is read again. A refused request
 //! is not repeated: its sender retries. A client certificate is part of the connections, and stays.
+//!
+//! A token file is read here, as client-go reads it: each minute, without the end of its line, and before a token that
+//! stands beside it.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use http::header::HeaderValue;
 use http::{Request, Response, StatusCode};
 use kube::Config;
-use kube::client::{Body, ConfigExt as _, middleware::AuthLayer};
+use kube::client::{AuthError, Body, ConfigExt as _, middleware::AuthLayer};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceExt as _};
+
+use crate::clock::timer_now;
+
+/// How long the token of a file is used: client-go's minute, less its ten seconds.
+const FILE_TIME: Duration = Duration::from_secs(50);
 
 /// The credential of one client. Clones share it.
 #[derive(Clone)]
@@ -20,8 +32,14 @@ pub(super) struct Credential(Arc<Shared>);
 
 struct Shared {
     config: Config,
+    current: Mutex<Current>,
+}
+
+struct Current {
     /// `None`: the kubeconfig has no credential that is sent in a header.
-    current: Mutex<Arc<Option<AuthLayer>>>,
+    layer: Arc<Option<AuthLayer>>,
+    /// When it was made, or could not be replaced.
+    since: Instant,
 }
 
 impl Credential {
@@ -31,9 +49,25 @@ impl Credential {
     /// It cannot be made.
     pub(super) fn new(config: &Config) -> kube::Result<Credential> {
         Ok(Credential(Arc::new(Shared {
-            current: Mutex::new(Arc::new(config.auth_layer()?)),
+            current: Mutex::new(Current {
+                layer: Arc::new(made(config)?),
+                since: timer_now(),
+            }),
             config: config.clone(),
         })))
+    }
+
+    /// The credential of the next request.
+    async fn current(&self) -> Arc<Option<AuthLayer>> {
+        let mut current = self.0.current.lock().await;
+        let is_old = timer_now().duration_since(current.since) >= FILE_TIME;
+        if is_old && token_file(&self.0.config).is_some() {
+            // As in client-go, the token counts until there is another one.
+            if let Err(error) = self.renew(&mut current).await {
+                tracing::warn!(%error, "the token of the API server cannot be read again");
+            }
+        }
+        current.layer.clone()
     }
 
     /// Replaces a refused credential unless that has happened already. Requests wait meanwhile. If it fails, the
@@ -41,19 +75,58 @@ impl Credential {
     async fn refused(&self, refused: &Arc<Option<AuthLayer>>) {
         let mut current = self.0.current.lock().await;
         // A credential that is not sent in a header cannot be replaced here.
-        if refused.is_none() || !Arc::ptr_eq(&current, refused) {
+        if refused.is_none() || !Arc::ptr_eq(&current.layer, refused) {
             return;
         }
-        let config = self.0.config.clone();
-        // A plugin may take seconds.
-        let made = spawn_blocking(move || config.auth_layer()).await;
-        match made.map_err(BoxError::from).and_then(|made| Ok(made?)) {
-            Ok(made) => *current = Arc::new(made),
-            Err(error) => {
-                tracing::warn!(%error, "the API server refused the credential, and it cannot be replaced");
-            }
+        if let Err(error) = self.renew(&mut current).await {
+            tracing::warn!(%error, "the API server refused the credential, and it cannot be replaced");
         }
     }
+
+    async fn renew(&self, current: &mut Current) -> Result<(), BoxError> {
+        let config = self.0.config.clone();
+        current.since = timer_now();
+        // A plugin may take seconds.
+        current.layer = Arc::new(spawn_blocking(move || made(&config)).await??);
+        Ok(())
+    }
+}
+
+/// Makes the credential of `config`.
+fn made(config: &Config) -> kube::Result<Option<AuthLayer>> {
+    let Some(file) = token_file(config) else {
+        return config.auth_layer();
+    };
+    let mut of_token = Config::new(config.cluster_url.clone());
+    of_token.auth_info = config.auth_info.clone();
+    of_token.auth_info.token_file = None;
+    match token(file) {
+        Ok(token) => of_token.auth_info.token = Some(token.into()),
+        // As in client-go, the token beside the file counts until that can be read.
+        Err(_) if config.auth_info.token.is_some() => {}
+        Err(error) => return Err(kube::Error::Auth(error)),
+    }
+    of_token.auth_layer()
+}
+
+/// The file of the token, unless kube prefers another credential.
+fn token_file(config: &Config) -> Option<&str> {
+    let own = &config.auth_info;
+    let has_login = own.username.is_some() && own.password.is_some();
+    let is_other = has_login || own.auth_provider.is_some();
+    own.token_file.as_deref().filter(|_| !is_other)
+}
+
+fn token(file: &str) -> Result<String, AuthError> {
+    let unusable = |error| AuthError::ReadTokenFile(error, file.into());
+    let text = std::fs::read_to_string(file).map_err(unusable)?;
+    let token = text.trim();
+    if token.is_empty() {
+        let empty = io::Error::new(io::ErrorKind::InvalidData, "it is empty");
+        return Err(unusable(empty));
+    }
+    HeaderValue::try_from(token).map_err(AuthError::InvalidBearerToken)?;
+    Ok(token.to_owned())
 }
 
 impl<S> Layer<S> for Credential {
@@ -92,7 +165,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (credential, inner) = (self.credential.clone(), self.inner.clone());
         Box::pin(async move {
-            let current = credential.0.current.lock().await.clone();
+            let current = credential.current().await;
             let answer = match &*current {
                 Some(layer) => layer.layer(inner).oneshot(request).await?,
                 None => inner.oneshot(request).await?,

@@ -156,3 +156,75 @@ async fn an_exec_plugin_that_fails_is_an_error() {
         assert!(tenure_client::client(&config, tenure, None, &RestClients::default()).is_err());
     }
 }
+
+#[tokio::test]
+async fn a_token_file_is_read_as_client_go_reads_it() {
+    for (content, beside, expected) in [
+        // `kubectl create token` ends its line.
+        ("of-the-file\n", None, "of-the-file"),
+        (" of-the-file\r\n", None, "of-the-file"),
+        ("of-the-file", Some("beside"), "of-the-file"),
+        ("\n", Some("beside"), "beside"),
+    ] {
+        let (listener, mut config) = listener("http").await;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        std::fs::write(&file, content).unwrap();
+        config.auth_info.token_file = Some(file.display().to_string());
+        config.auth_info.token = beside.map(|token| token.to_owned().into());
+        let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+        let served = serve(listener, [GOOD]);
+        nodes.get("worker-1").await.unwrap();
+        let requests = served.await.unwrap();
+        assert_eq!(token(&requests[0]), expected, "{content:?}, {beside:?}");
+    }
+}
+
+/// A token that is replaced in its file before it expires is never refused.
+#[tokio::test]
+async fn a_token_file_is_read_again_each_minute() {
+    let (listener, mut config) = listener("http").await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "first\n").unwrap();
+    config.auth_info.token_file = Some(file.display().to_string());
+    let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+    let served = serve(listener, [GOOD, GOOD, GOOD, GOOD]);
+    for (content, waits) in [
+        (Some("first\n"), false),
+        (Some("second\n"), false),
+        (Some("second\n"), true),
+        // A file that is gone leaves the token as it is.
+        (None, true),
+    ] {
+        match content {
+            Some(content) => std::fs::write(&file, content).unwrap(),
+            None => std::fs::remove_file(&file).unwrap(),
+        }
+        if waits {
+            tokio::time::pause();
+            tokio::time::advance(std::time::Duration::from_secs(60)).await;
+            tokio::time::resume();
+        }
+        nodes.get("worker-1").await.unwrap();
+    }
+    let requests = served.await.unwrap();
+    let tokens: Vec<_> = requests.iter().map(|request| token(request)).collect();
+    assert_eq!(tokens, ["first", "first", "second", "second"]);
+}
+
+#[tokio::test]
+async fn a_token_file_without_a_token_is_an_error() {
+    let (_listener, mut config) = listener("http").await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    config.auth_info.token_file = Some(file.display().to_string());
+    for content in [None, Some(""), Some("\n"), Some("two\nlines")] {
+        if let Some(content) = content {
+            std::fs::write(&file, content).unwrap();
+        }
+        let tenure = Arc::new(Tenure::unlimited());
+        let made = tenure_client::client(&config, tenure, None, &RestClients::default());
+        assert!(made.is_err(), "{content:?}");
+    }
+}
