@@ -25,6 +25,8 @@ use crate::clock::timer_now;
 
 /// How long the token of a file is used: client-go's minute, less its ten seconds.
 const FILE_TIME: Duration = Duration::from_secs(50);
+/// Characters of an exec plugin's standard error in a message.
+const MOST_SAID: usize = 512;
 
 /// The credential of one client. Clones share it.
 #[derive(Clone)]
@@ -95,7 +97,10 @@ impl Credential {
 /// Makes the credential of `config`.
 fn made(config: &Config) -> kube::Result<Option<AuthLayer>> {
     let Some(file) = token_file(config) else {
-        return config.auth_layer();
+        return config.auth_layer().map_err(|error| match error {
+            kube::Error::Auth(error) => kube::Error::Auth(without_secrets(error)),
+            other => other,
+        });
     };
     let mut of_token = Config::new(config.cluster_url.clone());
     of_token.auth_info = config.auth_info.clone();
@@ -127,6 +132,20 @@ fn token(file: &str) -> Result<String, AuthError> {
     }
     HeaderValue::try_from(token).map_err(AuthError::InvalidBearerToken)?;
     Ok(token.to_owned())
+}
+
+/// The error without the environment and the output of an exec plugin, which may have secrets. Its standard error is for
+/// the log, as in client-go.
+fn without_secrets(error: AuthError) -> AuthError {
+    AuthError::AuthExec(match error {
+        AuthError::AuthExecRun { out, .. } => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said: String = said.trim().chars().take(MOST_SAID).collect();
+            format!("the plugin ended with {}: {said}", out.status)
+        }
+        AuthError::AuthExecParse(_) => "the plugin printed no ExecCredential".to_owned(),
+        other => return other,
+    })
 }
 
 impl<S> Layer<S> for Credential {
@@ -167,7 +186,13 @@ where
         Box::pin(async move {
             let current = credential.current().await;
             let answer = match &*current {
-                Some(layer) => layer.layer(inner).oneshot(request).await?,
+                Some(layer) => {
+                    let answer = layer.layer(inner).oneshot(request).await;
+                    answer.map_err(|error| match error.downcast::<AuthError>() {
+                        Ok(error) => without_secrets(*error).into(),
+                        Err(error) => error,
+                    })?
+                }
                 None => inner.oneshot(request).await?,
             };
             if answer.status() == StatusCode::UNAUTHORIZED {

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::{NODE, answer_as, client, listener};
+use super::{NODE, answer_as, client, error_text, listener};
 use crate::RestClients;
 use crate::tenure_client;
 
@@ -226,5 +226,42 @@ async fn a_token_file_without_a_token_is_an_error() {
         let tenure = Arc::new(Tenure::unlimited());
         let made = tenure_client::client(&config, tenure, None, &RestClients::default());
         assert!(made.is_err(), "{content:?}");
+    }
+}
+
+/// The plugin's environment and output may have secrets. As in client-go, its standard error is for the log.
+#[tokio::test]
+async fn an_exec_plugin_that_fails_is_told_without_its_environment_and_its_output() {
+    let fails = "echo of-its-output; echo the reason >&2; exit 3";
+    let garbled = r#"printf '{"status": {"token": "of-its-output", '"#;
+    let (listener, server) = listener("http").await;
+    let mut texts = Vec::new();
+    for script in [fails, garbled] {
+        let config = exec(&server, script).await;
+        let tenure = Arc::new(Tenure::unlimited());
+        let made = tenure_client::client(&config, tenure, None, &RestClients::default());
+        let error = made.err().unwrap();
+        let cause = std::error::Error::source(&error).unwrap();
+        texts.push(format!("{error}: {cause}"));
+    }
+    // Its token expires at once, and it fails when it runs again.
+    let folder = tempfile::tempdir().unwrap();
+    let gone = folder.path().join("fails").display().to_string();
+    let expired = script(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
+    let script = format!("if test -e {gone}; then {fails}; fi; {expired}");
+    let config = exec(&server, &script).await;
+    let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+    let served = serve(listener, [GOOD]);
+    nodes.get("worker-1").await.unwrap();
+    served.await.unwrap();
+    std::fs::write(&gone, "").unwrap();
+    texts.push(error_text(nodes.get("worker-1").await.unwrap_err()));
+    for text in &texts {
+        assert!(!text.contains("of-its-output"), "{text}");
+        // The value of a variable.
+        assert!(!text.contains("\"ExecCredential\""), "{text}");
+    }
+    for text in [&texts[0], &texts[2]] {
+        assert!(text.contains("exit status: 3: the reason"), "{text}");
     }
 }
