@@ -16,7 +16,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::request::in_time;
+use super::request::by_right;
 
 /// The brakes whose budgets survive a restart, and the annotations that hold the withdrawals: dates, each followed by
 /// `=` and the provider's name, separated by commas. Deletions cannot be undone, so that a process that restarts again
@@ -76,7 +76,7 @@ impl BudgetLease {
         let Some((api, name)) = &self.leases else {
             return Ok(Vec::new());
         };
-        let lease = match in_time(&self.tenure, api.get(name)).await {
+        let lease = match by_right(&self.tenure, api.get(name)).await {
             Ok(lease) => lease,
             Err(error @ (ClusterError::Denied(_) | ClusterError::Rejected(_))) => {
                 self.give_up(&error);
@@ -120,11 +120,11 @@ impl BudgetLease {
         let params = PostParams::default();
         let mut last = String::new();
         for _ in 0..MOST_CONFLICTS {
-            let stored = match in_time(&self.tenure, api.get(name)).await? {
+            let stored = match by_right(&self.tenure, api.get(name)).await? {
                 Some(mut lease) => {
                     let annotations = lease.metadata.annotations.get_or_insert_default();
                     annotations.extend(kept.clone());
-                    in_time(&self.tenure, api.replace(name, &params, &lease)).await
+                    by_right(&self.tenure, api.replace(name, &params, &lease)).await
                 }
                 None => {
                     let lease = Lease {
@@ -135,7 +135,7 @@ impl BudgetLease {
                         },
                         spec: None,
                     };
-                    in_time(&self.tenure, api.create(&params, &lease)).await
+                    by_right(&self.tenure, api.create(&params, &lease)).await
                 }
             };
             match stored {

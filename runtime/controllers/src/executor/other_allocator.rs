@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::ClusterExecutor;
 use super::events::about_node;
-use super::request::in_time;
+use super::request::{by_right, in_time};
 use crate::pruned_objects::ManagedFields;
 
 /// Timeout of one request. An answer describes the state when it was written, so that a slow one is worthless.
@@ -42,7 +42,10 @@ impl ClusterExecutor {
     async fn read_lease(&self) -> LeaseAnswer {
         let (namespace, name) = KUBE_CONTROLLER_MANAGER_LEASE;
         let leases: Api<Lease> = Api::namespaced(self.cluster.clients.base().clone(), namespace);
-        let read = timeout(ANSWER_TIME, in_time(&self.cluster.tenure, leases.get(name)));
+        let read = timeout(
+            ANSWER_TIME,
+            by_right(&self.cluster.tenure, leases.get(name)),
+        );
         match read.await {
             Ok(Ok(Some(lease))) => LeaseAnswer::Found(lease.spec.unwrap_or_default()),
             Ok(Ok(None)) => LeaseAnswer::Absent,

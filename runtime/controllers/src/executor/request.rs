@@ -33,6 +33,25 @@ pub(crate) async fn in_time<T>(
     }
 }
 
+/// As [`in_time`], for a request whose denial means that this manager lacks the right for ever. That an API server does
+/// not know it (401), as while that starts, passes by itself.
+pub(super) async fn by_right<T>(
+    tenure: &Tenure,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<Option<T>, ClusterError> {
+    let mut is_unknown = false;
+    let noted = async {
+        let answer = request.await;
+        is_unknown = matches!(&answer, Err(kube::Error::Api(status)) if status.code == 401);
+        answer
+    };
+    let answered = in_time(tenure, noted).await;
+    match answered {
+        Err(ClusterError::Denied(why)) if is_unknown => Err(ClusterError::Unavailable(why)),
+        answered => answered,
+    }
+}
+
 /// Classifies a failed request. `Ok(None)`: the object does not exist.
 pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> {
     let kube::Error::Api(status) = error else {

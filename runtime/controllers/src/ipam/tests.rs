@@ -447,3 +447,23 @@ async fn ipam_026_a_node_that_a_list_has_without_its_pod_cidrs_is_read_again() {
         assert_eq!(cidrs(&cluster).await, ["a 10.0.0.0/24"]);
     }
 }
+
+/// Such as an API server that has just started, beside a kube-controller-manager that starts: it refuses every token for
+/// a moment, and no right is missing.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_not_known_for_a_moment_reads_the_lease_of_kube_controller_manager_again() {
+    for (code, expected) in [(401, 2), (403, 1)] {
+        let cluster = cluster::Cluster::new();
+        let refused = cluster::FaultEffect::Refused {
+            code,
+            retry_after: None,
+        };
+        cluster.inject(cluster::Fault::next(cluster::Verb::Get, "leases", refused));
+        let on = settings("10.0.0.0/16", 24, Mode::Enforce);
+        run_while(&cluster, on, Metrics::default(), async || {
+            seconds(60).await;
+        })
+        .await;
+        assert_eq!(lease_reads(&cluster), expected, "{code}");
+    }
+}

@@ -146,3 +146,24 @@ async fn what_cannot_be_written_down_may_not_be_done_and_is_not_spent() {
     assert_eq!(spend(&one, brake).await, 1, "one was spent of two");
     assert_eq!(spend(&budget_store(&cluster), brake).await, 0);
 }
+
+/// Such as an API server that has just started: it refuses every token for a moment, and no right is missing.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_not_known_for_a_moment_forgets_no_withdrawal() {
+    let brake = Brake::RouteDeletion;
+    for verb in [Verb::Get, Verb::Update] {
+        let cluster = Cluster::new();
+        let earlier = take(&budget_store(&cluster), brake).await;
+        assert!(matches!(earlier, BudgetOutcome::Answered(Ok(()))));
+        let one = budget_store(&cluster);
+        let refused = FaultEffect::Refused {
+            code: 401,
+            retry_after: None,
+        };
+        cluster.inject(Fault::next(verb, "leases", refused));
+        let failed = take(&one, brake).await;
+        assert!(matches!(failed, BudgetOutcome::Failed(_)), "{failed}");
+        assert_eq!(spend(&one, brake).await, 1, "one of two was spent before");
+        assert_eq!(spend(&budget_store(&cluster), brake).await, 0);
+    }
+}
