@@ -1,6 +1,8 @@
 //! Records Events as client-go's recorder does: repeated Events increase a count instead of creating new objects. Best
 //! effort: failures are logged and not retried.
 
+mod spam_filter;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -26,6 +28,7 @@ use super::{params, strategic};
 use crate::clients::Clients;
 use crate::clock::{boottime, wall};
 use crate::cluster::Cluster;
+use spam_filter::SpamFilter;
 
 /// Time during which an Event is counted up instead of created anew; client-go's value.
 const WINDOW: SignedDuration = SignedDuration::from_mins(10);
@@ -110,6 +113,10 @@ impl Events {
         }
         let api: Api<Event> = Api::namespaced(self.clients.of(controller).clone(), about.home());
         let recorded = self.recorder.lock().await.record(about, event, wall());
+        let Some(recorded) = recorded else {
+            let why = "there are too many Events of its type about this object";
+            return EventOutcome::Unrecorded(why.to_owned());
+        };
         let mut result = self.send(&api, &recorded).await;
         if matches!((&recorded, &result), (Recorded::Again { .. }, Ok(None))) {
             // The API server keeps Events for a limited time, and anyone may delete them.
@@ -154,6 +161,7 @@ impl Events {
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     lately: HashMap<Key, Seen>,
+    spam_filter: SpamFilter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -192,13 +200,18 @@ pub(super) enum Recorded {
 }
 
 impl Recorder {
-    /// Registers an occurrence of `event` at `now`.
+    /// Registers an occurrence of `event` at `now`. `None`: there were too many like it, and it is not sent.
     pub(super) fn record(
         &mut self,
         about: &EventSubject<'_>,
         event: &CloudEvent,
         now: Timestamp,
-    ) -> Recorded {
+    ) -> Option<Recorded> {
+        let is_admitted = self.spam_filter.admits(about, event, now);
+        is_admitted.then(|| self.count(about, event, now))
+    }
+
+    fn count(&mut self, about: &EventSubject<'_>, event: &CloudEvent, now: Timestamp) -> Recorded {
         let key = key(about, event);
         if let Some(seen) = self.lately.get_mut(&key).filter(|seen| seen.is_recent(now)) {
             seen.count = seen.count.saturating_add(1);
@@ -229,7 +242,7 @@ impl Recorder {
     /// Registers an occurrence of `event` at `now`, whose earlier Event does not exist any more.
     fn anew(&mut self, about: &EventSubject<'_>, event: &CloudEvent, now: Timestamp) -> Recorded {
         self.forget(about, event);
-        self.record(about, event, now)
+        self.count(about, event, now)
     }
 
     /// Forgets an Event that could not be sent, so that the next occurrence creates a new one.

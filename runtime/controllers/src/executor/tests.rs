@@ -70,7 +70,8 @@ fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
     let mut recorder = Recorder::default();
     let node = node();
     let about = about_node(&node, NODE_CONTROLLER);
-    let Recorded::New(made) = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH) else {
+    let recorded = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH);
+    let Some(Recorded::New(made)) = recorded else {
         panic!("the first is new");
     };
     assert_eq!(made.involved_object.kind.as_deref(), Some("Node"));
@@ -89,26 +90,27 @@ fn equal_events_are_counted_up_within_ten_minutes_and_others_are_new() {
     let node = node();
     let about = about_node(&node, NODE_CONTROLLER);
     let at = |seconds: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
-    let Recorded::New(first) = recorder.record(&about, &event("m"), at(0)) else {
+    let Some(Recorded::New(first)) = recorder.record(&about, &event("m"), at(0)) else {
         panic!("the first is new");
     };
-    let Recorded::Again { name, patch } = recorder.record(&about, &event("m"), at(600)) else {
+    let again = recorder.record(&about, &event("m"), at(600));
+    let Some(Recorded::Again { name, patch }) = again else {
         panic!("the second is counted");
     };
     assert_eq!(Some(name), first.metadata.name);
     assert_eq!(patch["count"], 2);
     assert!(matches!(
         recorder.record(&about, &event("other"), at(600)),
-        Recorded::New(_)
+        Some(Recorded::New(_))
     ));
     assert!(matches!(
         recorder.record(&about, &event("m"), at(1201)),
-        Recorded::New(_)
+        Some(Recorded::New(_))
     ));
     recorder.forget(&about, &event("m"));
     assert!(matches!(
         recorder.record(&about, &event("m"), at(1202)),
-        Recorded::New(_)
+        Some(Recorded::New(_))
     ));
 }
 
@@ -121,7 +123,8 @@ fn svc_001_an_event_about_a_service_is_in_its_namespace_and_from_the_service_con
     };
     let mut recorder = Recorder::default();
     let about = about_service(&service);
-    let Recorded::New(made) = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH) else {
+    let recorded = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH);
+    let Some(Recorded::New(made)) = recorded else {
         panic!("the first is new");
     };
     assert_eq!(made.involved_object.kind.as_deref(), Some("Service"));
@@ -259,4 +262,60 @@ async fn a_service_with_a_time_that_cannot_be_represented_hides_no_owner() {
         .await;
     let gone = ServiceOutcome::Owner(OwnerState::Gone);
     assert_eq!(found, Performed::Ended(gone));
+}
+
+/// client-go's spam filter: whoever always has something new to say, such as a provider that is polled ten times a
+/// second, does not fill the API server's store.
+#[tokio::test(start_paused = true)]
+async fn events_of_one_type_about_one_object_are_limited() {
+    let cluster = SimCluster::new();
+    let tenure = Arc::new(Tenure::unlimited());
+    let events = Events::new(cluster.client_as("ccm").into(), tenure);
+    let (node, normal) = (node(), EventType::Normal);
+    let other = NodeRef {
+        name: "worker-2".to_owned(),
+        uid: "u2".to_owned(),
+    };
+    let about = about_node(&node, NODE_CONTROLLER);
+    let mut outcomes = Vec::new();
+    for number in 0..40 {
+        let event = event(&format!("number {number}"));
+        let outcome = events.record(NODE_CONTROLLER, &about, &event).await;
+        outcomes.push(outcome.to_string());
+    }
+    let done = outcomes.iter().take_while(|outcome| *outcome == "done");
+    assert_eq!(done.count(), 25);
+    let rest = outcomes.iter().skip(25);
+    assert!(
+        rest.clone().all(|one| one.starts_with("not recorded: ")),
+        "{outcomes:?}"
+    );
+    let of_other = about_node(&other, NODE_CONTROLLER);
+    let normal = CloudEvent::new(normal, "Synced", "m".to_owned());
+    for (about, event) in [(&of_other, &event("m")), (&about, &normal)] {
+        let recorded = events.record(NODE_CONTROLLER, about, event).await;
+        assert_eq!(recorded.to_string(), "done");
+    }
+    let stored: Api<Stored> = Api::namespaced(cluster.client(), "default");
+    let list = stored.list(&ListParams::default()).await.unwrap();
+    assert_eq!(list.items.len(), 27);
+}
+
+#[test]
+fn one_more_event_is_sent_each_five_minutes() {
+    let mut recorder = Recorder::default();
+    let node = node();
+    let about = about_node(&node, NODE_CONTROLLER);
+    let mut sent = |seconds: i64, events: usize| {
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
+        let all = (0..events).filter_map(|_| recorder.record(&about, &event("m"), now));
+        all.count()
+    };
+    assert_eq!(sent(1_000, 30), 25);
+    // The clock is set back.
+    assert_eq!(sent(0, 30), 0);
+    assert_eq!(sent(299, 30), 0);
+    assert_eq!(sent(301, 30), 1);
+    assert_eq!(sent(901, 30), 2);
+    assert_eq!(sent(1_000_000, 30), 25);
 }
