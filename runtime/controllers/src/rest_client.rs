@@ -10,9 +10,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::{Request, Response, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Buf as _, Frame, SizeHint};
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 use tower::{Layer, Service};
 
 use crate::clock::timer_now;
@@ -114,17 +115,50 @@ where
                 }
                 meter.waited(wait);
             }
-            let sent = request.body().size_hint().exact();
-            let begun = timer_now();
+            let unanswered = Unanswered {
+                meter: meter.clone(),
+                sent: request.body().size_hint().exact(),
+                begun: timer_now(),
+                is_answered: false,
+            };
             let answer = inner.call(request).await;
-            let status = answer.as_ref().ok().map(Response::status);
-            meter.answered(status, sent, timer_now().saturating_duration_since(begun));
+            unanswered.ended(answer.as_ref().ok().map(Response::status));
             Ok(answer?.map(|body| Metered {
                 body: Box::pin(body),
                 meter,
                 bytes: 0,
             }))
         })
+    }
+}
+
+/// A request without an answer so far. It has none for good if this is dropped: its sender has given up.
+struct Unanswered {
+    meter: RequestMeter,
+    /// Bytes of its body.
+    sent: Option<u64>,
+    begun: Instant,
+    is_answered: bool,
+}
+
+impl Unanswered {
+    /// Counts the answer, or the failure.
+    fn ended(mut self, status: Option<StatusCode>) {
+        self.is_answered = true;
+        self.count(status);
+    }
+
+    fn count(&self, status: Option<StatusCode>) {
+        let took = timer_now().saturating_duration_since(self.begun);
+        self.meter.answered(status, self.sent, took);
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.count(None);
+        }
     }
 }
 

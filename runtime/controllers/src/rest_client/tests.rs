@@ -40,6 +40,7 @@ async fn send(clients: &RestClients, requests: &[(&str, &str)]) {
         .layer(service_fn(
             async |request: Request<Full<Bytes>>| match request.uri().path() {
                 "/fails" => Err("no connection"),
+                "/hangs" => std::future::pending().await,
                 _ => Ok::<_, &str>(Response::new(Full::new(Bytes::from_static(b"0123456789")))),
             },
         ));
@@ -105,6 +106,25 @@ async fn proc_032_the_limit_is_each_clients_own_and_its_waits_are_counted() {
     for line in [
         &*format!("rest_client_rate_limiter_duration_seconds_count{{{labels}}} 10"),
         &format!("rest_client_rate_limiter_duration_seconds_bucket{{le=\"0.005\",{labels}}} 4"),
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}: {text}");
+    }
+}
+
+/// Such as one to an API server that has accepted the connection and says nothing: an alert counts these.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_its_sender_gives_up_is_counted_as_unanswered() {
+    let mut registry = Registry::default();
+    let clients = RestClients::register(&mut registry, None);
+    let requests = [("GET", "/hangs")];
+    let sent = send(&clients, &requests);
+    let given_up = tokio::time::timeout(Duration::from_secs(10), sent).await;
+    assert!(given_up.is_err());
+    let text = text(&registry);
+    let host = "host=\"10.0.0.1:6443\"";
+    for line in [
+        &*format!("rest_client_requests_total{{code=\"<error>\",method=\"GET\",{host}}} 1"),
+        &format!("rest_client_request_duration_seconds_sum{{verb=\"GET\",{host}}} 10.0"),
     ] {
         assert!(text.lines().any(|one| one == line), "{line}: {text}");
     }
