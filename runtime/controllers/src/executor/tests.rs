@@ -319,3 +319,31 @@ fn one_more_event_is_sent_each_five_minutes() {
     assert_eq!(sent(901, 30), 2);
     assert_eq!(sent(1_000_000, 30), 25);
 }
+
+/// Its answers would otherwise keep a machine from a node of another provider for ever.
+#[tokio::test(start_paused = true)]
+async fn the_answers_of_a_provider_that_has_left_hold_no_machine() {
+    let (cluster, _) = answering(&serde_json::json!({}));
+    let named = |name: &str| ccm_fixtures::kubernetes::node(name).build();
+    let (one, another) = (named("one"), named("another"));
+    let machine = ccm_core::cloud::Instance {
+        provider_id: "sim://1".to_owned(),
+        ..ccm_core::cloud::Instance::default()
+    };
+    let reply = ccm_core::cloud::FindReply {
+        lookups: vec![ccm_core::cloud::Lookup::Found(Box::new(machine.clone()))],
+        events: Vec::new(),
+        complete: true,
+    };
+    for node in [&one, &another] {
+        cluster.node_index().apply(node);
+    }
+    let asked = [ccm_core::node::cloud_node::cloud_node(&one)];
+    let now = cluster.clock.now();
+    cluster.node_index().answered("old", &asked, &reply, now);
+    for (leaves, is_held) in [("other", true), ("old", false)] {
+        cluster.leave(leaves);
+        let clashes = cluster.node_index().clashes("another", &machine);
+        assert_eq!(clashes.duplicate.is_some(), is_held, "{leaves}");
+    }
+}
