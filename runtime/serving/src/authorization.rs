@@ -68,13 +68,19 @@ impl Authorizer {
         }
     }
 
+    /// As upstream, the first slash is optional in the settings.
     fn is_open(&self, path: &str) -> bool {
+        let path = bare(path);
         let mut open = self.settings.always_allowed.iter();
-        open.any(|pattern| match pattern.strip_suffix('*') {
+        open.any(|pattern| match bare(pattern).strip_suffix('*') {
             Some(prefix) => path.starts_with(prefix),
-            None => pattern == path,
+            None => bare(pattern) == path,
         })
     }
+}
+
+fn bare(path: &str) -> &str {
+    path.strip_prefix('/').unwrap_or(path)
 }
 
 fn review(user: &User, verb: &str, path: &str) -> SubjectAccessReview {
@@ -114,11 +120,14 @@ mod tests {
     async fn proc_075_open_paths_are_exact_and_masters_may_read_all() {
         let (nobody, mut master) = (User::anonymous(), User::anonymous());
         master.groups.push("system:masters".to_owned());
-        let authorizer = authorizer(&["/healthz", "/public/*"]);
+        let authorizer = authorizer(&["/healthz", "/public/*", "open", "part/*"]);
         for (user, path, expected) in [
             (&nobody, "/healthz", true),
             (&nobody, "/healthz/ping", false),
             (&nobody, "/public/any", true),
+            (&nobody, "/open", true),
+            (&nobody, "/part/any", true),
+            (&nobody, "/part", false),
             (&nobody, "/metrics", false),
             (&master, "/metrics", true),
         ] {

@@ -114,7 +114,7 @@ impl ServingFlags {
                 duration(matches, "authorization-webhook-cache-authorized-ttl"),
                 duration(matches, "authorization-webhook-cache-unauthorized-ttl"),
             ),
-            always_allowed: list(matches, "authorization-always-allow-paths"),
+            always_allowed: open_paths(matches, mistakes),
             profiles: is_set("profiling"),
         };
         (port != 0).then_some(flags)
@@ -151,6 +151,17 @@ fn tls(
         Err(mistake) => mistakes.push(format!("--tls-curve-preferences: {mistake}")),
     }
     tls
+}
+
+/// Reads the paths that all clients may read. The error is upstream's.
+fn open_paths(matches: &ArgMatches, mistakes: &mut Vec<String>) -> Vec<String> {
+    const FLAG: &str = "authorization-always-allow-paths";
+    let paths = list(matches, FLAG);
+    let has_more = |path: &&String| path.strip_suffix('*').unwrap_or(path).contains('*');
+    for path in paths.iter().filter(has_more) {
+        mistakes.push(format!("--{FLAG}: only trailing * allowed in {path:?}"));
+    }
+    paths
 }
 
 /// Reads `CERT,KEY` or `CERT,KEY:NAME,NAME`.
@@ -218,6 +229,10 @@ mod tests {
             ("--tls-cipher-suites=TLS_NULL", "TLS_NULL not supported"),
             ("--tls-min-version=1.3", "unknown tls version"),
             ("--tls-sni-cert-key=/a", "expected CERT,KEY"),
+            (
+                "--authorization-always-allow-paths=/healthz,/a*/b",
+                "only trailing * allowed in \"/a*/b\"",
+            ),
         ] {
             let text = run(&format!("--cloud-provider=x {flag}")).err().unwrap();
             assert!(text.contains(expected), "{flag}: {text}");
