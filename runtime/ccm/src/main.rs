@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod api_server_proxy;
+mod api_server_url;
 mod audit;
 mod builtin_grants;
 mod cli;

@@ -36,6 +36,7 @@ use ipnet::IpNet;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 use crate::api_server_proxy::{named, set_proxy};
+use crate::api_server_url::complete;
 use crate::audit::AuditWriter;
 use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
@@ -430,7 +431,10 @@ async fn kubernetes(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyh
     };
     if let Some(url) = master {
         config.cluster_url = url;
+        // As in client-go: the name is that of the kubeconfig's server.
+        config.tls_server_name = None;
     }
+    complete(&mut config)?;
     set_proxy(&mut config, proxy)?;
     // An automatic retry could begin after the right to send is lost.
     config.default_retry = false;
@@ -466,21 +470,4 @@ fn as_user(config: &Config, suffix: &'static str) -> Config {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-
-    #[tokio::test]
-    async fn outside_of_a_pod_the_url_alone_is_enough() {
-        let url = "http://127.0.0.1:8080";
-        let config = kubernetes(None, Some(url.to_owned())).await.unwrap();
-        assert_eq!(config.cluster_url, Uri::from_static(url));
-        assert_eq!(config.auth_info.token.map(|_| "a token"), None);
-        let refused = kubernetes(None, None).await.unwrap_err();
-        assert!(
-            refused
-                .to_string()
-                .starts_with("neither --kubeconfig nor --master")
-        );
-    }
-}
+mod tests;

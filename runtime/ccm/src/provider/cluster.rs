@@ -6,6 +6,7 @@ use kube::{Client, Config};
 
 use super::arguments::ClusterOptions;
 use crate::api_server_proxy::{named, set_proxy, unbound_client};
+use crate::api_server_url::complete;
 
 /// Creates a client for the selected cluster.
 pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<Client> {
@@ -40,6 +41,7 @@ pub(crate) async fn config(options: &ClusterOptions) -> anyhow::Result<Config> {
             (config, in_its_usual_place(&context))
         }
     };
+    complete(&mut config)?;
     set_proxy(&mut config, proxy)?;
     Ok(config)
 }

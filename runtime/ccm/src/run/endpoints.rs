@@ -21,6 +21,7 @@ use prometheus_client::registry::Registry;
 
 use super::{as_user, configz, from_file};
 use crate::api_server_proxy::{set_proxy, unbound_client};
+use crate::api_server_url::complete;
 use crate::config::ProviderConfig;
 use crate::flags::{ServingFlags, shown_values};
 use crate::migration::COMPONENT;
@@ -227,6 +228,7 @@ async fn reviewer(file: Option<&Path>, kubernetes: &Config) -> anyhow::Result<Re
         },
     };
     if !is_fallback {
+        complete(&mut config)?;
         set_proxy(&mut config, proxy)?;
     }
     Ok(Reviewer {

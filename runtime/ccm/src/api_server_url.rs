@@ -1,0 +1,33 @@
+//! The address of an API server that a kubeconfig or `--master` names, as client-go reads it. Connects to nothing.
+
+use anyhow::Context as _;
+use http::Uri;
+use kube::Config;
+
+/// Completes an address without a scheme, such as `10.0.0.1:6443`: by `https` if the configuration has an authority or a
+/// client certificate, or accepts every server, and by `http` otherwise.
+///
+/// # Errors
+/// The address has no host.
+pub(crate) fn complete(config: &mut Config) -> anyhow::Result<()> {
+    let url = &config.cluster_url;
+    if url.scheme().is_some() {
+        return Ok(());
+    }
+    let host = url.authority().with_context(|| {
+        format!("the address of the API server must be a URL or HOST:PORT: {url}")
+    })?;
+    let own = &config.auth_info;
+    let certificates = [&own.client_certificate, &own.client_certificate_data];
+    let has_certificate = certificates
+        .into_iter()
+        .flatten()
+        .any(|one| !one.is_empty());
+    let is_encrypted = config.root_cert.is_some() || config.accept_invalid_certs || has_certificate;
+    config.cluster_url = Uri::builder()
+        .scheme(if is_encrypted { "https" } else { "http" })
+        .authority(host.clone())
+        .path_and_query("/")
+        .build()?;
+    Ok(())
+}

@@ -1,0 +1,88 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::{Value, json};
+
+use super::*;
+
+#[tokio::test]
+async fn outside_of_a_pod_the_url_alone_is_enough() {
+    let url = "http://127.0.0.1:8080";
+    let config = kubernetes(None, Some(url.to_owned())).await.unwrap();
+    assert_eq!(config.cluster_url, Uri::from_static(url));
+    assert_eq!(config.auth_info.token.map(|_| "a token"), None);
+    let refused = kubernetes(None, None).await.unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .starts_with("neither --kubeconfig nor --master")
+    );
+}
+
+/// The configuration of a kubeconfig with this cluster, and of `--master`.
+async fn configured(cluster: &Value, master: Option<&str>) -> Config {
+    let kubeconfig = json!({
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": cluster}],
+        "users": [],
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kubeconfig");
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    kubernetes(Some(file), master.map(str::to_owned))
+        .await
+        .unwrap()
+}
+
+/// Without a scheme no request could be built.
+#[tokio::test]
+async fn an_api_server_without_a_scheme_gets_the_one_of_client_go() {
+    for (address, plain, encrypted) in [
+        (
+            "192.168.4.20",
+            "http://192.168.4.20/",
+            "https://192.168.4.20/",
+        ),
+        (
+            "10.0.0.1:6443",
+            "http://10.0.0.1:6443/",
+            "https://10.0.0.1:6443/",
+        ),
+        (
+            "[fd00::1]:6443",
+            "http://[fd00::1]:6443/",
+            "https://[fd00::1]:6443/",
+        ),
+        ("api.test", "http://api.test/", "https://api.test/"),
+        ("http://api.test", "http://api.test/", "http://api.test/"),
+        (
+            "https://api.test/x",
+            "https://api.test/x",
+            "https://api.test/x",
+        ),
+    ] {
+        let config = kubernetes(None, Some(address.to_owned())).await.unwrap();
+        assert_eq!(config.cluster_url.to_string(), plain, "{address}");
+        for (is_encrypted, expected) in [(false, plain), (true, encrypted)] {
+            let cluster = json!({"server": address, "insecure-skip-tls-verify": is_encrypted});
+            let config = configured(&cluster, None).await;
+            assert_eq!(config.cluster_url.to_string(), expected, "{address}");
+            let cluster =
+                json!({"server": "https://a.test", "insecure-skip-tls-verify": is_encrypted});
+            let config = configured(&cluster, Some(address)).await;
+            assert_eq!(config.cluster_url.to_string(), expected, "{address}");
+        }
+    }
+    let refused = kubernetes(None, Some("/api".to_owned())).await.unwrap_err();
+    assert!(refused.to_string().contains("/api"), "{refused}");
+}
+
+/// As in client-go: the name belongs to the server of the kubeconfig.
+#[tokio::test]
+async fn a_server_of_the_flag_has_its_own_name() {
+    let cluster = json!({"server": "https://10.0.0.1:6443", "tls-server-name": "kubernetes"});
+    for (master, expected) in [(None, Some("kubernetes")), (Some("https://api.test"), None)] {
+        let config = configured(&cluster, master).await;
+        assert_eq!(config.tls_server_name.as_deref(), expected);
+    }
+}
