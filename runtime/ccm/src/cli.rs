@@ -434,7 +434,8 @@ mod tests {
         let error = anyhow!("no such file")
             .context("cannot open /a: no such file")
             .context("cannot read the configuration");
-        let text = "Error: cannot read the configuration\n  caused by: cannot open /a: no such file\n";
+        let text =
+            "Error: cannot read the configuration\n  caused by: cannot open /a: no such file\n";
         assert_eq!(with_causes(&error), text);
         let error = anyhow!("no such file").context("cannot open /a");
         let text = "Error: cannot open /a\n  caused by: no such file\n";

@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -97,10 +98,7 @@ impl Credential {
 /// Makes the credential of `config`.
 fn made(config: &Config) -> kube::Result<Option<AuthLayer>> {
     let Some(file) = token_file(config) else {
-        return config.auth_layer().map_err(|error| match error {
-            kube::Error::Auth(error) => kube::Error::Auth(without_secrets(error)),
-            other => other,
-        });
+        return auth_layer(config);
     };
     let mut of_token = Config::new(config.cluster_url.clone());
     of_token.auth_info = config.auth_info.clone();
@@ -111,7 +109,21 @@ fn made(config: &Config) -> kube::Result<Option<AuthLayer>> {
         Err(_) if config.auth_info.token.is_some() => {}
         Err(error) => return Err(kube::Error::Auth(error)),
     }
-    of_token.auth_layer()
+    auth_layer(&of_token)
+}
+
+/// The credential that kube makes of `config`.
+fn auth_layer(config: &Config) -> kube::Result<Option<AuthLayer>> {
+    // kube panics for a token with a line break, which also an exec plugin may print.
+    let made = catch_unwind(AssertUnwindSafe(|| config.auth_layer()));
+    let made = made.unwrap_or_else(|_| {
+        let why = "the token has characters that no header can have".to_owned();
+        Err(kube::Error::Auth(AuthError::AuthExec(why)))
+    });
+    made.map_err(|error| match error {
+        kube::Error::Auth(error) => kube::Error::Auth(without_secrets(error)),
+        other => other,
+    })
 }
 
 /// The file of the token, unless kube prefers another credential.

@@ -229,6 +229,21 @@ async fn a_token_file_without_a_token_is_an_error() {
     }
 }
 
+#[tokio::test]
+async fn a_token_that_no_header_can_hold_is_an_error() {
+    let (_listener, server) = listener("http").await;
+    let mut inline = server.clone();
+    inline.auth_info.token = Some("two\nlines".to_owned().into());
+    let printed = script("").replace("$(cat", "two\\\\nlines$(cat");
+    for config in [inline, exec(&server, &printed).await] {
+        let tenure = Arc::new(Tenure::unlimited());
+        let made = tenure_client::client(&config, tenure, None, &RestClients::default());
+        let cause = made.err().unwrap();
+        let cause = std::error::Error::source(&cause).unwrap().to_string();
+        assert!(cause.contains("that no header can have"), "{cause}");
+    }
+}
+
 /// The plugin's environment and output may have secrets. As in client-go, its standard error is for the log.
 #[tokio::test]
 async fn an_exec_plugin_that_fails_is_told_without_its_environment_and_its_output() {
