@@ -5,13 +5,13 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kube::api::{Api, PostParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::access_cache::AccessCache;
 use crate::access_control::{is_unanswered, status_code};
@@ -58,7 +58,7 @@ where
         read: impl FnOnce(R) -> A,
         kept: impl FnOnce(&A) -> Duration,
     ) -> Option<A> {
-        let now = Instant::now();
+        let now = Instant::now().into_std();
         if let Some(known) = self.known.get(&key, now) {
             return Some(known);
         }

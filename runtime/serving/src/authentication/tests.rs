@@ -364,27 +364,32 @@ fn with_token() -> HeaderMap {
     HeaderMap::from_iter([(AUTHORIZATION, "Bearer abc".parse().unwrap())])
 }
 
-#[tokio::test]
-async fn proc_075_a_review_that_failed_is_not_kept_as_a_refusal() {
-    for (first, is_kept) in [
-        (json!({"authenticated": false}), true),
-        // An authenticator of the API server is away: it has not said that the token is nobody's.
-        (
-            json!({"authenticated": false, "error": "the webhook does not answer"}),
-            false,
-        ),
+#[tokio::test(start_paused = true)]
+async fn proc_075_a_review_that_failed_is_kept_for_ten_seconds_at_most() {
+    let invalid = json!({"authenticated": false});
+    // A made-up token, or an authenticator of the API server that is away.
+    let failed = json!({"authenticated": false, "error": "the webhook does not answer"});
+    for (first, seconds, is_kept) in [
+        (&invalid, 11, true),
+        (&failed, 9, true),
+        (&failed, 11, false),
     ] {
         let answer = Answer::new(Mutex::new(config_map(&json!({}))));
-        let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+        let settings = Authentication {
+            cache: Duration::from_secs(60),
+            ..settings(false)
+        };
+        let authenticator = Authenticator::new(settings, Some(client(&answer))).await;
         let authenticator = authenticator.ok().unwrap();
         let nobody = PeerCertificates::default();
-        *answer.lock().unwrap() = reviewed(&first);
+        *answer.lock().unwrap() = reviewed(first);
         let refused = authenticator.user(&nobody, &with_token()).await;
         assert_eq!(refused, Err(Unauthorized));
         *answer.lock().unwrap() =
             reviewed(&json!({"authenticated": true, "user": {"username": "joe"}}));
+        tokio::time::advance(Duration::from_secs(seconds)).await;
         let again = authenticator.user(&nobody, &with_token()).await;
-        assert_eq!(again.is_err(), is_kept, "{first}");
+        assert_eq!(again.is_err(), is_kept, "{first} after {seconds} s");
     }
 }
 

@@ -11,13 +11,16 @@ use crate::review_client::Reviews;
 
 /// Maximum length of a token, in bytes; the API server's own are two kilobytes.
 const LONGEST: usize = 16 * 1024;
+/// Maximum time for which a review with an error counts: the flag's default. An API server answers so about every token
+/// that is made up, so that upstream, which keeps none of these, has each request of such a client reviewed.
+const FAILED_TIME: Duration = Duration::from_secs(10);
 
 /// Why a token names no user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
     /// It is valid for no user.
     Invalid,
-    /// An authenticator of the API server has failed, and may know the token.
+    /// The token is made up, or an authenticator of the API server that may know it has failed.
     Failed,
 }
 
@@ -43,9 +46,8 @@ impl TokenReviewer {
             return Err(Unauthorized);
         }
         let key: [u8; 32] = Sha256::digest(token).into();
-        // As upstream, a review that failed is not kept.
         let kept = |answer: &Result<User, Refusal>| match answer {
-            Err(Refusal::Failed) => Duration::ZERO,
+            Err(Refusal::Failed) => self.time.min(FAILED_TIME),
             Ok(_) | Err(Refusal::Invalid) => self.time,
         };
         let answer = self.reviews.answer(key, || review(token), user, kept);
