@@ -115,14 +115,15 @@ where
                 }
                 meter.waited(wait);
             }
-            let unanswered = Unanswered {
+            let mut exchange = Exchange {
                 meter: meter.clone(),
                 sent: request.body().size_hint().exact(),
                 begun: timer_now(),
-                is_answered: false,
+                status: None,
             };
             let answer = inner.call(request).await;
-            unanswered.ended(answer.as_ref().ok().map(Response::status));
+            exchange.status = answer.as_ref().ok().map(Response::status);
+            drop(exchange);
             Ok(answer?.map(|body| Metered {
                 body: Box::pin(body),
                 meter,
@@ -132,33 +133,20 @@ where
     }
 }
 
-/// A request without an answer so far. It has none for good if this is dropped: its sender has given up.
-struct Unanswered {
+/// A request and its answer, counted at the end, which is also that its sender gives up.
+struct Exchange {
     meter: RequestMeter,
-    /// Bytes of its body.
+    /// Bytes of the request's body.
     sent: Option<u64>,
     begun: Instant,
-    is_answered: bool,
+    /// `None`: no answer so far.
+    status: Option<StatusCode>,
 }
 
-impl Unanswered {
-    /// Counts the answer, or the failure.
-    fn ended(mut self, status: Option<StatusCode>) {
-        self.is_answered = true;
-        self.count(status);
-    }
-
-    fn count(&self, status: Option<StatusCode>) {
-        let took = timer_now().saturating_duration_since(self.begun);
-        self.meter.answered(status, self.sent, took);
-    }
-}
-
-impl Drop for Unanswered {
+impl Drop for Exchange {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.count(None);
-        }
+        let took = timer_now().saturating_duration_since(self.begun);
+        self.meter.answered(self.status, self.sent, took);
     }
 }
 

@@ -65,10 +65,8 @@ pub(super) fn read(path: &Path, name: Option<&str>, inputs: Inputs) -> anyhow::R
         ..PROCESS
     };
     let providers = config::parse(&text, &context);
-    let is_missing =
-        |listed: &[ProviderConfig], name: &str| !listed.iter().any(|one| one.name == name);
     let providers = providers.and_then(|listed| match name {
-        Some(name) if is_missing(&listed, name) => {
+        Some(name) if !listed.iter().any(|one| one.name == name) => {
             Err(Mistakes(vec![config::unlisted(name, &listed)]))
         }
         _ => Ok(listed),
