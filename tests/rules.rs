@@ -16,6 +16,8 @@ mod documents;
 mod first_page;
 #[path = "rules/fixtures.rs"]
 mod fixtures;
+#[path = "rules/go_modules.rs"]
+mod go_modules;
 #[path = "rules/hostile.rs"]
 mod hostile;
 #[path = "rules/lists.rs"]
