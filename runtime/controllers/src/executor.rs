@@ -30,7 +30,7 @@ use ccm_core::reconciliation::effect::{
     BudgetOutcome, ClusterError, Effect, EventOutcome, Modification, Performed,
 };
 use ccm_core::safety::audit::Author;
-use ccm_core::safety::brake::{Brake, Rise};
+use ccm_core::safety::brake::{Brake, Rise, SharedBudget};
 use ccm_core::safety::permit::Mode;
 use ccm_core::service::Account;
 use ccm_core::well_known::FIELD_MANAGER;
@@ -119,10 +119,12 @@ impl EffectExecutor {
         settings: &Settings,
         background: &mut JoinSet<()>,
     ) -> EffectExecutor {
+        let (brake, allowances) = (Brake::CloudMutations, &settings.service.rules.allowances);
         let cloud = Cloud {
             provider,
             cluster: cluster.clone(),
             call_time: settings.call_time,
+            budget: Arc::new(SharedBudget::new(brake, allowances.of(brake))),
         };
         let mut priority = |writes: usize| {
             let cloud = cloud.clone();
@@ -135,7 +137,7 @@ impl EffectExecutor {
             }
         };
         EffectExecutor {
-            services: Services::new(cloud.clone(), &settings.service.rules.allowances),
+            services: Services::new(cloud.clone()),
             ownership: StdMutex::new(ownership),
             new: priority(settings.node.concurrent_syncs.get()),
             known: priority(settings.node.status_updates().get()),

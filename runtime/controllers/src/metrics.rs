@@ -60,38 +60,23 @@ pub struct Metrics {
     pub(crate) controllers: RunningControllers,
 }
 
-/// A provider operation on routes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RouteOperation {
-    /// List all routes.
-    List,
-    /// Create a route.
-    Create,
-    /// Delete a route.
-    Delete,
-}
-
-impl RouteOperation {
-    fn as_str(self) -> &'static str {
-        match self {
-            RouteOperation::List => "list",
-            RouteOperation::Create => "create",
-            RouteOperation::Delete => "delete",
-        }
-    }
-}
-
-/// A provider operation on a load balancer.
+/// A provider operation on a load balancer, or on routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Create or update it.
+    /// Create or update a load balancer.
     Ensure,
-    /// Replace its targets by the current nodes.
+    /// Replace the targets of a load balancer by the current nodes.
     UpdateTargets,
-    /// Delete it.
+    /// Delete a load balancer.
     Delete,
-    /// Read it.
+    /// Read a load balancer.
     Get,
+    /// List all routes.
+    ListRoutes,
+    /// Create a route.
+    CreateRoute,
+    /// Delete a route.
+    DeleteRoute,
 }
 
 impl Operation {
@@ -99,8 +84,19 @@ impl Operation {
         match self {
             Operation::Ensure => "ensure",
             Operation::UpdateTargets => "update-targets",
-            Operation::Delete => "delete",
             Operation::Get => "get",
+            Operation::ListRoutes => "list",
+            Operation::CreateRoute => "create",
+            Operation::Delete | Operation::DeleteRoute => "delete",
+        }
+    }
+
+    fn is_of_routes(self) -> bool {
+        match self {
+            Operation::ListRoutes | Operation::CreateRoute | Operation::DeleteRoute => true,
+            Operation::Ensure | Operation::UpdateTargets | Operation::Delete | Operation::Get => {
+                false
+            }
         }
     }
 }
@@ -222,23 +218,6 @@ impl Metrics {
         self.route_passes.inc();
     }
 
-    /// Counts and times a provider call about routes.
-    pub(crate) fn asked_about_routes(
-        &self,
-        provider: &str,
-        operation: RouteOperation,
-        result: &'static str,
-        took: Duration,
-    ) {
-        let label = ("operation", operation.as_str());
-        let labels = ([label, ("result", result)], by(provider));
-        self.route_operations.get_or_create(&labels).inc();
-        let labels = ([label], by(provider));
-        self.route_operation
-            .get_or_create(&labels)
-            .observe(took.as_secs_f64());
-    }
-
     /// Sets the numbers of this provider's routes by state.
     pub(crate) fn count_routes(&self, provider: &str, tally: &Tally) {
         for (state, count) in [
@@ -258,7 +237,7 @@ impl Metrics {
         }
     }
 
-    /// Counts and times a provider call about a load balancer.
+    /// Counts and times a provider call.
     pub(crate) fn asked(
         &self,
         provider: &str,
@@ -269,10 +248,13 @@ impl Metrics {
         let took = took.as_secs_f64();
         let operation_label = ("operation", operation.as_str());
         let labels = ([operation_label, ("result", result)], by(provider));
-        self.operations.get_or_create(&labels).inc();
-        self.operation
-            .get_or_create(&([operation_label], by(provider)))
-            .observe(took);
+        let (calls, durations) = match operation.is_of_routes() {
+            true => (&self.route_operations, &self.route_operation),
+            false => (&self.operations, &self.operation),
+        };
+        calls.get_or_create(&labels).inc();
+        let labels = ([operation_label], by(provider));
+        durations.get_or_create(&labels).observe(took);
         if operation == Operation::UpdateTargets {
             self.target_updates.inc();
             self.target_update.observe(took);

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use ccm_core::cloud::{CallFailure, CloudNode, FindReply, ProviderError};
 use ccm_core::cloud_provider::{CloudProvider, Reply};
-use ccm_core::reconciliation::effect::Performed;
+use ccm_core::reconciliation::effect::{Answered, Performed};
+use ccm_core::safety::audit::Subject;
+use ccm_core::safety::brake::SharedBudget;
 use ccm_core::safety::permit::Permit;
 use tokio::task::JoinSet;
 
 use crate::clock::boottime;
 use crate::cluster::Cluster;
+use crate::metrics::Operation;
 
 /// Extra time beyond the permit for a provider call. The host ends calls on time; this only guards against a defect of
 /// the host.
@@ -27,24 +30,6 @@ pub(super) enum Unmade {
 impl From<ProviderError> for Unmade {
     fn from(error: ProviderError) -> Unmade {
         Unmade::Failed(error.into())
-    }
-}
-
-impl Unmade {
-    /// The outcome's label in metrics.
-    pub(super) fn reason(&self) -> &'static str {
-        match self {
-            Unmade::Withheld => "withheld",
-            Unmade::Failed(failure) => failure.error.reason(),
-        }
-    }
-}
-
-/// Returns the call's answer unless its permit withheld a change.
-pub(super) fn made<T>(permit: &Permit, answer: Result<T, ProviderError>) -> Result<T, Unmade> {
-    match permit.has_withheld() {
-        true => Err(Unmade::Withheld),
-        false => answer.map_err(|error| Unmade::Failed(permit.failure(error))),
     }
 }
 
@@ -66,7 +51,13 @@ pub(super) struct Cloud {
     pub(super) provider: Arc<dyn CloudProvider>,
     pub(super) cluster: Arc<Cluster>,
     pub(super) call_time: Duration,
+    /// Budget shared by all changing calls; each provider has its own quota at its own cloud.
+    pub(super) budget: Arc<SharedBudget>,
 }
+
+/// The provider's method that a call is made with.
+pub(super) type Method<R, T> =
+    for<'a> fn(&'a (dyn CloudProvider + 'static), &'a R, Arc<Permit>) -> Reply<'a, T>;
 
 impl Cloud {
     /// Runs one look-up in its own task: a provider that panics fails this call and not the batch.
@@ -122,12 +113,74 @@ impl Cloud {
         ))
     }
 
-    /// Waits for a call's answer until its permit has expired (plus [`GRACE`]).
-    pub(super) async fn in_time<T>(
+    /// A permit for one call about `subject` that makes at most `mutations` changes, from the shared budget.
+    ///
+    /// # Errors
+    /// As [`Cloud::permit`].
+    pub(super) fn changing(
         &self,
-        what: &str,
-        call: Reply<'_, T>,
-    ) -> Result<T, ProviderError> {
+        mutations: u32,
+        subject: Subject,
+    ) -> Result<Permit, ProviderError> {
+        let permit = self.permit(mutations)?.about(subject);
+        Ok(permit.sharing(self.budget.clone()))
+    }
+
+    /// Makes a call that may change something.
+    pub(super) async fn change<R, T>(
+        &self,
+        operation: (Operation, &'static str),
+        permit: Permit,
+        request: Arc<R>,
+        method: Method<R, T>,
+    ) -> Result<Answered<T>, Unmade>
+    where
+        R: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let permit = Arc::new(permit);
+        let reply = self.call(operation, permit.clone(), request, method).await;
+        match reply {
+            _ if permit.has_withheld() => Err(Unmade::Withheld),
+            Ok(reply) => Ok(Answered {
+                reply,
+                mutations: permit.mutations_made(),
+                in_use: Vec::new(),
+            }),
+            Err(error) => Err(Unmade::Failed(permit.failure(error))),
+        }
+    }
+
+    /// Makes and counts a call, which error texts call `what`.
+    pub(super) async fn call<R, T>(
+        &self,
+        (operation, what): (Operation, &'static str),
+        permit: Arc<Permit>,
+        request: Arc<R>,
+        method: Method<R, T>,
+    ) -> Result<T, ProviderError>
+    where
+        R: Send + Sync + ?Sized + 'static,
+        T: Send + 'static,
+    {
+        let (began, cloud, own) = (boottime(), self.clone(), permit.clone());
+        let answer = apart(async move {
+            let call = method(&*cloud.provider, &request, own);
+            cloud.in_time(what, call).await
+        });
+        let answer = answer.await;
+        let result = match &answer {
+            _ if permit.has_withheld() => "withheld",
+            Ok(_) => "success",
+            Err(error) => error.reason(),
+        };
+        let (provider, metrics) = (self.provider.name(), &self.cluster.metrics);
+        metrics.asked(provider, operation, result, began.until(boottime()));
+        answer
+    }
+
+    /// Waits for a call's answer until its permit has expired (plus [`GRACE`]).
+    async fn in_time<T>(&self, what: &str, call: Reply<'_, T>) -> Result<T, ProviderError> {
         match tokio::time::timeout(self.call_time.saturating_add(GRACE), call).await {
             Ok(answer) => answer,
             Err(_) => Err(ProviderError::TimedOut(format!(
@@ -139,7 +192,7 @@ impl Cloud {
 }
 
 /// Runs a call in its own task: a provider that panics fails this call and nothing else.
-pub(super) async fn apart<T: Send + 'static>(
+async fn apart<T: Send + 'static>(
     call: impl Future<Output = Result<T, ProviderError>> + Send + 'static,
 ) -> Result<T, ProviderError> {
     // Dropping the set aborts the call.

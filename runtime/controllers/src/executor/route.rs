@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use ccm_core::moment::Moment;
+use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::node::answer_check::check_event;
 use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::reconciliation::effect::{Answered, Effect as _, Performed};
 use ccm_core::route::{RouteEffect, RouteListing, RouteOutcome, RoutesListed};
 use ccm_core::safety::audit::Subject;
-use ccm_core::safety::permit::Permit;
 use k8s_openapi::api::core::v1::Node;
 
-use super::cloud::{Cloud, Unmade, apart, made, performed};
+use super::cloud::{Unmade, performed};
 use super::node_requests::{patch_node_status, read_node};
 use super::{EffectExecutor, Perform, Priority, WritePermit};
-use crate::clock::boottime;
-use crate::metrics::RouteOperation;
+use crate::metrics::Operation;
 
 /// Maximum changes in one call. Creating or removing a route takes one; a cloud that cannot do so replaces the existing
 /// route with two.
@@ -71,32 +69,22 @@ impl EffectExecutor {
 
     async fn listed_routes(&self, nodes: &[Arc<Node>]) -> Result<ListRoutesReply, ProviderError> {
         let permit = Arc::new(self.cloud.permit(0)?);
-        let cloud = self.cloud.clone();
-        let nodes: Vec<_> = nodes.iter().map(|node| cloud_node(node)).collect();
-        let began = boottime();
-        let answer = apart(async move {
-            let call = cloud.provider.list_routes(&nodes, permit);
-            cloud.in_time("listing of routes", call).await
-        });
-        let answer = answer.await;
-        self.measured(RouteOperation::List, began, answer, ProviderError::reason)
+        let nodes: Arc<[_]> = nodes.iter().map(|node| cloud_node(node)).collect();
+        let listing = (Operation::ListRoutes, "listing of routes");
+        let method = <dyn CloudProvider>::list_routes;
+        self.cloud.call(listing, permit, nodes, method).await
     }
 
     async fn create_route(
         &self,
         request: Arc<CreateRouteRequest>,
     ) -> Result<Answered<RouteReply>, Unmade> {
-        let destination = &request.destination_cidr;
         let reason = format!("node/{} has no route", request.node.name);
-        let (cloud, permit) = self.changing_route(destination, reason)?;
-        let (began, asked) = (boottime(), permit.clone());
-        let answer = apart(async move {
-            let call = cloud.provider.create_route(&request, permit.clone());
-            let reply = cloud.in_time("creation of a route", call).await?;
-            Ok(answered(reply, &permit))
-        });
-        let answer = made(&asked, answer.await);
-        self.measured(RouteOperation::Create, began, answer, Unmade::reason)
+        let subject = subject(&request.destination_cidr, reason);
+        let permit = self.cloud.changing(MOST_CHANGES, subject)?;
+        let creation = (Operation::CreateRoute, "creation of a route");
+        let method = <dyn CloudProvider>::create_route;
+        self.cloud.change(creation, permit, request, method).await
     }
 
     async fn delete_route(
@@ -105,59 +93,26 @@ impl EffectExecutor {
     ) -> Result<Answered<RouteReply>, Unmade> {
         let reason = format!("it leads to {}", request.route.target);
         let destination = request.route.destination_cidr.clone();
-        let (cloud, permit) = self.changing_route(&destination, reason)?;
-        let (began, asked) = (boottime(), permit.clone());
-        let answer = apart(async move {
-            let call = cloud.provider.delete_route(&request, permit.clone());
-            let reply = cloud.in_time("deletion of a route", call).await?;
-            Ok(answered(reply, &permit))
-        });
-        let answer = made(&asked, answer.await);
-        let answer = self.measured(RouteOperation::Delete, began, answer, Unmade::reason)?;
+        let permit = self
+            .cloud
+            .changing(MOST_CHANGES, subject(&destination, reason))?;
+        let deletion = (Operation::DeleteRoute, "deletion of a route");
+        let method = <dyn CloudProvider>::delete_route;
+        let answer = self.cloud.change(deletion, permit, request, method).await?;
         for event in answer.reply.events.iter().filter_map(check_event) {
             let (provider, reason, message) = (self.name(), event.reason, event.message);
             tracing::info!(provider, destination, reason, message, "said of a deletion");
         }
         Ok(answer)
     }
-
-    fn measured<T, E>(
-        &self,
-        operation: RouteOperation,
-        began: Moment,
-        answer: Result<T, E>,
-        reason: fn(&E) -> &'static str,
-    ) -> Result<T, E> {
-        let took = began.until(boottime());
-        let result = answer.as_ref().map_or_else(reason, |_| "success");
-        self.metrics()
-            .asked_about_routes(self.name(), operation, result, took);
-        answer
-    }
-
-    /// Prepares a call that may change something. All calls that change a provider's cloud share one budget.
-    fn changing_route(
-        &self,
-        destination: &str,
-        reason: String,
-    ) -> Result<(Cloud, Arc<Permit>), ProviderError> {
-        let subject = Subject {
-            kind: "route",
-            namespace: None,
-            name: destination.to_owned(),
-            uid: String::new(),
-            reason,
-        };
-        let permit = self.cloud.permit(MOST_CHANGES)?.about(subject);
-        let permit = permit.sharing(self.services.budget());
-        Ok((self.cloud.clone(), Arc::new(permit)))
-    }
 }
 
-fn answered(reply: RouteReply, permit: &Permit) -> Answered<RouteReply> {
-    Answered {
-        reply,
-        mutations: permit.mutations_made(),
-        in_use: Vec::new(),
+fn subject(destination: &str, reason: String) -> Subject {
+    Subject {
+        kind: "route",
+        namespace: None,
+        name: destination.to_owned(),
+        uid: String::new(),
+        reason,
     }
 }

@@ -9,11 +9,10 @@ use ccm_core::cloud::load_balancer::{
     ProgressReply, UpdateRequest,
 };
 use ccm_core::cloud::{Owner, ProviderError};
-use ccm_core::moment::Moment;
+use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::reconciliation::effect::{Answered, InUse, ObjectResult, Performed};
 use ccm_core::reconciliation::patch::ServicePatch;
 use ccm_core::safety::audit::Subject;
-use ccm_core::safety::brake::{Allowances, Brake, SharedBudget};
 use ccm_core::safety::permit::{Mode, Permit};
 use ccm_core::service::{
     OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, is_mark, is_release,
@@ -24,7 +23,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
 use kube::{Api, Client};
 
-use super::cloud::{Cloud, Unmade, apart, made, performed};
+use super::cloud::{Cloud, Unmade, performed};
 use super::events::about_service;
 use super::request::{in_time, stopping, unwrapped};
 use super::{EffectExecutor, Perform, Priority, WritePermit, params, strategic};
@@ -62,11 +61,6 @@ impl EffectExecutor {
             ServiceAction::Ensure(request) => {
                 services.hold(service, true);
                 let answer = services.ensure(service, *generation, request.clone()).await;
-                let answer = answer.map(|(reply, mutations)| Answered {
-                    in_use: services.in_use(service, &reply),
-                    reply,
-                    mutations,
-                });
                 return performed(answer, ServiceOutcome::Ensured);
             }
             ServiceAction::UpdateTargets(request) => {
@@ -108,8 +102,6 @@ impl EffectExecutor {
 /// The part of the executor that handles Services.
 pub(super) struct Services {
     pub(super) cloud: Cloud,
-    /// Budget shared by all changing calls; each provider has its own quota at its own cloud.
-    budget: Arc<SharedBudget>,
     /// The last provider generation whose account was confirmed.
     pub(super) known: Mutex<Option<u64>>,
     /// Serialises the confirmation of the account.
@@ -118,19 +110,12 @@ pub(super) struct Services {
 
 impl Services {
     /// Creates the Service part of a provider's executor.
-    pub(super) fn new(cloud: Cloud, allowances: &Allowances) -> Services {
-        let brake = Brake::CloudMutations;
+    pub(super) fn new(cloud: Cloud) -> Services {
         Services {
             cloud,
-            budget: Arc::new(SharedBudget::new(brake, allowances.of(brake))),
             known: Mutex::new(None),
             account_proof: tokio::sync::Mutex::default(),
         }
-    }
-
-    /// The budget shared by all changes at the provider's cloud.
-    pub(super) fn budget(&self) -> Arc<SharedBudget> {
-        self.budget.clone()
     }
 
     async fn ensure(
@@ -138,19 +123,16 @@ impl Services {
         service: &ServiceRef,
         generation: u64,
         request: Arc<EnsureRequest>,
-    ) -> Result<(EnsureReply, u32), Unmade> {
+    ) -> Result<Answered<EnsureReply>, Unmade> {
         self.still(generation)?;
-        let (cloud, permit) = self.changing(service, "its load balancer has to agree with it")?;
-        let (began, asked) = (boottime(), permit.clone());
-        let answer = apart(async move {
-            let call = cloud
-                .provider
-                .ensure_load_balancer(&request, permit.clone());
-            let reply = cloud.in_time("ensure of a load balancer", call).await?;
-            Ok((reply, permit.mutations_made()))
-        });
-        let answer = made(&asked, answer.await);
-        self.measured(Operation::Ensure, began, answer, Unmade::reason)
+        let permit = self.changing(service, "its load balancer has to agree with it")?;
+        let ensure = (Operation::Ensure, "ensure of a load balancer");
+        let method = <dyn CloudProvider>::ensure_load_balancer;
+        let answered = self.cloud.change(ensure, permit, request, method).await?;
+        Ok(Answered {
+            in_use: self.in_use(service, &answered.reply),
+            ..answered
+        })
     }
 
     async fn update_targets(
@@ -158,15 +140,10 @@ impl Services {
         service: &ServiceRef,
         request: Arc<UpdateRequest>,
     ) -> Result<Answered<ProgressReply>, Unmade> {
-        let (cloud, permit) = self.changing(service, "the set of nodes has changed")?;
-        let (began, asked) = (boottime(), permit.clone());
-        let answer = apart(async move {
-            let call = cloud.provider.update_targets(&request, permit.clone());
-            let reply = cloud.in_time("update of targets", call).await?;
-            Ok(answered(reply, &permit))
-        });
-        let answer = made(&asked, answer.await);
-        self.measured(Operation::UpdateTargets, began, answer, Unmade::reason)
+        let permit = self.changing(service, "the set of nodes has changed")?;
+        let update = (Operation::UpdateTargets, "update of targets");
+        let method = <dyn CloudProvider>::update_targets;
+        self.cloud.change(update, permit, request, method).await
     }
 
     async fn remove(
@@ -174,17 +151,10 @@ impl Services {
         service: &ServiceRef,
         request: Arc<DeleteRequest>,
     ) -> Result<Answered<ProgressReply>, Unmade> {
-        let (cloud, permit) = self.changing(service, "its load balancer is not wanted any more")?;
-        let (began, asked) = (boottime(), permit.clone());
-        let answer = apart(async move {
-            let call = cloud
-                .provider
-                .delete_load_balancer(&request, permit.clone());
-            let reply = cloud.in_time("deletion of a load balancer", call).await?;
-            Ok(answered(reply, &permit))
-        });
-        let answer = made(&asked, answer.await);
-        self.measured(Operation::Delete, began, answer, Unmade::reason)
+        let permit = self.changing(service, "its load balancer is not wanted any more")?;
+        let deletion = (Operation::Delete, "deletion of a load balancer");
+        let method = <dyn CloudProvider>::delete_load_balancer;
+        self.cloud.change(deletion, permit, request, method).await
     }
 
     pub(super) async fn look(
@@ -194,39 +164,13 @@ impl Services {
     ) -> Result<GetReply, ProviderError> {
         let subject = subject(service, "whether it has a load balancer");
         let permit = Arc::new(self.cloud.permit(0)?.about(subject));
-        let (cloud, began) = (self.cloud.clone(), boottime());
-        let answer = apart(async move {
-            let call = cloud.provider.get_load_balancer(&known, permit);
-            cloud.in_time("look at a load balancer", call).await
-        });
-        self.measured(Operation::Get, began, answer.await, ProviderError::reason)
+        let look = (Operation::Get, "look at a load balancer");
+        let method = <dyn CloudProvider>::get_load_balancer;
+        self.cloud.call(look, permit, known, method).await
     }
 
-    /// Prepares a call that may change something.
-    fn changing(
-        &self,
-        service: &ServiceRef,
-        reason: &str,
-    ) -> Result<(Cloud, Arc<Permit>), ProviderError> {
-        let permit = self.cloud.permit(MOST_CHANGES)?;
-        let permit = permit.about(subject(service, reason));
-        let permit = permit.sharing(self.budget.clone());
-        Ok((self.cloud.clone(), Arc::new(permit)))
-    }
-
-    fn measured<T, E>(
-        &self,
-        operation: Operation,
-        began: Moment,
-        answer: Result<T, E>,
-        reason: fn(&E) -> &'static str,
-    ) -> Result<T, E> {
-        let took = began.until(boottime());
-        let result = answer.as_ref().map_or_else(reason, |_| "success");
-        let provider = self.cloud.provider.name();
-        let metrics = &self.cloud.cluster.metrics;
-        metrics.asked(provider, operation, result, took);
-        answer
+    fn changing(&self, service: &ServiceRef, reason: &str) -> Result<Permit, ProviderError> {
+        self.cloud.changing(MOST_CHANGES, subject(service, reason))
     }
 
     /// The IPs in the answer about `service` that other objects of the cluster already use.
@@ -320,14 +264,6 @@ impl Services {
     /// The client of the service controller.
     pub(super) fn client(&self) -> Client {
         self.cloud.cluster.clients.of(SERVICE_CONTROLLER).clone()
-    }
-}
-
-fn answered(reply: ProgressReply, permit: &Permit) -> Answered<ProgressReply> {
-    Answered {
-        reply,
-        mutations: permit.mutations_made(),
-        in_use: Vec::new(),
     }
 }
 

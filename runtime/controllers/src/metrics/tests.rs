@@ -91,7 +91,7 @@ fn route_020_passes_are_counted_under_upstreams_name_and_calls_and_states_under_
     let metrics = Metrics::register(&mut registry);
     metrics.passes_routes();
     let second = Duration::from_secs(1);
-    metrics.asked_about_routes("sim", RouteOperation::Create, "denied", second);
+    metrics.asked("sim", Operation::CreateRoute, "denied", second);
     let tally = Tally {
         foreign: 3,
         ..Tally::default()
@@ -141,15 +141,11 @@ fn h8_twenty_providers_that_fail_in_every_way_make_a_bounded_number_of_series() 
                     Operation::UpdateTargets,
                     Operation::Delete,
                     Operation::Get,
+                    Operation::ListRoutes,
+                    Operation::CreateRoute,
+                    Operation::DeleteRoute,
                 ] {
                     metrics.asked(&provider, operation, result, second);
-                }
-                for operation in [
-                    RouteOperation::List,
-                    RouteOperation::Create,
-                    RouteOperation::Delete,
-                ] {
-                    metrics.asked_about_routes(&provider, operation, result, second);
                 }
             }
             metrics.count_routes(&provider, &Tally::default());

@@ -38,7 +38,7 @@ fn everything() -> Registry {
     metrics.asked("sim", Operation::UpdateTargets, "timed-out", second);
     metrics.passed_nodes(second);
     metrics.passes_routes();
-    metrics.asked_about_routes("sim", RouteOperation::List, "success", second);
+    metrics.asked("sim", Operation::ListRoutes, "success", second);
     metrics.count_routes("sim", &Tally::default());
     let mut set = CidrSet::new("10.0.0.0/22".parse().unwrap(), 24).unwrap();
     let before = set.tally();
