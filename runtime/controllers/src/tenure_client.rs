@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use ccm_core::safety::tenure::Tenure;
 use ccm_proxy::{BadProxy, Connector, Gated, Proxy, WriteGate, without_login};
+use http::{Request, Response};
 use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
@@ -136,8 +137,11 @@ fn authenticated(
             }
         }
     };
+    let nodes = NodesAsProtobuf::default();
+    let answered_nodes = nodes.clone();
     let service = ServiceBuilder::new()
-        .layer(NodesAsProtobuf::default())
+        .map_request(move |request: Request<Body>| nodes.asked(request))
+        .map_response(move |answer: Response<_>| answered_nodes.translated(answer))
         .layer(config.base_uri_layer())
         .layer(Credential::new(config).map_err(GuardedError::Config)?)
         .option_layer(tokens)

@@ -14,7 +14,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response};
 use hyper::body::{Body, Frame, SizeHint};
-use tower::{BoxError, Layer, Service};
+use tower::BoxError;
 
 use message::{Unreadable, event, object};
 
@@ -33,47 +33,38 @@ pub(crate) struct NodesAsProtobuf {
     is_refused: Arc<AtomicBool>,
 }
 
-impl<S> Layer<S> for NodesAsProtobuf {
-    type Service = NodesAsProtobufService<S>;
-
-    fn layer(&self, inner: S) -> NodesAsProtobufService<S> {
-        NodesAsProtobufService {
-            layer: self.clone(),
-            inner,
-        }
-    }
-}
-
-/// The service that [`NodesAsProtobuf`] makes.
-#[derive(Debug, Clone)]
-pub(crate) struct NodesAsProtobufService<S> {
-    layer: NodesAsProtobuf,
-    inner: S,
-}
-
-type Answer<O> = Pin<Box<dyn Future<Output = Result<Response<Translated<O>>, BoxError>> + Send>>;
-
-impl<S, I, O> Service<Request<I>> for NodesAsProtobufService<S>
-where
-    S: Service<Request<I>, Response = Response<O>, Error = BoxError>,
-    S::Future: Send + 'static,
-    O: 'static,
-{
-    type Response = Response<Translated<O>>;
-    type Error = BoxError;
-    type Future = Answer<O>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<I>) -> Self::Future {
-        let is_refused = self.layer.is_refused.clone();
-        if wants_nodes(&request) && !is_refused.load(Ordering::Relaxed) {
+impl NodesAsProtobuf {
+    /// The request, which prefers protobuf if it is for nodes.
+    pub(crate) fn asked<I>(&self, mut request: Request<I>) -> Request<I> {
+        if wants_nodes(&request) && !self.is_refused.load(Ordering::Relaxed) {
             request.headers_mut().insert(ACCEPT, PREFERRED);
         }
-        let answer = self.inner.call(request);
-        Box::pin(async move { Ok(translated(answer.await?, is_refused)) })
+        request
+    }
+
+    /// The answer to such a request, as JSON.
+    pub(crate) fn translated<O>(&self, answer: Response<O>) -> Response<Translated<O>> {
+        let (mut head, body) = answer.into_parts();
+        let media_type = head.headers.get(CONTENT_TYPE);
+        let media_type = media_type.and_then(|media_type| media_type.to_str().ok());
+        let parameters = media_type.and_then(|media_type| media_type.strip_prefix(PROTOBUF));
+        let form = match parameters {
+            None => Form::Json,
+            Some(parameters) if parameters.contains("stream=watch") => {
+                Form::Events(BytesMut::new())
+            }
+            Some(_) => Form::Object(BytesMut::new()),
+        };
+        if !matches!(form, Form::Json) {
+            head.headers.insert(CONTENT_TYPE, JSON);
+            head.headers.remove(CONTENT_LENGTH);
+        }
+        let body = Translated {
+            body: Box::pin(body),
+            form,
+            is_refused: self.is_refused.clone(),
+        };
+        Response::from_parts(head, body)
     }
 }
 
@@ -83,28 +74,6 @@ fn wants_nodes<I>(request: &Request<I>) -> bool {
     let is_of_nodes = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let accept = request.headers().get(ACCEPT);
     is_of_nodes && accept.is_none_or(|accept| *accept == JSON)
-}
-
-fn translated<O>(answer: Response<O>, is_refused: Arc<AtomicBool>) -> Response<Translated<O>> {
-    let (mut head, body) = answer.into_parts();
-    let media_type = head.headers.get(CONTENT_TYPE);
-    let media_type = media_type.and_then(|media_type| media_type.to_str().ok());
-    let parameters = media_type.and_then(|media_type| media_type.strip_prefix(PROTOBUF));
-    let form = match parameters {
-        None => Form::Json,
-        Some(parameters) if parameters.contains("stream=watch") => Form::Events(BytesMut::new()),
-        Some(_) => Form::Object(BytesMut::new()),
-    };
-    if !matches!(form, Form::Json) {
-        head.headers.insert(CONTENT_TYPE, JSON);
-        head.headers.remove(CONTENT_LENGTH);
-    }
-    let body = Translated {
-        body: Box::pin(body),
-        form,
-        is_refused,
-    };
-    Response::from_parts(head, body)
 }
 
 /// The body of an answer, as JSON.

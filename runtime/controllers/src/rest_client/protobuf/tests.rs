@@ -9,7 +9,6 @@ use http_body_util::BodyExt as _;
 use kube::core::{ObjectList, Status, WatchEvent};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, to_value};
-use tower::{ServiceExt as _, service_fn};
 
 use super::*;
 use crate::pruned_objects::PrunedNode;
@@ -40,16 +39,8 @@ impl Body for Pieces {
 
 /// The JSON that an answer of this media type, in these pieces, becomes.
 async fn json(media_type: &'static str, pieces: Pieces) -> Result<Vec<u8>, BoxError> {
-    let mut pieces = Some(pieces);
-    let service = NodesAsProtobuf::default().layer(service_fn(move |_: Request<()>| {
-        let answer = Response::new(pieces.take().unwrap());
-        let (mut head, body) = answer.into_parts();
-        let media_type = HeaderValue::from_static(media_type);
-        head.headers.insert(CONTENT_TYPE, media_type);
-        std::future::ready(Ok::<_, BoxError>(Response::from_parts(head, body)))
-    }));
-    let request = Request::get(NODES).body(()).unwrap();
-    let answer = service.oneshot(request).await?;
+    let answer = Response::builder().header(CONTENT_TYPE, media_type);
+    let answer = NodesAsProtobuf::default().translated(answer.body(pieces).unwrap());
     Ok(answer.into_body().collect().await?.to_bytes().to_vec())
 }
 
@@ -131,22 +122,17 @@ async fn json_passes_unchanged() {
 
 #[tokio::test]
 async fn only_whole_nodes_are_asked_for_as_protobuf_and_never_again_once_it_was_unreadable() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let answer: Arc<Mutex<&[u8]>> = Arc::new(Mutex::new(include_bytes!("tests/node.pb")));
-    let service = {
-        let (asked, answer) = (asked.clone(), answer.clone());
-        NodesAsProtobuf::default().layer(service_fn(move |request: Request<()>| {
-            let accept = request.headers().get(ACCEPT).cloned();
-            asked.lock().unwrap().push(accept == Some(PREFERRED));
-            let mut response = Response::new(Pieces::of(&answer.lock().unwrap(), 500));
-            let media_type = HeaderValue::from_static(PROTOBUF);
-            response.headers_mut().insert(CONTENT_TYPE, media_type);
-            std::future::ready(Ok::<_, BoxError>(response))
-        }))
-    };
+    let asked = Mutex::new(Vec::new());
+    let answer: Mutex<&[u8]> = Mutex::new(include_bytes!("tests/node.pb"));
+    let protobuf = NodesAsProtobuf::default();
     let send = async |path: &str, accept: &str| {
         let request = Request::get(path).header(ACCEPT, accept).body(()).unwrap();
-        let answer = service.clone().oneshot(request).await.unwrap();
+        let request = protobuf.asked(request);
+        let accept = request.headers().get(ACCEPT).cloned();
+        asked.lock().unwrap().push(accept == Some(PREFERRED));
+        let pieces = Pieces::of(&answer.lock().unwrap(), 500);
+        let answer = Response::builder().header(CONTENT_TYPE, PROTOBUF);
+        let answer = protobuf.translated(answer.body(pieces).unwrap());
         answer.into_body().collect().await.map(drop)
     };
     let json = "application/json";
