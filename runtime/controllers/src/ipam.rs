@@ -128,7 +128,7 @@ impl IpamController {
     ) -> IpamController {
         let clock = executor.clock();
         let queues = &executor.cluster.metrics.queues;
-        let queue = Queue::metered(queues.meter(QueueName::PodCidrs, clock));
+        let queue = Queue::new(queues.meter(QueueName::PodCidrs, clock));
         let writes = executor.cluster.mode == Mode::Enforce;
         let rules = settings.other_allocator;
         let watch = || AllocatorWatch::new(executor.clone(), rules);

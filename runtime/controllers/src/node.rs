@@ -87,7 +87,7 @@ impl NodeController {
             settings,
             changes,
             clock,
-            queue: Queue::metered(meter),
+            queue: Queue::new(meter),
             memories: HashMap::new(),
             early: HashMap::new(),
             reconciliations: Workers::new(),

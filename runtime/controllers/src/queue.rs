@@ -12,7 +12,7 @@ use ccm_core::moment::Moment;
 use crate::metrics::QueueMeter;
 
 /// The queue, keyed by object name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
     urgent: BTreeMap<Due, String>,
     low_priority: BTreeMap<Due, String>,
@@ -20,7 +20,7 @@ pub(crate) struct Queue {
     sequence: u64,
     /// Turns until this moment are counted as waiting.
     counted: Option<Moment>,
-    meter: Option<QueueMeter>,
+    meter: QueueMeter,
 }
 
 /// Sort key of a turn: by moment, then in the order of requests.
@@ -50,11 +50,15 @@ pub(crate) enum Capacity {
 }
 
 impl Queue {
-    /// An empty queue that counts for metrics.
-    pub(crate) fn metered(meter: QueueMeter) -> Queue {
+    /// An empty queue.
+    pub(crate) fn new(meter: QueueMeter) -> Queue {
         Queue {
-            meter: Some(meter),
-            ..Queue::default()
+            urgent: BTreeMap::new(),
+            low_priority: BTreeMap::new(),
+            entries: HashMap::new(),
+            sequence: 0,
+            counted: None,
+            meter,
         }
     }
 
@@ -86,10 +90,10 @@ impl Queue {
             self.line(entry.is_urgent).insert(turn, name.to_owned());
             is_counted = self.is_counted(turn);
         }
-        match (&self.meter, was_counted, is_counted) {
-            (Some(meter), false, true) => meter.added(1),
-            (Some(meter), true, false) => meter.waits(-1),
-            _ => {}
+        match (was_counted, is_counted) {
+            (false, true) => self.meter.added(1),
+            (true, false) => self.meter.waits(-1),
+            (true, true) | (false, false) => {}
         }
     }
 
@@ -107,9 +111,6 @@ impl Queue {
 
     /// Counts the turns that have come since the last count: each turn once, however long the queues are.
     fn count(&mut self, now: Moment) {
-        let Some(meter) = self.meter.as_ref() else {
-            return;
-        };
         if self.counted.is_some_and(|until| now <= until) {
             return;
         }
@@ -124,16 +125,14 @@ impl Queue {
         );
         let come = self.urgent.range(range).count() + self.low_priority.range(range).count();
         if come > 0 {
-            meter.added(come);
+            self.meter.added(come);
         }
         self.counted = Some(now);
     }
 
     /// Counts an object that is put back because something failed.
     pub(crate) fn retries(&self) {
-        if let Some(meter) = &self.meter {
-            meter.retries();
-        }
+        self.meter.retries();
     }
 
     fn line(&mut self, is_urgent: bool) -> &mut BTreeMap<Due, String> {
@@ -152,8 +151,8 @@ impl Queue {
             let is_urgent = entry.is_urgent;
             entry.turn = None;
             let was_waiting = self.line(is_urgent).remove(&turn).is_some() && self.is_counted(turn);
-            if let Some(meter) = self.meter.as_ref().filter(|_| was_waiting) {
-                meter.waits(-1);
+            if was_waiting {
+                self.meter.waits(-1);
             }
             self.ask(name, earliest, is_urgent);
         }
@@ -187,9 +186,7 @@ impl Queue {
             return None;
         }
         let (turn, name) = self.line(is_urgent).pop_first()?;
-        if let Some(meter) = &self.meter {
-            meter.begins(turn.at, now);
-        }
+        self.meter.begins(turn.at, now);
         if let Some(entry) = self.entries.get_mut(&name) {
             *entry = Entry {
                 running_since: Some(now),
@@ -204,8 +201,8 @@ impl Queue {
         let Some(mut entry) = self.entries.remove(name) else {
             return;
         };
-        if let (Some(began), Some(meter)) = (entry.running_since.take(), &self.meter) {
-            meter.ends(began, now);
+        if let Some(began) = entry.running_since.take() {
+            self.meter.ends(began, now);
         }
         if entry.turn.is_some() || entry.not_before.is_some() {
             self.put(name, &entry, false);
@@ -218,9 +215,8 @@ impl Queue {
         let Some(entry) = self.entries.remove(name) else {
             return;
         };
-        let was_counted = self.withdraw(&entry);
-        if let Some(meter) = self.meter.as_ref().filter(|_| was_counted) {
-            meter.waits(-1);
+        if self.withdraw(&entry) {
+            self.meter.waits(-1);
         }
         if entry.running_since.is_some() {
             let running = Entry {

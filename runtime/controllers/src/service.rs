@@ -88,7 +88,7 @@ impl ServiceController {
     ) -> Self {
         let rules = Arc::new(settings.rules.clone());
         let (clock, queues) = (executor.clock(), &executor.metrics().queues);
-        let queue = Queue::metered(queues.meter(QueueName::Services, clock));
+        let queue = Queue::new(queues.meter(QueueName::Services, clock));
         let node_meter = queues.meter(QueueName::ServiceNodes, clock);
         let (ownership, mode) = (executor.ownership(), executor.cluster.mode);
         let world =

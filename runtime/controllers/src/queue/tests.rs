@@ -4,8 +4,17 @@
 use super::*;
 use std::time::Duration;
 
+use crate::Pace;
+use crate::clock::Clock;
+use crate::metrics::{QueueMetrics, QueueName};
+
 fn at(seconds: u64) -> Moment {
     Moment(Duration::from_secs(seconds))
+}
+
+fn queue() -> Queue {
+    let clock = Clock::start(Pace::REAL);
+    Queue::new(QueueMetrics::default().meter(QueueName::Nodes, clock))
 }
 
 fn take_all(queue: &mut Queue, now: u64) -> Vec<String> {
@@ -18,7 +27,7 @@ fn taken(queue: &mut Queue, now: u64) -> Option<String> {
 
 #[test]
 fn urgent_objects_come_first_then_the_order_of_asking() {
-    let mut queue = Queue::default();
+    let mut queue = queue();
     queue.ask("b", at(1), false);
     queue.ask("a", at(1), false);
     queue.ask("new", at(1), true);
@@ -29,7 +38,7 @@ fn urgent_objects_come_first_then_the_order_of_asking() {
 
 #[test]
 fn an_urgent_object_does_not_wait_for_those_that_asked_earlier() {
-    let mut queue = Queue::default();
+    let mut queue = queue();
     queue.ask("pass", at(1), false);
     queue.ask("new", at(5), true);
     assert_eq!(
@@ -50,7 +59,7 @@ fn an_urgent_object_does_not_wait_for_those_that_asked_earlier() {
 
 #[test]
 fn the_earlier_of_two_turns_stays_and_is_urgent_if_one_of_them_is() {
-    let mut queue = Queue::default();
+    let mut queue = queue();
     queue.ask("a", at(5), false);
     queue.ask("a", at(9), true);
     assert_eq!(queue.next(Capacity::Any), Some(at(5)));
@@ -79,7 +88,7 @@ fn the_earlier_of_two_turns_stays_and_is_urgent_if_one_of_them_is() {
 
 #[test]
 fn node_004_an_object_has_one_reconciliation_at_a_time_and_loses_no_wake_up() {
-    let mut queue = Queue::default();
+    let mut queue = queue();
     queue.ask("a", at(1), true);
     assert_eq!(taken(&mut queue, 1).as_deref(), Some("a"));
     queue.ask("a", at(1), true);
@@ -97,7 +106,7 @@ fn node_004_an_object_has_one_reconciliation_at_a_time_and_loses_no_wake_up() {
 
 #[test]
 fn a_held_object_is_not_woken_early_by_anything() {
-    let mut queue = Queue::default();
+    let mut queue = queue();
     queue.ask("a", at(1), true);
     taken(&mut queue, 1).unwrap();
     queue.hold("a", at(60));
@@ -117,7 +126,7 @@ fn a_held_object_is_not_woken_early_by_anything() {
 
 #[test]
 fn a_deleted_object_gets_no_turn() {
-    let mut queue = Queue::default();
+    let mut queue = queue();
     queue.ask("a", at(1), true);
     queue.forget("a");
     assert_eq!(taken(&mut queue, 9), None);
@@ -132,7 +141,7 @@ fn a_deleted_object_gets_no_turn() {
 
 #[test]
 fn a_hold_counts_for_a_turn_that_was_asked_for_while_the_reconciliation_was_held() {
-    let mut queue = Queue::default();
+    let mut queue = queue();
     queue.ask("a", at(1), true);
     assert_eq!(
         queue.take(at(1), Capacity::Any),
@@ -152,10 +161,7 @@ fn a_hold_counts_for_a_turn_that_was_asked_for_while_the_reconciliation_was_held
 
 #[test]
 fn what_is_counted_as_waiting_is_what_waits_after_any_sequence_of_calls() {
-    let metrics = crate::metrics::QueueMetrics::default();
-    let clock = crate::clock::Clock::start(crate::Pace::REAL);
-    let meter = metrics.meter(crate::metrics::QueueName::Nodes, clock);
-    let mut queue = Queue::metered(meter);
+    let mut queue = queue();
     let names = ["a", "b", "c", "d", "e"];
     let mut running = Vec::new();
     let mut now = 1;
@@ -183,9 +189,9 @@ fn what_is_counted_as_waiting_is_what_waits_after_any_sequence_of_calls() {
         }
         let turns = queue.urgent.keys().chain(queue.low_priority.keys());
         let waiting = turns.filter(|turn| queue.is_counted(**turn)).count();
-        let depth = queue.meter.as_ref().unwrap().depth();
+        let depth = queue.meter.depth();
         assert_eq!(usize::try_from(depth), Ok(waiting), "after step {step}");
-        let begun = queue.meter.as_ref().unwrap().running();
+        let begun = queue.meter.running();
         assert_eq!(begun, running.len(), "after step {step}");
     }
 }

@@ -30,7 +30,7 @@ impl World {
     }
 
     fn queue(&self, name: QueueName) -> Queue {
-        Queue::metered(self.metrics.meter(name, self.clock))
+        Queue::new(self.metrics.meter(name, self.clock))
     }
 
     #[track_caller]
