@@ -49,7 +49,7 @@ pub fn decide(facts: &Facts) -> Decision<IpamEffect> {
     if facts.is_over() {
         return Decision::Done(When::AwaitChange);
     }
-    if facts.has_to_read_again() {
+    if facts.state.refusals.has_to_read_again() {
         return Decision::Do(vec![IpamEffect::Read(node_ref(node))]);
     }
     if !pod_cidrs(node).is_empty() {
@@ -59,7 +59,7 @@ pub fn decide(facts: &Facts) -> Decision<IpamEffect> {
     if node.metadata.deletion_timestamp.is_some() {
         return Decision::Done(When::AwaitChange);
     }
-    if let Some(error) = facts.trouble() {
+    if let Some(error) = facts.state.refusals.trouble() {
         return failed(facts, error);
     }
     match &facts.blocks {
@@ -83,7 +83,7 @@ fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision<IpamEffect> {
 /// No block is free (IPAM-025). Freeing a block wakes a waiting node; the timed retry covers releases that were not
 /// noticed.
 fn wait(facts: &Facts, exhausted: Exhausted) -> Decision<IpamEffect> {
-    if facts.past.reported != Some(NOT_AVAILABLE) && !facts.has_reported() {
+    if facts.past.reported != Some(NOT_AVAILABLE) && facts.state.reported.is_none() {
         return record_event(facts, NOT_AVAILABLE, &exhausted.to_string());
     }
     Decision::Done(When::Retry {
@@ -97,7 +97,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
     let failures = facts.past.failures.saturating_add(1);
     let is_worth_it =
         !matches!(error, ClusterError::Unavailable(_)) || failures >= REPORT_AFTER_FAILURES;
-    if is_worth_it && facts.past.reported != Some(NOT_ASSIGNED) && !facts.has_reported() {
+    if is_worth_it && facts.past.reported != Some(NOT_ASSIGNED) && facts.state.reported.is_none() {
         return record_event(facts, NOT_ASSIGNED, &error.to_string());
     }
     Decision::Done(When::Retry {
@@ -108,7 +108,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
 
 /// The node has pod CIDRs. Reports the invalid ones; a person has to correct them.
 fn report(facts: &Facts) -> Decision<IpamEffect> {
-    if facts.invalid_pod_cidrs.is_empty() || facts.has_reported() {
+    if facts.invalid_pod_cidrs.is_empty() || facts.state.reported.is_some() {
         return Decision::Done(When::AwaitChange);
     }
     let effects = facts.invalid_pod_cidrs.iter().map(|invalid| {

@@ -60,13 +60,13 @@ pub fn cut_short(facts: &Facts) -> Option<Proposal> {
 }
 
 fn next(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
-    if facts.is_over() {
+    if facts.state.is_over {
         return Decision::Done(When::AwaitChange);
     }
-    if facts.has_to_read_again() {
+    if facts.state.refusals.has_to_read_again() {
         return Decision::Do(vec![NodeEffect::Read(node_ref(&facts.node))]);
     }
-    if let Some(error) = facts.trouble() {
+    if let Some(error) = facts.state.refusals.trouble() {
         return waiting::wait(facts, now, &Obstacle::Cluster(error));
     }
     if is_uninitialized(&facts.node) {
@@ -129,7 +129,7 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
         return Decision::Do(vec![NodeEffect::RecordEvent(node_ref(node), synced())]);
     }
     let changes = labels::reconcile(stored_labels(node));
-    if !changes.is_empty() && !facts.labels_settled() {
+    if !changes.is_empty() && !facts.state.labels_settled {
         return patch_labels(node, changes);
     }
     if !facts.past.refresh {
@@ -146,7 +146,7 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
         Err(obstacle) => return waiting::skip(facts, now, &obstacle),
     }
     let moved = confirm::moved(facts, checked);
-    if !moved.is_empty() && !facts.labels_settled() {
+    if !moved.is_empty() && !facts.state.labels_settled {
         return match confirm::labels(facts, now, &moved) {
             Ok(Some(effect)) => Decision::Do(vec![effect]),
             Ok(None) => patch_labels(node, moved),
@@ -154,10 +154,10 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
         };
     }
     let events = events(facts, checked);
-    if !events.is_empty() && !facts.has_recorded_event() {
+    if !events.is_empty() && !facts.state.has_recorded_event {
         return Decision::Do(events);
     }
-    if owner == Owner::Implied && !facts.labels_settled() {
+    if owner == Owner::Implied && !facts.state.labels_settled {
         return patch_labels(node, owner_label(facts));
     }
     Decision::Done(When::AwaitChange)
@@ -174,7 +174,7 @@ enum Found<'a> {
 }
 
 fn found(facts: &Facts) -> Found<'_> {
-    let looked = match facts.looked() {
+    let looked = match facts.state.looked.as_ref() {
         None => return Found::Unasked,
         Some(Err(error)) => return Found::Not(Obstacle::Provider(error)),
         Some(Ok(looked)) => looked,
@@ -243,7 +243,7 @@ fn write_addresses<'a>(
     now: Moment,
     checked: &Checked,
 ) -> Result<Option<NodeEffect>, Obstacle<'a>> {
-    if facts.addresses_settled() {
+    if facts.state.addresses_settled {
         return Ok(None);
     }
     let node = &facts.node;
@@ -315,7 +315,13 @@ fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
 
 /// The provider's Events, and one that lists the parts left out of its answer.
 fn events(facts: &Facts, checked: &Checked) -> Vec<NodeEffect> {
-    let mut events = provider_events(facts.looked().and_then(|looked| looked.as_ref().ok()));
+    let mut events = provider_events(
+        facts
+            .state
+            .looked
+            .as_ref()
+            .and_then(|looked| looked.as_ref().ok()),
+    );
     events.extend(answer_check::faults_event(&checked.faults));
     let node = node_ref(&facts.node);
     events

@@ -53,13 +53,13 @@ const REPORT_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(6
 
 /// Returns the next effect for the node in `facts`, or when to ask again. Pure.
 pub fn decide(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
-    if facts.is_over() {
+    if facts.state.is_over {
         return Decision::Done(When::AwaitChange);
     }
-    if facts.has_to_read_again() {
+    if facts.state.refusals.has_to_read_again() {
         return Decision::Do(vec![LifecycleEffect::Read(node_ref(&facts.node))]);
     }
-    if let Some(error) = facts.trouble() {
+    if let Some(error) = facts.state.refusals.trouble() {
         return failed(facts, error);
     }
     // The finding only applies while the node is ours.
@@ -72,7 +72,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
         Finding::Running => untaint(facts),
         Finding::ShutDown => taint(facts, now),
         Finding::Held(held) => hold(facts, held, now),
-        Finding::Gone(_) if facts.has_changed() => {
+        Finding::Gone(_) if facts.state.has_changed => {
             let why =
                 "the node's readiness has changed meanwhile: the look-ups are repeated".to_owned();
             Decision::Done(When::Retry { after: SOON, why })
@@ -181,7 +181,7 @@ fn delete(
     if let Err(held) = deletion_guard::check(&facts.node, evidence, &facts.rules, is_wanted, now) {
         return unless_drained(facts, &held, now);
     }
-    if !facts.is_read() {
+    if !facts.state.is_read {
         return Decision::Do(vec![LifecycleEffect::Read(node_ref(&facts.node))]);
     }
     let brake = (!is_wanted).then_some(Brake::NodeDeletion);
@@ -198,7 +198,7 @@ fn delete(
     let name = name(&facts.node);
     let mut effects = Vec::new();
     // While deletions fail, only the failure is reported.
-    if facts.past.failures == 0 && !facts.has_recorded_event() {
+    if facts.past.failures == 0 && facts.state.event_reasons.is_empty() {
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
         effects.push(event(
@@ -255,7 +255,7 @@ fn report_held(
     let is_known = reported.is_some_and(|(condition, at)| {
         *condition == held.condition() && at.after(REPORT_AGAIN_AFTER) > now.moment
     });
-    if is_known || facts.has_held() {
+    if is_known || facts.state.held.is_some() {
         return None;
     }
     let effect = LifecycleEffect::Hold(node_ref(&facts.node), held.condition());

@@ -33,16 +33,20 @@ pub struct Facts {
     pub invalid_pod_cidrs: Vec<InvalidPodCidr>,
     /// State retained from earlier reconciliations.
     pub past: RetainedState,
-    state: ReconcileState,
+    pub(super) state: ReconcileState,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-struct ReconcileState {
-    refusals: Refusals<MAX_CONFLICTS>,
-    is_unanswered: bool,
-    is_withheld: bool,
-    is_gone: bool,
-    reported: Option<&'static str>,
+pub(super) struct ReconcileState {
+    pub(super) refusals: Refusals<MAX_CONFLICTS>,
+    /// A write got no response and may have been made.
+    pub(super) is_unanswered: bool,
+    /// The write was withheld because of the mode.
+    pub(super) is_withheld: bool,
+    /// The node no longer exists.
+    pub(super) is_gone: bool,
+    /// The reason of the Event recorded in this reconciliation.
+    pub(super) reported: Option<&'static str>,
 }
 
 impl Facts {
@@ -113,40 +117,6 @@ impl Facts {
         // A write to a node that has immutable pod CIDRs by now is rejected, too, so the node is read first
         // (IPAM-027b).
         state.refusals.write_failed(error);
-    }
-
-    /// Whether a write got no response and may have been made.
-    pub fn is_unanswered(&self) -> bool {
-        self.state.is_unanswered
-    }
-
-    /// Whether the node no longer exists.
-    pub fn is_gone(&self) -> bool {
-        self.state.is_gone
-    }
-
-    /// Whether the write was withheld because of the mode.
-    pub fn is_withheld(&self) -> bool {
-        self.state.is_withheld
-    }
-
-    /// The reason of the Event recorded in this reconciliation.
-    pub fn reported(&self) -> Option<&'static str> {
-        self.state.reported
-    }
-
-    pub(super) fn has_reported(&self) -> bool {
-        self.state.reported.is_some()
-    }
-
-    /// Whether the node has to be read from the API server before anything else.
-    pub(super) fn has_to_read_again(&self) -> bool {
-        self.state.refusals.has_to_read_again()
-    }
-
-    /// The API server error that the reconciliation failed with.
-    pub(super) fn trouble(&self) -> Option<&ClusterError> {
-        self.state.refusals.trouble()
     }
 
     /// Whether the reconciliation is complete.

@@ -163,17 +163,17 @@ impl Memory {
             // Deleted or recreated meanwhile.
             return false;
         }
-        if facts.is_gone() {
+        if facts.state.is_gone {
             self.forget(name);
             return false;
         }
         if pod_cidrs(node).is_empty() {
-            if facts.is_unanswered() {
+            if facts.state.is_unanswered {
                 self.allocator.keep_unanswered(node);
             }
             // In plan mode the reservation stays until the node is gone or has pod CIDRs, so that no other node is
             // planned with the same blocks.
-            if !facts.is_withheld() {
+            if !facts.state.is_withheld {
                 self.allocator.give_back(node);
             }
         } else {
@@ -185,7 +185,7 @@ impl Memory {
         } else {
             let past = self.pasts.entry(name.to_owned()).or_default();
             past.failures = past.failures.saturating_add(1);
-            past.reported = facts.reported().or(past.reported);
+            past.reported = facts.state.reported.or(past.reported);
             if facts.blocks.is_err() {
                 self.waiting.insert(name.to_owned());
             }

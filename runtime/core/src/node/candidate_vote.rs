@@ -20,8 +20,8 @@ pub(super) fn decide(
     now: Moment,
     others: Vec<String>,
 ) -> Option<Decision<NodeEffect>> {
-    let looked = facts.looked().filter(|_| !others.is_empty())?;
-    let Some((verdict, report)) = facts.claimed() else {
+    let looked = facts.state.looked.as_ref().filter(|_| !others.is_empty())?;
+    let Some((verdict, report)) = facts.state.claimed.as_ref() else {
         let vote = match looked.as_ref().map(|looked| &looked.lookup) {
             Ok(Lookup::Found(_)) => Vote::Found,
             Ok(Lookup::Gone | Lookup::NotMine) => Vote::NotMine,

@@ -28,7 +28,7 @@ pub struct Proposal {
 /// The changes in this reconciliation's answer that need confirmation; retained for the next reconciliation. `None`:
 /// there was no answer, so the previous proposal stands.
 pub(super) fn proposal(facts: &Facts, found: &Found<'_>) -> Option<Proposal> {
-    facts.looked()?.as_ref().ok()?;
+    facts.state.looked.as_ref()?.as_ref().ok()?;
     // The common case: no possible change needs confirmation.
     if !facts.rules.reconcile_labels && !is_ready(&facts.node) {
         return Some(Proposal::default());
@@ -114,7 +114,10 @@ fn permitted<'a>(
             again: now.until(confirmed),
         });
     }
-    match (facts.budget(brake), facts.credit(brake, now)) {
+    match (
+        facts.budget(brake),
+        facts.state.reservation.credit(brake, now),
+    ) {
         (Some(Ok(())), _) | (None, Reservation::Covered) => Ok(None),
         (None, Reservation::Nothing) => {
             let effect = NodeEffect::TakeBudget(node_ref(&facts.node), brake, Rise::NONE);

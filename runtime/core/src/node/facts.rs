@@ -11,7 +11,7 @@ use crate::node::ownership::{OwnershipContext, Verdict};
 use crate::reconciliation::effect::{BudgetOutcome, ClusterError, Performed};
 use crate::reconciliation::write_refusal::Refusals;
 use crate::safety::brake::Brake;
-use crate::safety::budget_reservation::{Asked, BudgetReservation, Reservation};
+use crate::safety::budget_reservation::{Asked, BudgetReservation};
 use crate::settings::NodeRules;
 
 use super::confirm::Proposal;
@@ -49,24 +49,26 @@ pub struct Facts {
     pub rules: Arc<NodeRules>,
     /// State retained from earlier reconciliations.
     pub past: RetainedState,
-    state: ReconcileState,
+    pub(super) state: ReconcileState,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-struct ReconcileState {
-    looked: Option<Result<Looked, ProviderError>>,
+pub(super) struct ReconcileState {
+    /// The provider's answer, once it was asked.
+    pub(super) looked: Option<Result<Looked, ProviderError>>,
     /// The combined verdict of all candidates, and whether to report it.
-    claimed: Option<(Verdict, bool)>,
-    refusals: Refusals<MAX_CONFLICTS>,
-    addresses_settled: bool,
-    labels_settled: bool,
+    pub(super) claimed: Option<(Verdict, bool)>,
+    pub(super) refusals: Refusals<MAX_CONFLICTS>,
+    /// The addresses were written (or withheld), without a read of the node since; `labels_settled` likewise.
+    pub(super) addresses_settled: bool,
+    pub(super) labels_settled: bool,
     /// Budgets asked for in this reconciliation; `reservation` is what earlier ones took for changes not made yet.
     budgets: Asked,
-    reservation: BudgetReservation,
+    pub(super) reservation: BudgetReservation,
     is_withheld: bool,
     is_unanswered: bool,
-    has_recorded_event: bool,
-    over: bool,
+    pub(super) has_recorded_event: bool,
+    pub(super) is_over: bool,
 }
 
 impl ReconcileState {
@@ -107,7 +109,7 @@ impl Facts {
     /// The provider's answer, if the reconciliation failed at the API server or waits for other candidates.
     pub fn unstored_answer(&self) -> Option<&Looked> {
         let waits = matches!(self.state.claimed, Some((Verdict::WaitsFor(_), _)));
-        if self.trouble().is_none() && !waits {
+        if self.state.refusals.trouble().is_none() && !waits {
             return None;
         }
         self.state.looked.as_ref()?.as_ref().ok()
@@ -118,11 +120,6 @@ impl Facts {
     pub fn is_anothers(&self) -> bool {
         let is_answered = matches!(&self.state.looked, Some(Ok(looked)) if !matches!(looked.lookup, Lookup::Unknown(_)));
         is_answered && matches!(self.state.claimed, Some((Verdict::Open, _)))
-    }
-
-    /// The verdict, once a vote was cast, and whether to report it.
-    pub(super) fn claimed(&self) -> Option<&(Verdict, bool)> {
-        self.state.claimed.as_ref()
     }
 
     /// Adds the result of `effect`.
@@ -144,7 +141,7 @@ impl Facts {
                 self.settle(effect);
             }
             // Gone or recreated under the same name: the new node has its own reconciliation.
-            NodeOutcome::Node(Ok(_)) => state.over = true,
+            NodeOutcome::Node(Ok(_)) => state.is_over = true,
             NodeOutcome::Node(Err(error)) => self.absorb_error(effect, error),
         }
     }
@@ -183,7 +180,7 @@ impl Facts {
         match effect {
             NodeEffect::PatchStatus(..) => state.addresses_settled = true,
             // The last write of an initialisation: nothing remains to be planned.
-            NodeEffect::Patch(_, patch) if patch.taints.is_some() => state.over = true,
+            NodeEffect::Patch(_, patch) if patch.taints.is_some() => state.is_over = true,
             NodeEffect::Patch(..) => state.labels_settled = true,
             NodeEffect::RecordEvent(..) => state.has_recorded_event = true,
             _ => {}
@@ -219,48 +216,8 @@ impl Facts {
         }
     }
 
-    /// Whether budget taken earlier for this brake covers the change.
-    pub(super) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
-        self.state.reservation.credit(brake, now)
-    }
-
-    /// The provider's answer, once it was asked.
-    pub(super) fn looked(&self) -> Option<&Result<Looked, ProviderError>> {
-        self.state.looked.as_ref()
-    }
-
     /// The result of asking for a brake's budget in this reconciliation, if it was asked.
     pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
         self.state.budgets.get(&brake).copied()
-    }
-
-    /// Whether the node has to be read from the API server before anything else.
-    pub(super) fn has_to_read_again(&self) -> bool {
-        self.state.refusals.has_to_read_again()
-    }
-
-    /// The API server error that the reconciliation failed with.
-    pub(super) fn trouble(&self) -> Option<&ClusterError> {
-        self.state.refusals.trouble()
-    }
-
-    /// Whether the addresses were written (or withheld) in this reconciliation, without a read of the node since.
-    pub(super) fn addresses_settled(&self) -> bool {
-        self.state.addresses_settled
-    }
-
-    /// Whether the labels were written (or withheld), without a read of the node since.
-    pub(super) fn labels_settled(&self) -> bool {
-        self.state.labels_settled
-    }
-
-    /// Whether an Event was recorded in this reconciliation.
-    pub(super) fn has_recorded_event(&self) -> bool {
-        self.state.has_recorded_event
-    }
-
-    /// Whether the reconciliation is complete.
-    pub(super) fn is_over(&self) -> bool {
-        self.state.over
     }
 }

@@ -145,14 +145,17 @@ fn record(
     is_due: bool,
     why: &str,
 ) -> Option<Decision<NodeEffect>> {
-    if facts.has_recorded_event() {
+    if facts.state.has_recorded_event {
         return None;
     }
     // Events of a candidate that is not the owner are not recorded.
-    let is_of_owner = facts
-        .claimed()
-        .is_none_or(|(verdict, _)| *verdict == Verdict::Ours);
-    let answer = facts.looked().and_then(|looked| looked.as_ref().ok());
+    let claimed = facts.state.claimed.as_ref();
+    let is_of_owner = claimed.is_none_or(|(verdict, _)| *verdict == Verdict::Ours);
+    let answer = facts
+        .state
+        .looked
+        .as_ref()
+        .and_then(|looked| looked.as_ref().ok());
     let mut events = provider_events(answer.filter(|_| is_of_owner));
     if is_due {
         let message = answer_check::message(why);

@@ -64,15 +64,16 @@ pub struct Facts {
     pub finding: Finding,
     /// State kept from earlier reconciliations.
     pub past: RetainedState,
-    state: ReconcileState,
+    pub(super) state: ReconcileState,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-struct ReconcileState {
-    is_read: bool,
-    refusals: Refusals<MAX_CONFLICTS>,
+pub(super) struct ReconcileState {
+    /// The node was read from the API server itself.
+    pub(super) is_read: bool,
+    pub(super) refusals: Refusals<MAX_CONFLICTS>,
     /// The re-read node shows that its readiness has changed since the look-up.
-    has_changed: bool,
+    pub(super) has_changed: bool,
     /// The mode withheld a change.
     is_withheld: bool,
     /// A change was made.
@@ -81,9 +82,10 @@ struct ReconcileState {
     drained: Option<bool>,
     budgets: Asked,
     /// Reasons of the Events of this reconciliation.
-    event_reasons: Vec<String>,
-    held: Option<&'static str>,
-    over: bool,
+    pub(super) event_reasons: Vec<String>,
+    /// The condition that was reported as holding the deletion.
+    pub(super) held: Option<&'static str>,
+    pub(super) is_over: bool,
 }
 
 impl Facts {
@@ -131,12 +133,14 @@ impl Facts {
                     }
                     _ => {
                         state.is_changed = true;
-                        state.over = true;
+                        state.is_over = true;
                     }
                 }
             }
             // Deleted, or recreated under the same name: the new one has its own reconciliation (EDGE-005).
-            LifecycleOutcome::Node(Ok(_)) | LifecycleOutcome::Deleted(Ok(_)) => state.over = true,
+            LifecycleOutcome::Node(Ok(_)) | LifecycleOutcome::Deleted(Ok(_)) => {
+                state.is_over = true
+            }
             LifecycleOutcome::Node(Err(error)) => match effect {
                 LifecycleEffect::Read(_) => state.refusals.read_failed(error),
                 _ => state.refusals.write_failed(error),
@@ -150,7 +154,7 @@ impl Facts {
         match effect {
             LifecycleEffect::Patch(..) | LifecycleEffect::Delete(..) => {
                 self.state.is_withheld = true;
-                self.state.over = true;
+                self.state.is_over = true;
             }
             _ => self.note(effect),
         }
@@ -168,7 +172,7 @@ impl Facts {
         // A refused taint is not due for a retry yet.
         let credit = self.past.reservation.credit(Brake::ShutdownTaint, now);
         let is_spared = !self.state.is_changed && matches!(credit, Reservation::Refused(_));
-        let failures = match self.trouble() {
+        let failures = match self.state.refusals.trouble() {
             Some(_) => self.past.failures.saturating_add(1),
             None if is_spared || self.is_braked() => self.past.failures,
             None => 0,
@@ -180,7 +184,11 @@ impl Facts {
         });
         let is_blocked = self.state.budgets.values().any(Result::is_err);
         // A refused deletion was not made, and its budget is given back.
-        let is_refused = self.trouble().is_some_and(ClusterError::is_final);
+        let is_refused = self
+            .state
+            .refusals
+            .trouble()
+            .is_some_and(ClusterError::is_final);
         let is_deletion = matches!(self.finding, Finding::Gone(_));
         RetainedState {
             failures,
@@ -194,7 +202,7 @@ impl Facts {
                 Some(Ok(())) => None,
                 None => self.past.braked,
             },
-            reported: match self.trouble().is_some() || is_blocked || is_spared {
+            reported: match self.state.refusals.trouble().is_some() || is_blocked || is_spared {
                 true => failed.or(self.past.reported),
                 false => None,
             },
@@ -212,11 +220,6 @@ impl Facts {
         matches!(self.budget(Brake::NodeDeletion), Some(Err(_)))
     }
 
-    /// Whether the node was read from the API server itself.
-    pub(super) fn is_read(&self) -> bool {
-        self.state.is_read
-    }
-
     /// Whether the node was cordoned and completely drained.
     pub(super) fn is_drained(&self) -> bool {
         self.state.drained == Some(true) && is_cordoned(&self.node)
@@ -225,20 +228,6 @@ impl Facts {
     /// Whether checking for a drain is useful.
     pub(super) fn may_be_drained(&self) -> bool {
         self.state.drained.is_none() && is_cordoned(&self.node)
-    }
-
-    /// Whether the node's readiness has changed since the look-up, as of the last read.
-    pub(super) fn has_changed(&self) -> bool {
-        self.state.has_changed
-    }
-
-    pub(super) fn has_to_read_again(&self) -> bool {
-        self.state.refusals.has_to_read_again()
-    }
-
-    /// The last failure of the API server.
-    pub(super) fn trouble(&self) -> Option<&ClusterError> {
-        self.state.refusals.trouble()
     }
 
     fn reservation(&self, now: Moment) -> BudgetReservation {
@@ -250,27 +239,12 @@ impl Facts {
         self.state.budgets.get(&brake).copied()
     }
 
-    /// Whether an Event was recorded in this reconciliation.
-    pub(super) fn has_recorded_event(&self) -> bool {
-        !self.state.event_reasons.is_empty()
-    }
-
     /// Whether an Event with this reason was recorded.
     pub(super) fn has_recorded(&self, reason: &str) -> bool {
         self.state
             .event_reasons
             .iter()
             .any(|recorded| recorded == reason)
-    }
-
-    /// Whether a hold was reported in this reconciliation.
-    pub(super) fn has_held(&self) -> bool {
-        self.state.held.is_some()
-    }
-
-    /// Whether nothing is left to do about this node.
-    pub(super) fn is_over(&self) -> bool {
-        self.state.over
     }
 }
 
