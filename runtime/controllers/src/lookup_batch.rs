@@ -88,9 +88,7 @@ where
 fn next_size(most: usize, asked: usize, error: Option<&ProviderError>) -> usize {
     match error {
         None => (most * 2).min(MOST),
-        Some(
-            ProviderError::Trapped(_) | ProviderError::Internal(_) | ProviderError::TimedOut(_),
-        ) => (asked / 2).max(1),
+        Some(error) if error.is_crash() => (asked / 2).max(1),
         Some(_) => most,
     }
 }

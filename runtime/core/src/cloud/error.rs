@@ -95,6 +95,14 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
+    /// Whether the call itself failed, perhaps because of what it was asked, and not the cloud.
+    pub fn is_crash(&self) -> bool {
+        matches!(
+            self,
+            ProviderError::Trapped(_) | ProviderError::Internal(_) | ProviderError::TimedOut(_)
+        )
+    }
+
     /// The same case with another text.
     pub fn with_text(self, change: impl FnOnce(String) -> String) -> ProviderError {
         match self {

@@ -297,11 +297,7 @@ pub fn faults_event(faults: &[Fault]) -> Option<CloudEvent> {
 pub fn message(text: &str) -> String {
     let mut clean: String = text.chars().filter(|one| !one.is_control()).collect();
     if clean.len() > MAX_MESSAGE {
-        let mut end = MAX_MESSAGE - "…".len();
-        while !clean.is_char_boundary(end) {
-            end -= 1;
-        }
-        clean.truncate(end);
+        clean.truncate(clean.floor_char_boundary(MAX_MESSAGE - "…".len()));
         clean.push('…');
     }
     clean

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::cloud::instance::{CloudNode, Readiness};
 use crate::node::addresses;
-use crate::node::object::{is_uninitialized, name, uid};
+use crate::node::object::{is_uninitialized, name, ready_condition, uid};
 use crate::node::ownership::stored_provider_id;
 use crate::well_known::LAST_APPLIED;
 
@@ -45,13 +45,7 @@ pub fn cloud_node(node: &Node) -> CloudNode {
 
 /// The node's condition `Ready`; `Unknown` without one (LIFE-004).
 pub fn readiness(node: &Node) -> Readiness {
-    let status = node.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_ref());
-    let ready = conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition.type_ == "Ready");
-    match ready.map(|condition| condition.status.as_str()) {
+    match ready_condition(node).map(|ready| ready.status.as_str()) {
         Some("True") => Readiness::Ready,
         Some("False") => Readiness::NotReady,
         _ => Readiness::Unknown,

@@ -6,11 +6,22 @@ use std::collections::BTreeMap;
 use crate::cloud::instance::Instance;
 use crate::well_known;
 
-/// Deprecated name, current name. The deprecated one is the source of truth (NODE-070, NODE-071).
-const PAIRS: [(&str, &str); 3] = [
-    (well_known::ZONE_BETA, well_known::ZONE),
-    (well_known::REGION_BETA, well_known::REGION),
-    (well_known::INSTANCE_TYPE_BETA, well_known::INSTANCE_TYPE),
+type Part = fn(&Instance) -> &Option<String>;
+
+/// Deprecated name, current name, and the value that an instance has for both. The deprecated name is the source of
+/// truth (NODE-070, NODE-071).
+const PAIRS: [(&str, &str, Part); 3] = [
+    (well_known::ZONE_BETA, well_known::ZONE, |instance| {
+        &instance.zone
+    }),
+    (well_known::REGION_BETA, well_known::REGION, |instance| {
+        &instance.region
+    }),
+    (
+        well_known::INSTANCE_TYPE_BETA,
+        well_known::INSTANCE_TYPE,
+        |instance| &instance.instance_type,
+    ),
 ];
 
 /// The labels to set when a node is initialised with a checked `instance`.
@@ -36,19 +47,9 @@ pub fn of_place(
     stored: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
     let mut wanted = BTreeMap::new();
-    for (value, both) in [
-        (
-            &instance.instance_type,
-            [well_known::INSTANCE_TYPE_BETA, well_known::INSTANCE_TYPE],
-        ),
-        (&instance.zone, [well_known::ZONE_BETA, well_known::ZONE]),
-        (
-            &instance.region,
-            [well_known::REGION_BETA, well_known::REGION],
-        ),
-    ] {
-        if let Some(value) = value {
-            wanted.extend(both.map(|key| (key.to_owned(), value.clone())));
+    for (beta, current, value) in PAIRS {
+        if let Some(value) = value(instance) {
+            wanted.extend([beta, current].map(|key| (key.to_owned(), value.clone())));
         }
     }
     wanted.retain(|key, value| stored.get(key) != Some(value));
@@ -60,7 +61,7 @@ pub fn of_place(
 pub fn reconcile(stored: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     PAIRS
         .into_iter()
-        .filter_map(|(beta, current)| {
+        .filter_map(|(beta, current, _)| {
             let value = stored.get(beta)?;
             (stored.get(current) != Some(value)).then(|| (current.to_owned(), value.clone()))
         })

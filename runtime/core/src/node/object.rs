@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 
 use crate::well_known::{SHUTDOWN_TAINT, UNINITIALIZED_TAINT};
 
@@ -30,12 +30,13 @@ pub fn is_uninitialized(node: &Node) -> bool {
 
 /// Whether the node's condition `Ready` is `True`.
 pub fn is_ready(node: &Node) -> bool {
-    let status = node.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_deref());
-    conditions
-        .unwrap_or_default()
-        .iter()
-        .any(|one| one.type_ == "Ready" && one.status == "True")
+    ready_condition(node).is_some_and(|ready| ready.status == "True")
+}
+
+/// The node's condition `Ready`, if it has one.
+pub(crate) fn ready_condition(node: &Node) -> Option<&NodeCondition> {
+    let conditions = node.status.as_ref()?.conditions.as_deref()?;
+    conditions.iter().find(|one| one.type_ == "Ready")
 }
 
 /// Whether a pass of the node lifecycle controller can find anything to do about the node: it is not Ready, or tainted as a

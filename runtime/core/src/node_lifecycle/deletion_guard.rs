@@ -285,23 +285,9 @@ impl Held {
 
     /// When to ask the cloud again.
     pub(super) fn again(&self, now: Now) -> Duration {
-        let after = match self {
-            Held::JustNotReady(until) | Held::Unconfirmed(until) | Held::MassOutage(until) => {
-                now.moment.until(*until)
-            }
-            Held::Braked { free, .. } => now.moment.until(*free),
-            Held::Young(after) => *after,
-            Held::NoProviderId
-            | Held::NoKnownGood
-            | Held::Contradicted(_)
-            | Held::Unknown(_)
-            | Held::Incomplete => SLOW,
-        };
-        after.clamp(LEAST, SLOW)
+        self.remaining(now).unwrap_or(SLOW).clamp(LEAST, SLOW)
     }
-}
 
-impl Held {
     /// Remaining time of the condition, if it has one.
     pub(super) fn remaining(&self, now: Now) -> Option<Duration> {
         match self {

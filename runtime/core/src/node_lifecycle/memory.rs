@@ -27,7 +27,7 @@ use super::not_ready_history::{FOUND, NodeHistory, Noted};
 use super::ready_yet_gone::Contradictions;
 use super::remaining_witnesses::LastOfScheme;
 use super::survey::{LookupGroup, Survey, scheme, surveys};
-use super::survey_bisection::{Halving, is_crash};
+use super::survey_bisection::Halving;
 use super::witness::Witnesses;
 use super::{Now, has_shutdown_key_and_effect, taints};
 
@@ -255,7 +255,7 @@ impl Memory {
             _ => None,
         };
         self.interrupt_mass(survey, at);
-        let has_crashed = error.is_some_and(is_crash);
+        let has_crashed = error.is_some_and(ProviderError::is_crash);
         let is_halved = has_crashed && self.halving.crashed(survey);
         if has_crashed {
             // One of these may be the cause.

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::moment::Moment;
-use crate::node::object::uid;
+use crate::node::object::{ready_condition, uid};
 use crate::node::ownership::stored_provider_id;
 use crate::reconciliation::retry::Backoff;
 
@@ -225,7 +225,8 @@ impl NodeHistory {
 
 /// The transition time in the node's Ready condition; only compared for equality.
 pub(super) fn transition(node: &Node) -> Option<Timestamp> {
-    let conditions = node.status.as_ref()?.conditions.as_deref()?;
-    let ready = conditions.iter().find(|one| one.type_ == "Ready")?;
-    ready.last_transition_time.as_ref().map(|time| time.0)
+    ready_condition(node)?
+        .last_transition_time
+        .as_ref()
+        .map(|time| time.0)
 }

@@ -3,21 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::cloud::error::ProviderError;
-
 use super::survey::{LARGEST, Survey, scheme};
 
 /// Schemes whose look-ups have crashed the provider, with the present maximum of nodes per look-up.
 #[derive(Debug, Default)]
 pub(super) struct Halving(BTreeMap<Option<String>, usize>);
-
-/// Whether one of the nodes in question may be the cause.
-pub(super) fn is_crash(error: &ProviderError) -> bool {
-    matches!(
-        error,
-        ProviderError::Trapped(_) | ProviderError::Internal(_) | ProviderError::TimedOut(_)
-    )
-}
 
 impl Halving {
     /// Notes a crash at this look-up. Returns whether it is halved: a single node is not.

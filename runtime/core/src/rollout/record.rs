@@ -248,9 +248,5 @@ impl Record {
 
 /// Truncates `text` to at most [`MOST_REASON`] bytes, at a character boundary.
 pub(super) fn cut(text: &str) -> String {
-    let mut end = text.len().min(MOST_REASON);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default().to_owned()
+    text[..text.floor_char_boundary(MOST_REASON)].to_owned()
 }

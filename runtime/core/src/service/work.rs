@@ -188,13 +188,8 @@ impl Work {
 
 /// Whether the cloud may still carry out the ensure call with this answer.
 pub(super) fn is_unsure(answer: &EnsureAnswer) -> bool {
-    matches!(
-        answer,
-        Err(ProviderError::Unavailable(_)
-            | ProviderError::TimedOut(_)
-            | ProviderError::Trapped(_)
-            | ProviderError::Internal(_))
-    )
+    let error = answer.as_ref().err();
+    error.is_some_and(|error| error.is_crash() || matches!(error, ProviderError::Unavailable(_)))
 }
 
 fn pending_of(progress: Option<&Result<Progress, ProviderError>>) -> Option<&Pending> {
