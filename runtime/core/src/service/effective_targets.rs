@@ -4,7 +4,6 @@
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Facts;
 use super::stored_state::load_balancer_status;
@@ -18,16 +17,10 @@ use crate::safety::brake::target_removal::{PendingRemoval, RemovalVerdict, judge
 pub(super) struct EffectiveTargets {
     /// The nodes; `None` when they cannot be determined yet.
     pub(super) targets: Option<Arc<[CloudNode]>>,
-    held: Option<Held>,
+    /// The obstacle, if they differ from the wanted ones.
+    pub(super) hold: Option<Obstacle<'static>>,
     /// Pending removal to pass to the next reconciliation.
     pub(super) pending: Option<PendingRemoval>,
-}
-
-/// Why the effective targets differ from the wanted ones.
-enum Held {
-    Unsynced,
-    /// Time until the confirmation.
-    Removal(Duration),
 }
 
 /// The effective targets of one decision, computed when it first needs them: there may be thousands of Services and of
@@ -39,14 +32,6 @@ impl EffectiveTargets {
     pub(super) fn lazy(facts: &Facts, now: Moment) -> LazyTargets<'_> {
         LazyCell::new(Box::new(move || effective_targets(facts, now)))
     }
-
-    /// The obstacle, if the effective targets differ from the wanted ones.
-    pub(super) fn hold(&self) -> Option<Obstacle<'static>> {
-        self.held.as_ref().map(|held| match held {
-            Held::Unsynced => Obstacle::NodesUnsynced,
-            Held::Removal(again) => Obstacle::Removal { again: *again },
-        })
-    }
 }
 
 fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
@@ -57,7 +42,7 @@ fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
     if confirmed.is_some_and(|confirmed| targets::keeps_all(confirmed, wanted)) {
         return EffectiveTargets {
             targets: Some(wanted.clone()),
-            held: None,
+            hold: None,
             pending: None,
         };
     }
@@ -72,7 +57,7 @@ fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
     if confirmed.is_none() && !is_synced {
         return EffectiveTargets {
             targets: None,
-            held: Some(Held::Unsynced),
+            hold: Some(Obstacle::NodesUnsynced),
             pending: None,
         };
     }
@@ -85,26 +70,19 @@ fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
         facts.world.rules.confirm_removal,
         now,
     );
-    match verdict {
-        RemovalVerdict::Go => EffectiveTargets {
-            targets: Some(wanted.clone()),
-            held: None,
-            pending: None,
-        },
-        RemovalVerdict::Confirmed(pending) => EffectiveTargets {
-            targets: Some(wanted.clone()),
-            held: None,
-            pending: Some(pending),
-        },
-        RemovalVerdict::Unsynced => EffectiveTargets {
-            targets: kept(),
-            held: Some(Held::Unsynced),
-            pending: None,
-        },
-        RemovalVerdict::Confirm { pending, again } => EffectiveTargets {
-            targets: kept(),
-            held: Some(Held::Removal(now.until(again))),
-            pending: Some(pending),
-        },
+    let all = || Some(wanted.clone());
+    let (targets, hold, pending) = match verdict {
+        RemovalVerdict::Go => (all(), None, None),
+        RemovalVerdict::Confirmed(pending) => (all(), None, Some(pending)),
+        RemovalVerdict::Unsynced => (kept(), Some(Obstacle::NodesUnsynced), None),
+        RemovalVerdict::Confirm { pending, again } => {
+            let again = now.until(again);
+            (kept(), Some(Obstacle::Removal { again }), Some(pending))
+        }
+    };
+    EffectiveTargets {
+        targets,
+        hold,
+        pending,
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) 
     if let Some(step) = update::after(facts) {
         return step;
     }
-    let hold = effective.hold();
+    let hold = effective.hold.clone();
     let Some(targets) = effective.targets.clone() else {
         return hold.map_or(Step::Done, Step::Wait);
     };

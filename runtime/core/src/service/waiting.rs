@@ -22,6 +22,7 @@ use crate::well_known::DELETE_UNTIL;
 const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
 
 /// Reason why a reconciliation cannot complete now.
+#[derive(Clone)]
 pub(super) enum Obstacle<'a> {
     /// A provider call failed.
     Provider {
