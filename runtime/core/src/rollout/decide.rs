@@ -150,7 +150,7 @@ impl<'a> DecisionBuilder<'a> {
     /// The recorded active version and its failure, if nothing serves and waiting alone would not help.
     pub(super) fn lost(&self) -> Option<(&'a Release, &'a VersionFailure)> {
         let active = &self.record.active.as_ref()?.release;
-        let failure = self.facts.failure(&active.digest)?;
+        let failure = self.facts.failures.get(&active.digest)?;
         let is_lost = self.facts.serving.is_none() && failure.cause != Cause::Circumstances;
         is_lost.then_some((active, failure))
     }
@@ -167,7 +167,7 @@ impl<'a> DecisionBuilder<'a> {
         if facts.ready.as_ref().is_some_and(is_it) {
             return Placing::Do(vec![RolloutEffect::Place(release.clone())]);
         }
-        if let Some(failure) = facts.failure(&release.digest) {
+        if let Some(failure) = facts.failures.get(&release.digest) {
             let is_due = failure.again.is_some_and(|at| at <= self.now.moment);
             let is_other = |work: &Work| work.release().digest != release.digest;
             // A retry after a failure does not abandon other work.
@@ -195,12 +195,12 @@ impl<'a> DecisionBuilder<'a> {
         let untried = self.lost().map(|(lost, failure)| {
             let why = format!(
                 "it was not tried beside {}, which cannot be loaded: {}",
-                shown(lost),
+                lost.shown(),
                 failure.why
             );
             cut(&why)
         });
-        let mut text = format!("{} serves from now on", shown(release));
+        let mut text = format!("{} serves from now on", release.shown());
         text.extend(untried.iter().flat_map(|why| ["; ", why]));
         let mut record = self.record.clone();
         record.activate(release.clone(), self.now.wall, untried);
@@ -227,14 +227,14 @@ impl<'a> DecisionBuilder<'a> {
         record.trial = None;
         effects.push(RolloutEffect::Keep(Box::new(record)));
         let serves = match &self.record.active {
-            Some(active) => format!("{} goes on serving", shown(&active.release)),
+            Some(active) => format!("{} goes on serving", active.release.shown()),
             None => "nothing serves".to_owned(),
         };
         let (event, what) = match has_answered {
             true => (reasons::PROVIDER_ROLLED_BACK, "taken back"),
             false => (reasons::PROVIDER_REJECTED, "rejected"),
         };
-        let text = format!("{} is {what}: {reason}; {serves}", shown(release));
+        let text = format!("{} is {what}: {reason}; {serves}", release.shown());
         effects.push(rollout_event(EventType::Warning, event, release, text));
         effects
     }
@@ -294,7 +294,7 @@ impl<'a> DecisionBuilder<'a> {
         let release = rejected.release();
         let text = format!(
             "{} is offered, and was rejected before: {}; it is tried again if the annotation wasm-ccm.dev/retry names {}",
-            shown(&release),
+            release.shown(),
             rejected.reason,
             release.digest
         );
@@ -314,7 +314,7 @@ impl<'a> DecisionBuilder<'a> {
             return None;
         }
         let active = record.active.as_ref().map(|active| &active.release);
-        let is_set_back = active.is_some_and(|it| facts.failure(&it.digest).is_some());
+        let is_set_back = active.is_some_and(|it| facts.failures.contains_key(&it.digest));
         if !is_set_back && facts.source_trouble.is_empty() {
             return None;
         }
@@ -348,13 +348,13 @@ impl<'a> DecisionBuilder<'a> {
             }
             seen.push(&release.digest);
             let is_missed = facts.serving.is_none() && wanted == Some(release);
-            if let Some(failure) = facts.failure(&release.digest) {
+            if let Some(failure) = facts.failures.get(&release.digest) {
                 let what = match facts.stands_in().filter(|_| wanted == Some(release)) {
                     _ if is_missed => " must serve, but".to_owned(),
-                    Some(other) => format!(" must serve in place of {}, but", shown(other)),
+                    Some(other) => format!(" must serve in place of {}, but", other.shown()),
                     None => ":".to_owned(),
                 };
-                lines.push(format!("{}{what} {}", shown(release), failure.why));
+                lines.push(format!("{}{what} {}", release.shown(), failure.why));
             } else if let Some(rejected) = self.record.rejection(&release.digest)
                 && (wanted.is_none() || !lines.is_empty())
             {
@@ -363,7 +363,7 @@ impl<'a> DecisionBuilder<'a> {
                 let why = &rejected.reason;
                 lines.push(format!(
                     "{} is offered, but rejected: {why}",
-                    shown(&release)
+                    release.shown()
                 ));
             }
         }
@@ -376,11 +376,6 @@ impl<'a> DecisionBuilder<'a> {
         let known = self.wake.into_iter().chain(moment);
         self.wake = known.min();
     }
-}
-
-/// The version for people: see [`Release::shown`].
-pub(super) fn shown(release: &Release) -> String {
-    release.shown()
 }
 
 pub(super) fn rollout_event(

@@ -79,8 +79,6 @@ pub enum Cause {
 /// A failed attempt to load or try a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionFailure {
-    /// Generation of the load policy then; a different policy may permit more.
-    pub policy_generation: u64,
     /// The side at fault, on which the retry depends.
     pub cause: Cause,
     /// Number of consecutive failures.

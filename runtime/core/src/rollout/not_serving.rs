@@ -82,7 +82,6 @@ mod tests {
 
     fn failure(cause: Cause) -> VersionFailure {
         VersionFailure {
-            policy_generation: 0,
             cause,
             failures: 1,
             again: None,

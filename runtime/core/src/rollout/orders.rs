@@ -1,6 +1,6 @@
 //! People's orders and their effects. An order is removed once carried out, and ignored until its removal is seen.
 
-use super::decide::{DecisionBuilder, Placing, rollout_event, shown};
+use super::decide::{DecisionBuilder, Placing, rollout_event};
 use super::facts::{Cause, Order, RolloutEffect, RolloutEvent};
 use super::record::{Orders, Release, cut};
 use crate::cloud::instance::EventType;
@@ -101,7 +101,7 @@ fn roll_back(turn: &mut DecisionBuilder<'_>) -> Ordered {
         Placing::Loading => Ordered::Waits,
         Placing::SetBack(failure) if failure.cause == Cause::Circumstances => Ordered::Delayed,
         Placing::SetBack(failure) => {
-            let why = format!("{} cannot serve: {}", shown(previous), failure.why);
+            let why = format!("{} cannot serve: {}", previous.shown(), failure.why);
             impossible(Some(&active.release), &why)
         }
         Placing::Serves => taken_back(turn, Vec::new(), &active.release, Some(previous)),
@@ -127,7 +127,7 @@ fn taken_back(
         EventType::Normal,
         reasons::PROVIDER_ROLLED_BACK,
         from,
-        format!("{} is taken back, as ordered", shown(from)),
+        format!("{} is taken back, as ordered", from.shown()),
     ));
     Ordered::Do(effects)
 }
@@ -213,10 +213,10 @@ fn delayed(turn: &DecisionBuilder<'_>) -> Option<String> {
         return None;
     }
     let previous = turn.record.previous.as_ref()?;
-    let failure = turn.facts.failure(&previous.digest)?;
+    let failure = turn.facts.failures.get(&previous.digest)?;
     Some(format!(
         "going back waits: {} cannot serve yet: {}",
-        shown(previous),
+        previous.shown(),
         failure.why
     ))
 }

@@ -4,7 +4,7 @@ use crate::reconciliation::event::reasons;
 use std::time::Duration;
 
 use super::candidate::{Candidate, Step, Trying};
-use super::decide::{DecisionBuilder, rollout_event, shown as named};
+use super::decide::{DecisionBuilder, rollout_event};
 use super::facts::{RolloutEffect, RolloutFacts, Work};
 use super::orders;
 use super::plan_comparison::Plans;
@@ -111,7 +111,7 @@ fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Rol
             });
         }
     };
-    if let Some(failure) = turn.facts.failure(&candidate.release.digest)
+    if let Some(failure) = turn.facts.failures.get(&candidate.release.digest)
         && failure.again.is_none_or(|at| at > turn.now.moment)
     {
         turn.wake_at(failure.again);
@@ -259,7 +259,7 @@ pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<
         Phase::WaitsForApproval => {
             let than = match turn.lost() {
                 None => "the version that serves".to_owned(),
-                Some((lost, _)) => format!("{}, which cannot be loaded", named(lost)),
+                Some((lost, _)) => format!("{}, which cannot be loaded", lost.shown()),
             };
             let what = format!("requests more than {than}, and waits for approval");
             (reasons::PERMISSIONS_PENDING, what)
@@ -271,7 +271,7 @@ pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<
     };
     let text = format!(
         "{} {what}: {}",
-        named(&after.release),
+        after.release.shown(),
         after.lines.join("; ")
     );
     Some(rollout_event(

@@ -111,7 +111,6 @@ impl RolloutFacts {
             Cause::Gone | Cause::Circumstances => Some(self.rules.again.after(failures)),
         };
         let failure = VersionFailure {
-            policy_generation: self.policy_generation,
             cause,
             failures,
             again: again.map(|delay| now.moment.after(delay)),
@@ -121,12 +120,6 @@ impl RolloutFacts {
             self.failures.clear();
         }
         self.failures.insert(digest.to_owned(), failure);
-    }
-
-    /// The failure of this version under the current load policy.
-    pub(super) fn failure(&self, digest: &str) -> Option<&VersionFailure> {
-        let found = self.failures.get(digest);
-        found.filter(|failure| failure.policy_generation == self.policy_generation)
     }
 
     /// Takes the version name read from a module into the offer and the candidate with its digest.
