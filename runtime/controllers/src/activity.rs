@@ -31,7 +31,7 @@ pub struct Activity(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    waiting: BTreeMap<Key, Entry>,
+    waiting: BTreeMap<Key, Waiting>,
     /// Number of reports about objects beyond [`MOST_WAITING`].
     left_out: u64,
     /// The last decisions, oldest first.
@@ -44,14 +44,6 @@ type BrakeReader = Box<dyn Fn() -> Vec<BrakeLevel> + Send>;
 
 /// Object, provider, controller: sorted like this, an object's entries stand together.
 type Key = (String, String, &'static str);
-
-struct Entry {
-    why: String,
-    attempt: u32,
-    since: Timestamp,
-    next: Option<Timestamp>,
-    is_deletion: bool,
-}
 
 /// An object that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +144,7 @@ impl Activity {
 
     fn snapshot_at(&self, now: Timestamp) -> Snapshot {
         let mut state = locked(&self.0);
-        let is_overdue = |entry: &Entry| {
+        let is_overdue = |entry: &Waiting| {
             let next = entry.next.and_then(|next| next.checked_add(OVERDUE).ok());
             next.is_some_and(|latest| latest < now)
         };
@@ -160,7 +152,7 @@ impl Activity {
         if state.waiting.len() < MOST_WAITING {
             state.left_out = 0;
         }
-        let mut waiting: Vec<Waiting> = state.waiting.iter().map(waiting).collect();
+        let mut waiting: Vec<Waiting> = state.waiting.values().cloned().collect();
         waiting.sort_by_key(|one| one.since);
         Snapshot {
             waiting,
@@ -211,7 +203,11 @@ impl Activity {
             state.left_out += 1;
             return;
         }
-        let entry = Entry {
+        let (object, provider, controller) = key.clone();
+        let entry = Waiting {
+            object,
+            provider,
+            controller,
             why,
             attempt,
             since,
@@ -313,20 +309,6 @@ impl Decided {
 
 fn key(about: ActivitySubject<'_>) -> Key {
     (cut(about.object), cut(about.provider), about.controller)
-}
-
-fn waiting((key, entry): (&Key, &Entry)) -> Waiting {
-    let (object, provider, controller) = key;
-    Waiting {
-        object: object.clone(),
-        provider: provider.clone(),
-        controller,
-        why: entry.why.clone(),
-        attempt: entry.attempt,
-        since: entry.since,
-        next: entry.next,
-        is_deletion: entry.is_deletion,
-    }
 }
 
 /// A text of bounded length. Formatting ends where the bound is reached.

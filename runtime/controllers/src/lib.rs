@@ -28,7 +28,6 @@ mod executor;
 #[cfg(test)]
 pub mod fixtures;
 mod heartbeat;
-mod initial_list;
 mod ipam;
 pub mod lease;
 mod lookup_batch;

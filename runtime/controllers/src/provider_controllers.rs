@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use ccm_core::node::object::is_uninitialized;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Claims;
 use ccm_core::settings::ServiceSettings;
@@ -18,7 +19,6 @@ use crate::cluster::Cluster;
 use crate::controller_lifecycle::{CUT_OFF, Ended, Handle, Runnable, run_until};
 use crate::executor::EffectExecutor;
 use crate::heartbeat::Heartbeats;
-use crate::initial_list::EarlyNodes;
 use crate::metrics::RunningController;
 use crate::node::{NodeChange, NodeController};
 use crate::node_lifecycle::NodeLifecycleController;
@@ -26,12 +26,17 @@ use crate::route::RouteController;
 use crate::service::{NodeChangeFilter, NodeSet, ServiceChange, ServiceController, node_changes};
 use crate::{Provided, Settings, Stopped};
 
+/// Number of uninitialised nodes that the provider is asked about before the list of all nodes is complete: a call that
+/// clouds answer with one or two rounds of requests, however many machines they have.
+const MOST_EARLY: usize = 4;
+
 /// Handle to running provider controllers.
 pub(crate) struct ProviderControllers {
     pub(crate) provided: Provided,
     executor: Arc<EffectExecutor>,
     nodes: Option<mpsc::UnboundedSender<NodeChange>>,
-    early: EarlyNodes,
+    /// Number of nodes that were sent before the end of the first list.
+    early: usize,
     changes_of_nodes: Option<NodeChangeFilter>,
     services: Option<mpsc::UnboundedSender<ServiceChange>>,
     routes: Option<mpsc::UnboundedSender<NodeChange>>,
@@ -142,7 +147,7 @@ impl ProviderControllers {
             provided,
             executor,
             nodes,
-            early: EarlyNodes::default(),
+            early: 0,
             changes_of_nodes,
             services,
             routes: route_changes,
@@ -162,8 +167,12 @@ impl ProviderControllers {
         }
         if let Event::InitApply(node) = event
             && let Some(sender) = &self.nodes
-            && self.early.admits(node, &self.executor)
+            && self.early < MOST_EARLY
+            && is_uninitialized(node)
+            && !self.executor.cluster.knows_all_nodes()
+            && self.executor.ownership().is_concerned(node)
         {
+            self.early += 1;
             let _ = sender.send(NodeChange::Applied(Arc::new(node.clone())));
         }
         let Some(change) = change else {
