@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use ccm_core::cloud::{FindReply, ProviderError};
 use ccm_core::moment::Moment;
 use ccm_core::node::object::name;
-use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey, Surveyed};
+use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
@@ -14,7 +15,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::clock::Clock;
 use crate::controller::{Controller, Input, InputOf};
 use crate::executor::EffectExecutor;
-use crate::reconcile::{ConclusionOf, reconcile};
+use crate::reconcile::{ConclusionOf, answer_label, reconcile};
 use crate::workers::Workers;
 
 /// Runs the passes for one provider.
@@ -38,7 +39,7 @@ pub(crate) struct ListComplete;
 /// The result of a task.
 pub(crate) enum LifecycleTaskEnd {
     /// An answer and the moment it arrived.
-    Survey(Box<(Survey, Surveyed)>, Moment),
+    Survey(Box<(Survey, Result<FindReply, ProviderError>)>, Moment),
     /// A reconciliation of one node.
     Reconciliation(Box<ConclusionOf<Facts>>),
 }
@@ -141,7 +142,7 @@ impl NodeLifecycleController {
 async fn ask(survey: Survey, executor: &EffectExecutor, clock: Clock) -> LifecycleTaskEnd {
     let surveyed = executor.survey(&survey).await;
     let (controller, provider, object) = (NODE_LIFECYCLE_CONTROLLER, executor.name(), "nodes");
-    tracing::debug!(target: "decision", controller, provider, object, effect = %survey, outcome = %surveyed);
+    tracing::debug!(target: "decision", controller, provider, object, effect = %survey, outcome = %answer_label(&surveyed));
     LifecycleTaskEnd::Survey(Box::new((survey, surveyed)), clock.now())
 }
 
@@ -179,7 +180,7 @@ impl Controller for NodeLifecycleController {
         let now = self.clock.now();
         match ended {
             Some(LifecycleTaskEnd::Survey(answered, at)) => {
-                let (survey, Surveyed(answer)) = *answered;
+                let (survey, answer) = *answered;
                 self.memory.absorb(&survey, &answer, at);
                 let nodes = self.executor.cluster.sorted_nodes();
                 self.share_lookup_results();

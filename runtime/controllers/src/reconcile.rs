@@ -7,6 +7,9 @@
 //! A success is silent at the default level: what was changed at the cloud or deleted is in the audit log, and what an
 //! operator should know is an Event. A wait without a failure is logged once, and again when it lasts.
 
+use std::fmt::Display;
+
+use ccm_core::cloud::ProviderError;
 use ccm_core::node::object::name;
 use ccm_core::reconciliation::conclusion::Conclusion;
 use ccm_core::reconciliation::effect::{Decision, Effect, Modification, Performed, When};
@@ -266,6 +269,14 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
         when,
         facts,
         has_written,
+    }
+}
+
+/// The label of a provider's answer, or of its error, in the log.
+pub(crate) fn answer_label<T: Display>(answer: &Result<T, ProviderError>) -> &dyn Display {
+    match answer {
+        Ok(reply) => reply,
+        Err(error) => error,
     }
 }
 

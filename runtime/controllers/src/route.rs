@@ -10,8 +10,7 @@ use ccm_core::moment::Moment;
 use ccm_core::reconciliation::conclusion::Conclusion;
 use ccm_core::reconciliation::effect::{Decision, Performed, When};
 use ccm_core::route::{
-    self, About, CarryOver, Facts, Foreign, Key, Memory, Pass, RouteEffect, RouteListing,
-    RouteOutcome, RoutesListed, Tally,
+    self, About, CarryOver, Facts, Foreign, Key, Memory, Pass, RouteEffect, RouteOutcome, Tally,
 };
 use ccm_core::settings::RouteSettings;
 use ccm_core::well_known::ROUTE_CONTROLLER;
@@ -24,7 +23,7 @@ use crate::controller::{Controller, Input, InputOf};
 use crate::executor::{EffectExecutor, Priority};
 use crate::metrics::{QueueMeter, QueueName};
 use crate::node::NodeChange;
-use crate::reconcile::{self, ConclusionOf, Severity, Wait, reconcile};
+use crate::reconcile::{self, ConclusionOf, Severity, Wait, answer_label, reconcile};
 use crate::workers::Workers;
 
 /// Name of the listing of routes in logs and plans.
@@ -279,11 +278,10 @@ impl Controller for RouteController {
 }
 
 async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> RouteTaskEnd {
-    let listing = RouteListing(nodes);
-    let listed = executor.list_routes(&listing).await;
+    let answer = executor.list_routes(&nodes).await;
     let (controller, provider, object) = (ROUTE_CONTROLLER, executor.name(), LISTING);
-    tracing::debug!(target: "decision", controller, provider, object, effect = %listing, outcome = %listed);
-    let RoutesListed(answer) = listed;
+    let (count, outcome) = (nodes.len(), answer_label(&answer));
+    tracing::debug!(target: "decision", controller, provider, object, effect = %format_args!("list routes nodes({count})"), %outcome);
     RouteTaskEnd::Listing(Box::new(answer))
 }
 

@@ -41,7 +41,7 @@ use crate::well_known::SHUTDOWN_TAINT;
 
 pub use deletion_guard::Held;
 pub use drain::is_drained;
-pub use effect::{DeletionResult, LifecycleEffect, LifecycleOutcome, NodeDeletion, Surveyed};
+pub use effect::{DeletionResult, LifecycleEffect, LifecycleOutcome, NodeDeletion};
 pub use facts::{Facts, Finding};
 pub use lookup_verdict::confirms_provider_id;
 pub use memory::{Memory, Pass};

@@ -39,7 +39,7 @@ use crate::reconciliation::effect::{Decision, When};
 use crate::reconciliation::retry::Backoff;
 
 pub use carry_over::CarryOver;
-pub use effect::{RouteEffect, RouteListing, RouteOutcome, RoutesListed};
+pub use effect::{RouteEffect, RouteOutcome};
 pub use facts::{About, Facts, Key};
 pub use memory::{Foreign, Memory, Pass};
 pub use network::read as read_network;

@@ -1,9 +1,10 @@
 //! The node lifecycle controller's effects: surveys, taints and deletions.
 
+use ccm_core::cloud::{FindReply, ProviderError};
 use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::node::object::NodeRef;
 use ccm_core::node_lifecycle::{
-    DeletionResult, LifecycleEffect, LifecycleOutcome, NodeDeletion, Survey, Surveyed, is_drained,
+    DeletionResult, LifecycleEffect, LifecycleOutcome, NodeDeletion, Survey, is_drained,
 };
 use ccm_core::reconciliation::effect::{ClusterError, Effect as _, Performed};
 use ccm_core::safety::audit::{Deletion, Subject};
@@ -62,9 +63,9 @@ impl Perform<LifecycleEffect> for EffectExecutor {
 
 impl EffectExecutor {
     /// Looks up many nodes in one call, outside the batch.
-    pub(crate) async fn survey(&self, survey: &Survey) -> Surveyed {
+    pub(crate) async fn survey(&self, survey: &Survey) -> Result<FindReply, ProviderError> {
         let nodes = survey.nodes().map(|node| cloud_node(node)).collect();
-        Surveyed(self.cloud.clone().find_apart(nodes, survey.is_fresh).await)
+        self.cloud.clone().find_apart(nodes, survey.is_fresh).await
     }
 
     /// Whether the node is drained, judged by its pods' metadata. If that cannot be read, the node counts as not

@@ -8,7 +8,7 @@ use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::node::answer_check::check_event;
 use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::reconciliation::effect::{Answered, Effect as _, Performed};
-use ccm_core::route::{RouteEffect, RouteListing, RouteOutcome, RoutesListed};
+use ccm_core::route::{RouteEffect, RouteOutcome};
 use ccm_core::safety::audit::Subject;
 use k8s_openapi::api::core::v1::Node;
 
@@ -62,12 +62,11 @@ impl Perform<RouteEffect> for EffectExecutor {
 }
 
 impl EffectExecutor {
-    /// Lists the provider's routes.
-    pub(crate) async fn list_routes(&self, RouteListing(nodes): &RouteListing) -> RoutesListed {
-        RoutesListed(self.listed_routes(nodes).await)
-    }
-
-    async fn listed_routes(&self, nodes: &[Arc<Node>]) -> Result<ListRoutesReply, ProviderError> {
+    /// Lists the provider's routes. All its nodes are sent along, sorted by name.
+    pub(crate) async fn list_routes(
+        &self,
+        nodes: &[Arc<Node>],
+    ) -> Result<ListRoutesReply, ProviderError> {
         let permit = Arc::new(self.cloud.permit(0)?);
         let nodes: Arc<[_]> = nodes.iter().map(|node| cloud_node(node)).collect();
         let listing = (Operation::ListRoutes, "listing of routes");

@@ -255,3 +255,13 @@ pub struct FindReply {
     /// object), and with an HTTP grant at least one 2xx was among them.
     pub complete: bool,
 }
+
+impl fmt::Display for FindReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.complete {
+            write!(f, "incomplete: ")?;
+        }
+        let lookups: Vec<String> = self.lookups.iter().map(Lookup::to_string).collect();
+        f.write_str(&lookups.join(", "))
+    }
+}

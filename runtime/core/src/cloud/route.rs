@@ -42,6 +42,15 @@ pub struct ListRoutesReply {
     pub complete: bool,
 }
 
+impl fmt::Display for ListRoutesReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.complete {
+            write!(f, "incomplete: ")?;
+        }
+        write!(f, "routes({})", self.routes.len())
+    }
+}
+
 /// A request to create a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateRouteRequest {

@@ -4,8 +4,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::cloud::error::ProviderError;
-use crate::cloud::instance::{CloudEvent, FindReply, Lookup};
+use crate::cloud::instance::CloudEvent;
 use crate::node::object::NodeRef;
 use crate::reconciliation::effect::{
     BudgetOutcome, ClusterError, Effect, EventOutcome, Modification, ObjectResult, Outcome,
@@ -66,10 +65,6 @@ pub struct NodeDeletion {
     pub reason: String,
 }
 
-/// The answer to a [`Survey`](super::Survey): one lookup for each node asked about, in order.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Surveyed(pub Result<FindReply, ProviderError>);
-
 impl Effect for LifecycleEffect {
     type Outcome = LifecycleOutcome;
     const CONTROLLER: &'static str = NODE_LIFECYCLE_CONTROLLER;
@@ -129,21 +124,6 @@ impl fmt::Display for LifecycleOutcome {
             LifecycleOutcome::Deleted(Ok(None)) => f.write_str("no such node"),
             LifecycleOutcome::Deleted(Err(error)) => error.fmt(f),
             LifecycleOutcome::Event(outcome) => outcome.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Surveyed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Ok(reply) => {
-                if !reply.complete {
-                    write!(f, "incomplete: ")?;
-                }
-                let lookups: Vec<String> = reply.lookups.iter().map(Lookup::to_string).collect();
-                write!(f, "{}", lookups.join(", "))
-            }
-            Err(error) => error.fmt(f),
         }
     }
 }

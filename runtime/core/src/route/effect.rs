@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::cloud::error::{CallFailure, ProviderError};
+use crate::cloud::error::CallFailure;
 use crate::cloud::instance::CloudEvent;
 use crate::cloud::load_balancer::hint_label;
-use crate::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use crate::cloud::route::{CreateRouteRequest, DeleteRouteRequest, RouteReply};
 use crate::node::object::NodeRef;
 use crate::reconciliation::effect::{
     Answered, BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, Outcome,
@@ -48,14 +48,6 @@ pub enum RouteOutcome {
     /// Outcome of [`RouteEffect::RecordEvent`].
     Event(EventOutcome),
 }
-
-/// The request of a pass: list all routes of the provider. All its nodes are sent along, sorted by name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RouteListing(pub Arc<[Arc<Node>]>);
-
-/// The answer to a [`RouteListing`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct RoutesListed(pub Result<ListRoutesReply, ProviderError>);
 
 impl Effect for RouteEffect {
     type Outcome = RouteOutcome;
@@ -125,26 +117,6 @@ impl fmt::Display for RouteOutcome {
             RouteOutcome::Budget(outcome) => outcome.fmt(f),
             RouteOutcome::Node(result) => object_label(result, f),
             RouteOutcome::Event(outcome) => outcome.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for RouteListing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "list routes nodes({})", self.0.len())
-    }
-}
-
-impl fmt::Display for RoutesListed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Ok(reply) => {
-                if !reply.complete {
-                    write!(f, "incomplete: ")?;
-                }
-                write!(f, "routes({})", reply.routes.len())
-            }
-            Err(error) => error.fmt(f),
         }
     }
 }
