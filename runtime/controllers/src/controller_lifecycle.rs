@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, join_all};
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::Stopped;
@@ -30,13 +30,13 @@ pub(crate) trait Runnable {
 
 /// Handle to running controllers.
 pub(crate) struct Handle {
-    /// Changing or dropping it stops the controllers.
-    stop: watch::Sender<bool>,
+    /// Using or dropping it stops the controllers.
+    stop: oneshot::Sender<()>,
     ended: Ended,
 }
 
 /// Completes when the controllers are to stop.
-pub(crate) struct StopSignal(watch::Receiver<bool>);
+pub(crate) type StopSignal = oneshot::Receiver<()>;
 
 impl Handle {
     /// Spawns the future that `run` returns on `tasks`.
@@ -44,17 +44,19 @@ impl Handle {
     where
         F: Future<Output = Stopped> + Send + 'static,
     {
-        let (stop, stopped) = watch::channel(false);
-        let (end, ended) = watch::channel(None);
-        let run = run(StopSignal(stopped));
+        let (stop, stopped) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let run = run(stopped);
         tasks.spawn(async move {
             let stopped = run.await;
             // The receiver may be gone.
-            let _ = end.send(Some(stopped));
+            let _ = end.send(stopped);
         });
+        // Without a result the controllers have died.
+        let ended = ended.map(|stopped| stopped.unwrap_or(Stopped::OnTheWire));
         Handle {
             stop,
-            ended: when_ended(ended),
+            ended: ended.boxed().shared(),
         }
     }
 
@@ -66,7 +68,7 @@ impl Handle {
     /// Stops new work; the returned future completes when requests in flight are answered or timed out.
     pub(crate) fn stop(self) -> Ended {
         // A closed channel belongs to controllers that have ended.
-        let _ = self.stop.send(true);
+        let _ = self.stop.send(());
         self.ended
     }
 }
@@ -76,40 +78,24 @@ impl Handle {
 pub(crate) async fn run_until(
     controllers: &mut impl Runnable,
     before: Vec<Ended>,
-    StopSignal(mut stopped): StopSignal,
+    mut stopped: StopSignal,
     drain: Duration,
 ) -> Stopped {
-    let stopped = async {
-        // An error means that the sender was dropped.
-        let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
-    };
-    tokio::pin!(stopped);
+    // An error of the signal means that the sender was dropped.
     tokio::select! {
         biased;
-        () = &mut stopped => return Stopped::Drained,
+        _ = &mut stopped => return Stopped::Drained,
         _ = join_all(before) => {}
     }
     tokio::select! {
         biased;
         () = controllers.run() => {}
-        () = &mut stopped => {}
+        _ = &mut stopped => {}
     }
     match tokio::time::timeout(drain, controllers.drain()).await {
         Ok(()) => Stopped::Drained,
         Err(_) => Stopped::OnTheWire,
     }
-}
-
-/// Completes with the controllers' result, or when they died without one.
-fn when_ended(mut ended: watch::Receiver<Option<Stopped>>) -> Ended {
-    let ended = async move {
-        let stopped = ended.wait_for(Option::is_some).await;
-        stopped
-            .ok()
-            .and_then(|stopped| *stopped)
-            .unwrap_or(Stopped::OnTheWire)
-    };
-    ended.boxed().shared()
 }
 
 /// Completes when controllers that ended by a defect may be restarted.
