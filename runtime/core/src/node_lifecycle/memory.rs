@@ -2,6 +2,7 @@
 //! that need action. Performs no I/O.
 
 mod settled;
+mod surveys;
 mod weigh;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,7 +27,7 @@ use super::mass_outage::MassOutage;
 use super::not_ready_history::{FOUND, NodeHistory, Noted};
 use super::ready_yet_gone::Contradictions;
 use super::remaining_witnesses::LastOfScheme;
-use super::survey::{LookupGroup, Survey, scheme, surveys};
+use super::survey::{LookupGroup, Survey, scheme};
 use super::survey_bisection::Halving;
 use super::witness::Witnesses;
 use super::{Now, has_shutdown_key_and_effect, taints};
@@ -104,26 +105,7 @@ impl Memory {
             }
         }
         let due = self.with_all_that_are_not_ready(due, pass);
-        let (histories, witnesses, contradictions) =
-            (&self.histories, &self.witnesses, &self.contradictions);
-        let halving = &self.halving;
-        let history = |node: &Node| histories.get(name(node));
-        surveys(
-            due,
-            pass.nodes,
-            pass.ownership,
-            now,
-            |node| history(node).is_some_and(|history| history.gone.is_some()),
-            |node| history(node).map_or(LookupGroup::Identified, |history| history.group),
-            |scheme| halving.most(scheme),
-            |node| {
-                // Not a witness: it is looked up itself.
-                if history(node).is_some_and(|history| history.gone.is_some()) {
-                    return None;
-                }
-                Some(witnesses.rank(node, contradictions))
-            },
-        )
+        self.surveys(due, pass)
     }
 
     /// If a node of a scheme is called gone, adds all NotReady nodes of the scheme to the look-up: one after another
@@ -134,14 +116,10 @@ impl Memory {
         pass: &Pass<'_>,
     ) -> Vec<Arc<Node>> {
         let now = pass.now.moment;
-        let is_gone = |node: &&Arc<Node>| {
-            let history = self.histories.get(name(node));
-            history.is_some_and(|history| history.gone.is_some())
-        };
         let schemes: BTreeSet<Option<&str>> = due
             .iter()
             .copied()
-            .filter(is_gone)
+            .filter(|node| self.is_called_gone(node))
             .map(|node| scheme(node))
             .collect();
         let due: BTreeSet<&str> = due.into_iter().map(|node| name(node)).collect();

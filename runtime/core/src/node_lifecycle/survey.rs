@@ -1,6 +1,5 @@
 //! One look-up of a pass: the nodes in question and the witnesses for the answer.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ const MOST: usize = 2500;
 /// Maximum number of nodes in question.
 pub(super) const LARGEST: usize = MOST - WITNESSES;
 /// Number of witnesses per answer. One may be gone itself; three that are gone at once are a mass.
-const WITNESSES: usize = 3;
+pub(super) const WITNESSES: usize = 3;
 
 /// Which nodes share a look-up: a node that cannot be answered must not spoil the answers for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,48 +71,6 @@ pub(super) fn scheme(node: &Node) -> Option<&str> {
         .map(|id| id.scheme)
 }
 
-/// Look-ups of a pass for the nodes in `due`. `group` groups nodes, `most` limits the nodes of a scheme per look-up,
-/// and `rank` ranks witnesses: lower is better, `None` is no witness.
-#[allow(
-    clippy::too_many_arguments,
-    reason = "each is another question about nodes"
-)]
-pub(super) fn surveys(
-    due: Vec<Arc<Node>>,
-    nodes: &[Arc<Node>],
-    ownership: &OwnershipContext,
-    asked: Moment,
-    is_fresh: impl Fn(&Node) -> bool,
-    group: impl Fn(&Node) -> LookupGroup,
-    most: impl Fn(&Option<String>) -> usize,
-    rank: impl Fn(&Node) -> Option<u8>,
-) -> Vec<Survey> {
-    let mut groups: BTreeMap<(Option<String>, LookupGroup), Vec<Arc<Node>>> = BTreeMap::new();
-    for node in due {
-        let group = (scheme(&node).map(str::to_owned), group(&node));
-        groups.entry(group).or_default().push(node);
-    }
-    let mut surveys = Vec::new();
-    for ((wanted, group), about) in groups {
-        let most = match group {
-            LookupGroup::Alone => 1,
-            LookupGroup::Identified | LookupGroup::Unidentified => most(&wanted).clamp(1, LARGEST),
-        };
-        for about in about.chunks(most) {
-            surveys.push(Survey {
-                witnesses: match &wanted {
-                    Some(wanted) => best_witnesses(wanted, about, nodes, ownership, &rank),
-                    None => Vec::new(),
-                },
-                is_fresh: about.iter().any(|node| is_fresh(node)),
-                asked,
-                about: about.to_vec(),
-            });
-        }
-    }
-    surveys
-}
-
 /// Nodes that an answer about this cluster must find: the oldest Ready ones of the provider.
 pub fn witnesses<'a>(
     nodes: impl Iterator<Item = &'a Node>,
@@ -129,31 +86,4 @@ pub fn witnesses<'a>(
     witnesses.sort_unstable_by_key(|node| (age(node), name(node)));
     witnesses.truncate(WITNESSES);
     witnesses
-}
-
-/// The best witnesses of a scheme: Ready ones first, then by rank.
-fn best_witnesses(
-    wanted: &str,
-    about: &[Arc<Node>],
-    nodes: &[Arc<Node>],
-    ownership: &OwnershipContext,
-    rank: &impl Fn(&Node) -> Option<u8>,
-) -> Vec<Arc<Node>> {
-    let mut best: Vec<(u8, bool, &Arc<Node>)> = Vec::new();
-    for node in nodes {
-        let is_other = scheme(node) != Some(wanted);
-        if is_other || about.iter().any(|one| Arc::ptr_eq(one, node)) {
-            continue;
-        }
-        if !matches!(owner(node, ownership), Owner::Recorded | Owner::Implied) {
-            continue;
-        }
-        let Some(rank) = rank(node) else {
-            continue;
-        };
-        best.push((rank, !is_ready(node), node));
-        best.sort_by_key(|(rank, is_not_ready, _)| (*is_not_ready, *rank));
-        best.truncate(WITNESSES);
-    }
-    best.into_iter().map(|(_, _, node)| node.clone()).collect()
 }

@@ -1,0 +1,71 @@
+//! The look-ups of a pass: which nodes share one, and the witnesses for its answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+
+use super::{Memory, Pass};
+use crate::node::object::{is_ready, name};
+use crate::node::ownership::{Owner, owner};
+use crate::node_lifecycle::survey::{LARGEST, LookupGroup, Survey, WITNESSES, scheme};
+
+impl Memory {
+    /// Look-ups of a pass for the nodes in `due`.
+    pub(super) fn surveys(&self, due: Vec<Arc<Node>>, pass: &Pass<'_>) -> Vec<Survey> {
+        let mut groups: BTreeMap<(Option<String>, LookupGroup), Vec<Arc<Node>>> = BTreeMap::new();
+        for node in due {
+            let history = self.histories.get(name(&node));
+            let group = history.map_or(LookupGroup::Identified, |history| history.group);
+            let group = (scheme(&node).map(str::to_owned), group);
+            groups.entry(group).or_default().push(node);
+        }
+        let mut surveys = Vec::new();
+        for ((wanted, group), about) in groups {
+            let most = match group {
+                LookupGroup::Alone => 1,
+                LookupGroup::Identified | LookupGroup::Unidentified => {
+                    self.halving.most(&wanted).clamp(1, LARGEST)
+                }
+            };
+            for about in about.chunks(most) {
+                surveys.push(Survey {
+                    witnesses: match &wanted {
+                        Some(wanted) => self.best_witnesses(wanted, about, pass),
+                        None => Vec::new(),
+                    },
+                    is_fresh: about.iter().any(|node| self.is_called_gone(node)),
+                    asked: pass.now.moment,
+                    about: about.to_vec(),
+                });
+            }
+        }
+        surveys
+    }
+
+    /// The best witnesses of a scheme: Ready ones first, then by rank.
+    fn best_witnesses(&self, wanted: &str, about: &[Arc<Node>], pass: &Pass<'_>) -> Vec<Arc<Node>> {
+        let mut best: Vec<(u8, bool, &Arc<Node>)> = Vec::new();
+        for node in pass.nodes {
+            let is_other = scheme(node) != Some(wanted);
+            if is_other || about.iter().any(|one| Arc::ptr_eq(one, node)) {
+                continue;
+            }
+            let owner = owner(node, pass.ownership);
+            // A node that is called gone is looked up itself.
+            if !matches!(owner, Owner::Recorded | Owner::Implied) || self.is_called_gone(node) {
+                continue;
+            }
+            let rank = self.witnesses.rank(node, &self.contradictions);
+            best.push((rank, !is_ready(node), node));
+            best.sort_by_key(|(rank, is_not_ready, _)| (*is_not_ready, *rank));
+            best.truncate(WITNESSES);
+        }
+        best.into_iter().map(|(_, _, node)| node.clone()).collect()
+    }
+
+    pub(super) fn is_called_gone(&self, node: &Node) -> bool {
+        let history = self.histories.get(name(node));
+        history.is_some_and(|history| history.gone.is_some())
+    }
+}
