@@ -36,7 +36,7 @@ pub use cipher_suites::{TlsSettings, cipher_suites, curves, min_version};
 pub use endpoints::Endpoints;
 pub use health::{Checks, Health};
 pub use runtime_heartbeat::RuntimeHeartbeat;
-pub use server::{PlainServer, SecureServer};
+pub use server::Server;
 pub use settings::{
     Authentication, Authorization, ClusterAccess, HeaderNames, RequestHeader, SecureServing,
     SniCertificate,

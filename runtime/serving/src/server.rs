@@ -28,30 +28,23 @@ use crate::status::StatusSource;
 /// Pause after an error of `accept`, such as too many open files.
 const ACCEPT: Duration = Duration::from_millis(50);
 
-/// The server of the secure port. It ends when this is dropped.
-pub struct SecureServer(Running);
-
-/// A server of `/metrics` alone, without TLS and without authorisation, as some Go managers have one; or of the status
-/// page alone. It ends when this is dropped.
-pub struct PlainServer(Running);
-
-struct Running {
+/// A running server. It ends when this is dropped.
+pub struct Server {
     address: SocketAddr,
-    /// The server ends when this is dropped.
     _stop: oneshot::Sender<()>,
 }
 
-impl SecureServer {
-    /// Listens, loads certificates and the cluster's authentication settings, and serves.
+impl Server {
+    /// The server of the secure port: listens, loads certificates and the cluster's authentication settings, and serves.
     ///
     /// # Errors
     /// See [`ServingError`].
-    pub async fn start(
+    pub async fn secure(
         settings: SecureServing,
         authentication: Authentication,
         authorization: Authorization,
         endpoints: Endpoints,
-    ) -> Result<SecureServer, ServingError> {
+    ) -> Result<Server, ServingError> {
         let begin = async move || {
             let listener = listen(settings.address(), settings.share_port)?;
             let certificates = Certificates::load(&settings)?;
@@ -74,43 +67,30 @@ impl SecureServer {
             let router = endpoints.router().layer(from_fn_with_state(gate, pass));
             Ok((listener, protocol, router))
         };
-        run("secure-port", begin).await.map(SecureServer)
+        run("secure-port", begin).await
     }
 
-    /// The address on which the server listens.
-    pub fn address(&self) -> SocketAddr {
-        self.0.address
-    }
-}
-
-impl PlainServer {
-    /// Listens and serves.
+    /// A server of `/metrics` alone, without TLS and without authorisation, as some Go managers have one.
     ///
     /// # Errors
     /// See [`ServingError`].
-    pub async fn start(
-        address: SocketAddr,
-        endpoints: Endpoints,
-    ) -> Result<PlainServer, ServingError> {
-        PlainServer::serve("plain-port", address, endpoints.plain_router()).await
+    pub async fn plain(address: SocketAddr, endpoints: Endpoints) -> Result<Server, ServingError> {
+        Server::without_tls("plain-port", address, endpoints.plain_router()).await
     }
 
-    /// Listens and serves the status page alone, without authentication: for loopback addresses.
+    /// A server of the status page alone, without authentication: for loopback addresses.
     ///
     /// # Errors
     /// See [`ServingError`].
-    pub async fn start_status(
-        address: SocketAddr,
-        source: StatusSource,
-    ) -> Result<PlainServer, ServingError> {
-        PlainServer::serve("status-port", address, status_router(source)).await
+    pub async fn status(address: SocketAddr, source: StatusSource) -> Result<Server, ServingError> {
+        Server::without_tls("status-port", address, status_router(source)).await
     }
 
-    async fn serve(
+    async fn without_tls(
         name: &str,
         address: SocketAddr,
         router: Router,
-    ) -> Result<PlainServer, ServingError> {
+    ) -> Result<Server, ServingError> {
         let begin = async move || {
             let protocol = Protocol {
                 tls: None,
@@ -119,17 +99,17 @@ impl PlainServer {
             };
             Ok((listen(address, false)?, protocol, router))
         };
-        run(name, begin).await.map(PlainServer)
+        run(name, begin).await
     }
 
     /// The address on which the server listens.
     pub fn address(&self) -> SocketAddr {
-        self.0.address
+        self.address
     }
 }
 
 /// Runs a server on a new thread with a runtime of its own, and waits until it accepts connections.
-async fn run<F>(name: &str, begin: F) -> Result<Running, ServingError>
+async fn run<F>(name: &str, begin: F) -> Result<Server, ServingError>
 where
     F: AsyncFnOnce() -> Result<(TcpListener, Protocol, Router), ServingError> + Send + 'static,
 {
@@ -168,7 +148,7 @@ where
         .map_err(ServingError::Thread)?;
     let ended = || ServingError::Thread(std::io::Error::other("the thread ended"));
     let address = begun.await.map_err(|_| ended())??;
-    Ok(Running {
+    Ok(Server {
         address: address.map_err(ServingError::Thread)?,
         _stop: stop,
     })

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use ccm_core::safety::permit::Mode;
-use ccm_serving::PlainServer;
+use ccm_serving::Server;
 
 use super::narrate::Narrator;
 use crate::provider_manager::ProviderManager;
@@ -11,7 +11,7 @@ use crate::status_collector::StatusCollector;
 /// A page that is served until this is dropped.
 pub(super) struct StatusPage<'a> {
     pub(super) status: StatusCollector,
-    server: PlainServer,
+    server: Server,
     narrator: &'a Narrator,
 }
 
@@ -23,7 +23,7 @@ impl<'a> StatusPage<'a> {
     ) -> anyhow::Result<StatusPage<'a>> {
         let status = StatusCollector::new(Mode::Enforce, "simulated".to_owned());
         status.shows_providers(providers.overview());
-        let server = PlainServer::start_status(([127, 0, 0, 1], 0).into(), status.source()).await?;
+        let server = Server::status(([127, 0, 0, 1], 0).into(), status.source()).await?;
         let text = format!("as a page while it runs: http://{}/", server.address());
         narrator.print("status", "", &text);
         Ok(StatusPage {

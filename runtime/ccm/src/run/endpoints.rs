@@ -12,8 +12,7 @@ use ccm_core::safety::tenure::Tenure;
 use ccm_delivery::source::Location;
 use ccm_host::egress::now;
 use ccm_serving::{
-    Authentication, Authorization, Checks, ClusterAccess, Endpoints, PlainServer, RuntimeHeartbeat,
-    SecureServer,
+    Authentication, Authorization, Checks, ClusterAccess, Endpoints, RuntimeHeartbeat, Server,
 };
 use clap::ArgMatches;
 use kube::Config;
@@ -44,8 +43,8 @@ pub(super) struct Served {
     /// The contents of the status page.
     pub(super) status: StatusCollector,
     endpoints: Endpoints,
-    secure: Option<SecureServer>,
-    plain: Vec<PlainServer>,
+    secure: Option<Server>,
+    plain: Vec<Server>,
 }
 
 impl Served {
@@ -108,11 +107,11 @@ impl Served {
         else {
             return;
         };
-        let mut server = PlainServer::start(address, self.endpoints.clone()).await;
+        let mut server = Server::plain(address, self.endpoints.clone()).await;
         if server.is_err() && address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
             // The machine has no IPv6.
             let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
-            server = PlainServer::start(address, self.endpoints.clone()).await;
+            server = Server::plain(address, self.endpoints.clone()).await;
         }
         match server {
             Ok(server) => {
@@ -183,7 +182,7 @@ async fn secure(
     flags: ServingFlags,
     kubernetes: &Config,
     endpoints: Endpoints,
-) -> anyhow::Result<SecureServer> {
+) -> anyhow::Result<Server> {
     let reviews = reviewer(flags.authentication_kubeconfig.as_deref(), kubernetes).await?;
     let access = reviewer(flags.authorization_kubeconfig.as_deref(), kubernetes).await?;
     let (cache_allowed, cache_denied) = flags.access_cache;
@@ -202,7 +201,7 @@ async fn secure(
         cache_denied,
         always_allowed: flags.always_allowed,
     };
-    let server = SecureServer::start(flags.secure, authentication, authorization, endpoints)
+    let server = Server::secure(flags.secure, authentication, authorization, endpoints)
         .await
         .context("cannot serve the secure port (--secure-port=0 turns it off)")?;
     tracing::debug!(address = %server.address(), "serving securely");

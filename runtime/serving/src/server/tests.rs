@@ -347,7 +347,7 @@ async fn what_cannot_be_served_is_said_at_the_start() {
 #[tokio::test]
 async fn a_plain_port_has_metrics_and_nothing_else() {
     let world = World::new();
-    let server = PlainServer::start(([127, 0, 0, 1], 0).into(), world.endpoints())
+    let server = Server::plain(([127, 0, 0, 1], 0).into(), world.endpoints())
         .await
         .unwrap();
     let get = |path: &str| {

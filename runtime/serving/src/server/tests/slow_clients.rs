@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use super::world::{World, get};
 use crate::connection_limit::MOST;
-use crate::server::PlainServer;
+use crate::server::Server;
 
 #[tokio::test]
 async fn h6_clients_that_are_slow_on_purpose_give_way_to_one_that_asks() {
@@ -49,7 +49,7 @@ async fn clients_that_have_asked_once_give_way_to_a_newcomer() {
 #[tokio::test]
 async fn clients_that_do_not_read_their_answers_give_way_to_a_newcomer() {
     let world = World::new();
-    let server = PlainServer::start(([127, 0, 0, 1], 0).into(), world.endpoints())
+    let server = Server::plain(([127, 0, 0, 1], 0).into(), world.endpoints())
         .await
         .unwrap();
     let ask = || {
@@ -76,7 +76,7 @@ async fn clients_that_do_not_read_their_answers_give_way_to_a_newcomer() {
 #[tokio::test]
 async fn h6_endless_heads_are_refused() {
     let world = World::new();
-    let server = PlainServer::start(([127, 0, 0, 1], 0).into(), world.endpoints())
+    let server = Server::plain(([127, 0, 0, 1], 0).into(), world.endpoints())
         .await
         .unwrap();
     let long = "x".repeat(64 * 1024);

@@ -19,7 +19,7 @@ use crate::ServingError;
 use crate::cipher_suites::TlsSettings;
 use crate::endpoints::Endpoints;
 use crate::health::Checks;
-use crate::server::SecureServer;
+use crate::server::Server;
 use crate::settings::{Authentication, Authorization, HeaderNames, RequestHeader, SecureServing};
 use crate::status::report::{StatusReport, Time};
 
@@ -177,14 +177,11 @@ impl World {
         }
     }
 
-    pub(super) async fn start(&self) -> SecureServer {
+    pub(super) async fn start(&self) -> Server {
         self.start_with(self.settings()).await.unwrap()
     }
 
-    pub(super) async fn start_with(
-        &self,
-        settings: SecureServing,
-    ) -> Result<SecureServer, ServingError> {
+    pub(super) async fn start_with(&self, settings: SecureServing) -> Result<Server, ServingError> {
         let authorization = Authorization {
             cluster: None,
             cache_allowed: Duration::from_secs(10),
@@ -193,7 +190,7 @@ impl World {
                 .map(str::to_owned)
                 .to_vec(),
         };
-        SecureServer::start(
+        Server::secure(
             settings,
             self.authentication(),
             authorization,
@@ -222,7 +219,7 @@ impl World {
     }
 }
 
-pub(super) async fn get(client: &Client, server: &SecureServer, path: &str) -> (u16, String) {
+pub(super) async fn get(client: &Client, server: &Server, path: &str) -> (u16, String) {
     let answer = client
         .get(format!("https://{}{path}", server.address()))
         .send()
