@@ -24,7 +24,7 @@ wasmtime::component::bindgen!({
 });
 
 pub(crate) use ccm::provider::{clock, common, http, log, random, state};
-pub(crate) use exports::ccm::provider::{instances, lifecycle, load_balancer, routes, self_check};
+pub(crate) use exports::ccm::provider::{instances, lifecycle, load_balancer, routes};
 
 /// Interfaces that guests of version 0.1 import.
 pub(crate) mod v0_1 {

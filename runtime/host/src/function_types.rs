@@ -1,9 +1,12 @@
-//! Compares the types of a component's exported functions with the contract's before any of it runs, so that an
-//! error names the function.
+//! Finds the functions that a component exports and compares their types with the contract's before any of it runs, so
+//! that an error names the function. Calls them.
 
 use ccm_core::cloud::Capabilities;
+use wasmtime::Store;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Lower};
+use wasmtime::component::{
+    ComponentExportIndex, ComponentNamedList, ComponentType, Instance, InstancePre, Lift, Lower,
+};
 
 use crate::bindings::common::{Error, Failure, Node};
 use crate::bindings::{instances, lifecycle, load_balancer, routes};
@@ -17,38 +20,64 @@ pub(crate) struct Component<'a> {
     pub(crate) self_check: bool,
 }
 
-/// Checks every function of version 0.2 that a component exports.
-///
-/// # Errors
-/// The first function that is missing or has another type.
-pub(crate) fn check(component: &Component<'_>) -> wasmtime::Result<()> {
-    let has = component.has;
-    let lifecycle = component.interface("ccm:provider/lifecycle@0.2.0", true);
-    lifecycle
-        .function::<(lifecycle::Config,), (Result<Vec<lifecycle::Capability>, Error>,)>("init")?;
-    let self_check = component.interface("ccm:provider/self-check@0.2.0", component.self_check);
-    self_check.function::<(), (Result<(), Error>,)>("check")?;
-    let instances = component.interface("ccm:provider/instances@0.2.0", has.instances);
-    instances.function::<(Vec<Node>,), (Result<instances::FindReply, Error>,)>("find")?;
-    {
+/// Indices of the functions of a component; `None`: it does not export the interface.
+pub(crate) struct Functions {
+    pub(crate) init: Option<ComponentExportIndex>,
+    pub(crate) check: Option<ComponentExportIndex>,
+    pub(crate) find: Option<ComponentExportIndex>,
+    pub(crate) ensure: Option<ComponentExportIndex>,
+    pub(crate) update_targets: Option<ComponentExportIndex>,
+    pub(crate) delete: Option<ComponentExportIndex>,
+    pub(crate) get: Option<ComponentExportIndex>,
+    pub(crate) list: Option<ComponentExportIndex>,
+    pub(crate) create_route: Option<ComponentExportIndex>,
+    pub(crate) delete_route: Option<ComponentExportIndex>,
+}
+
+impl Functions {
+    /// Finds the functions of a component of version 0.2.
+    ///
+    /// # Errors
+    /// The first function that is missing or has another type.
+    pub(crate) fn find(component: &Component<'_>) -> wasmtime::Result<Functions> {
         use load_balancer::{
             DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
         };
-        let interface = component.interface("ccm:provider/load-balancer@0.2.0", has.load_balancer);
-        interface.function::<(EnsureRequest,), (Result<EnsureReply, Failure>,)>("ensure")?;
-        interface
-            .function::<(UpdateRequest,), (Result<ProgressReply, Failure>,)>("update-targets")?;
-        interface.function::<(DeleteRequest,), (Result<ProgressReply, Failure>,)>("delete")?;
-        interface.function::<(Service,), (Result<Found, Failure>,)>("get")?;
+        let has = component.has;
+        let lifecycle = component.interface("ccm:provider/lifecycle@0.2.0", true);
+        let self_check = component.interface("ccm:provider/self-check@0.2.0", component.self_check);
+        let instances = component.interface("ccm:provider/instances@0.2.0", has.instances);
+        let balancers = component.interface("ccm:provider/load-balancer@0.2.0", has.load_balancer);
+        let routes = component.interface("ccm:provider/routes@0.2.0", has.routes);
+        Ok(Functions {
+            init: lifecycle
+                .function::<(lifecycle::Config,), (Result<Vec<lifecycle::Capability>, Error>,)>(
+                    "init",
+                )?,
+            check: self_check.function::<(), (Result<(), Error>,)>("check")?,
+            find: instances
+                .function::<(Vec<Node>,), (Result<instances::FindReply, Error>,)>("find")?,
+            ensure: balancers
+                .function::<(EnsureRequest,), (Result<EnsureReply, Failure>,)>("ensure")?,
+            update_targets: balancers
+                .function::<(UpdateRequest,), (Result<ProgressReply, Failure>,)>(
+                    "update-targets",
+                )?,
+            delete: balancers
+                .function::<(DeleteRequest,), (Result<ProgressReply, Failure>,)>("delete")?,
+            get: balancers.function::<(Service,), (Result<Found, Failure>,)>("get")?,
+            list: routes
+                .function::<(Vec<Node>,), (Result<Vec<routes::Route>, Failure>,)>("list")?,
+            create_route: routes
+                .function::<(routes::CreateRequest,), (Result<routes::ProgressReply, Failure>,)>(
+                    "create",
+                )?,
+            delete_route: routes
+                .function::<(routes::DeleteRequest,), (Result<routes::ProgressReply, Failure>,)>(
+                    "delete",
+                )?,
+        })
     }
-    {
-        use routes::{CreateRequest, DeleteRequest, ProgressReply, Route};
-        let interface = component.interface("ccm:provider/routes@0.2.0", has.routes);
-        interface.function::<(Vec<Node>,), (Result<Vec<Route>, Failure>,)>("list")?;
-        interface.function::<(CreateRequest,), (Result<ProgressReply, Failure>,)>("create")?;
-        interface.function::<(DeleteRequest,), (Result<ProgressReply, Failure>,)>("delete")?;
-    }
-    Ok(())
 }
 
 impl<'a> Component<'a> {
@@ -102,5 +131,36 @@ impl Interface<'_> {
                 ))
             })?;
         Ok(Some(index))
+    }
+}
+
+/// One call of a function of an instance.
+pub(crate) struct Call<'a> {
+    pub(crate) store: &'a mut Store<Guest>,
+    pub(crate) instance: &'a Instance,
+}
+
+impl Call<'_> {
+    /// Calls the function. The inner error is the guest's.
+    ///
+    /// # Errors
+    /// The component does not export the function, or the guest failed.
+    pub(crate) async fn of<Parameters, T, E>(
+        self,
+        function: Option<ComponentExportIndex>,
+        parameters: Parameters,
+    ) -> wasmtime::Result<Result<T, E>>
+    where
+        Parameters: ComponentNamedList + Lower + Send + Sync,
+        T: ComponentType + Lift + Send + Sync + 'static,
+        E: ComponentType + Lift + Send + Sync + 'static,
+    {
+        let Call { store, instance } = self;
+        let function = function
+            .ok_or_else(|| wasmtime::format_err!("the component does not export this interface"))?;
+        let function =
+            instance.get_typed_func::<Parameters, (Result<T, E>,)>(&mut *store, function)?;
+        let (answer,) = function.call_async(store, parameters).await?;
+        Ok(answer)
     }
 }

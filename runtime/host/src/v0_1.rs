@@ -4,13 +4,10 @@
 //! Only the types that differ from 0.2 are written here. WIT types are equal by their structure, so all others are
 //! those of 0.2; the engine compares them with the component's before any of it runs (`function_types`).
 
-use wasmtime::Store;
-use wasmtime::component::{
-    ComponentExportIndex, ComponentNamedList, ComponentType, Instance, Lift, Lower,
-};
+use wasmtime::component::{ComponentType, Lift, Lower};
 
 use crate::bindings::{common, http, instances, lifecycle, load_balancer, routes, v0_1};
-use crate::function_types::Component;
+use crate::function_types::{Call, Component, Functions};
 use crate::sandbox::{Answer, Ask};
 use crate::store_data::Guest;
 
@@ -192,154 +189,107 @@ fn found(reply: instances::FindReply) -> Result<Answer, Error> {
     Ok(Answer::Found(reply))
 }
 
-/// Indices of the exported functions.
-pub(crate) struct Exports {
-    init: ComponentExportIndex,
-    check: Option<ComponentExportIndex>,
-    find: Option<ComponentExportIndex>,
-    ensure: Option<ComponentExportIndex>,
-    update_targets: Option<ComponentExportIndex>,
-    delete: Option<ComponentExportIndex>,
-    get: Option<ComponentExportIndex>,
-    list: Option<ComponentExportIndex>,
-    create_route: Option<ComponentExportIndex>,
-    delete_route: Option<ComponentExportIndex>,
+/// Finds the functions of a component, and compares their types with the contract's.
+///
+/// # Errors
+/// The first function that is missing or has another type.
+pub(crate) fn functions(component: &Component<'_>) -> wasmtime::Result<Functions> {
+    use load_balancer::{DeleteRequest, EnsureReply, Found, ProgressReply, Service};
+    let has = component.has;
+    let lifecycle = component.interface("ccm:provider/lifecycle@0.1.0", true);
+    let self_check = component.interface("ccm:provider/self-check@0.1.0", component.self_check);
+    let instances = component.interface("ccm:provider/instances@0.1.0", has.instances);
+    let balancers = component.interface("ccm:provider/load-balancer@0.1.0", has.load_balancer);
+    let routes = component.interface("ccm:provider/routes@0.1.0", has.routes);
+    Ok(Functions {
+        init: lifecycle
+            .function::<(Config<'static>,), Returned<Vec<lifecycle::Capability>>>("init")?,
+        check: self_check.function::<(), Returned<()>>("check")?,
+        find: instances
+            .function::<(Vec<Node<'static>>,), Returned<instances::FindReply>>("find")?,
+        ensure: balancers.function::<(EnsureRequest<'static>,), Returned<EnsureReply>>("ensure")?,
+        update_targets: balancers
+            .function::<(UpdateRequest<'static>,), Returned<ProgressReply>>("update-targets")?,
+        delete: balancers.function::<(DeleteRequest,), Returned<ProgressReply>>("delete")?,
+        get: balancers.function::<(Service,), Returned<Found>>("get")?,
+        list: routes.function::<(Vec<Node<'static>>,), Returned<Vec<routes::Route>>>("list")?,
+        create_route: routes
+            .function::<(CreateRequest<'static>,), Returned<routes::ProgressReply>>("create")?,
+        delete_route: routes
+            .function::<(routes::DeleteRequest,), Returned<routes::ProgressReply>>("delete")?,
+    })
 }
 
-impl Exports {
-    /// Finds the functions of a component, and compares their types with the contract's.
-    ///
-    /// # Errors
-    /// The first function that is missing or has another type.
-    pub(crate) fn find(component: &Component<'_>) -> wasmtime::Result<Exports> {
-        use load_balancer::{DeleteRequest, EnsureReply, Found, ProgressReply, Service};
-        let has = component.has;
-        let lifecycle = component.interface("ccm:provider/lifecycle@0.1.0", true);
-        let self_check = component.interface("ccm:provider/self-check@0.1.0", component.self_check);
-        let instances = component.interface("ccm:provider/instances@0.1.0", has.instances);
-        let balancers = component.interface("ccm:provider/load-balancer@0.1.0", has.load_balancer);
-        let routes = component.interface("ccm:provider/routes@0.1.0", has.routes);
-        let init = lifecycle
-            .function::<(Config<'static>,), Returned<Vec<lifecycle::Capability>>>("init")?;
-        Ok(Exports {
-            init: init.ok_or_else(absent)?,
-            check: self_check.function::<(), Returned<()>>("check")?,
-            find: instances
-                .function::<(Vec<Node<'static>>,), Returned<instances::FindReply>>("find")?,
-            ensure: balancers
-                .function::<(EnsureRequest<'static>,), Returned<EnsureReply>>("ensure")?,
-            update_targets: balancers
-                .function::<(UpdateRequest<'static>,), Returned<ProgressReply>>("update-targets")?,
-            delete: balancers.function::<(DeleteRequest,), Returned<ProgressReply>>("delete")?,
-            get: balancers.function::<(Service,), Returned<Found>>("get")?,
-            list: routes.function::<(Vec<Node<'static>>,), Returned<Vec<routes::Route>>>("list")?,
-            create_route: routes
-                .function::<(CreateRequest<'static>,), Returned<routes::ProgressReply>>("create")?,
-            delete_route: routes
-                .function::<(routes::DeleteRequest,), Returned<routes::ProgressReply>>("delete")?,
-        })
-    }
-
-    /// Calls `init`. The inner error is the guest's.
-    pub(crate) async fn init(
-        &self,
-        store: &mut Store<Guest>,
-        instance: &Instance,
-        config: &lifecycle::Config,
-    ) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, common::Error>> {
-        let call = Call { store, instance };
-        let enabled = call.of(&Some(self.init), (Config::from(config),)).await?;
-        Ok(enabled.map_err(Into::into))
-    }
-
-    /// Calls a function after `init`.
-    pub(crate) async fn call(
-        &self,
-        ask: &Ask,
-        store: &mut Store<Guest>,
-        instance: &Instance,
-    ) -> wasmtime::Result<Result<Answer, common::Error>> {
-        let call = Call { store, instance };
-        let answer: Result<Answer, Error> = match ask {
-            Ask::Init => return Err(absent()),
-            Ask::SelfCheck => call.of(&self.check, ()).await?.map(|()| Answer::Well),
-            Ask::Find(asked) => call.of(&self.find, (nodes(asked),)).await?.and_then(found),
-            Ask::EnsureLoadBalancer(request) => {
-                let request = EnsureRequest {
-                    service: &request.service,
-                    targets: nodes(&request.targets),
-                    adopt: adopt(request.adopt.as_ref()),
-                    hint: request.hint.as_deref(),
-                };
-                call.of(&self.ensure, (request,))
-                    .await?
-                    .map(Answer::Ensured)
-            }
-            Ask::UpdateTargets(request) => {
-                let request = UpdateRequest {
-                    service: &request.service,
-                    targets: nodes(&request.targets),
-                    hint: request.hint.as_deref(),
-                };
-                let answer = call.of(&self.update_targets, (request,)).await?;
-                answer.map(Answer::LoadBalancerProgress)
-            }
-            Ask::DeleteLoadBalancer(request) => {
-                let answer = call.of(&self.delete, (request,)).await?;
-                answer.map(Answer::LoadBalancerProgress)
-            }
-            Ask::GetLoadBalancer(service) => {
-                let answer = call.of(&self.get, (service,)).await?;
-                answer.map(Answer::LoadBalancer)
-            }
-            Ask::ListRoutes(asked) => {
-                let answer = call.of(&self.list, (nodes(asked),)).await?;
-                answer.map(Answer::Routes)
-            }
-            Ask::CreateRoute(request) => {
-                let request = CreateRequest {
-                    node: Node::from(&request.node),
-                    destination_cidr: &request.destination_cidr,
-                    hint: request.hint.as_deref(),
-                };
-                let answer = call.of(&self.create_route, (request,)).await?;
-                answer.map(Answer::RouteProgress)
-            }
-            Ask::DeleteRoute(request) => {
-                let answer = call.of(&self.delete_route, (request,)).await?;
-                answer.map(Answer::RouteProgress)
-            }
-        };
-        Ok(answer.map_err(Into::into))
-    }
+/// Calls `init`. The inner error is the guest's.
+pub(crate) async fn init(
+    functions: &Functions,
+    call: Call<'_>,
+    config: &lifecycle::Config,
+) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, common::Error>> {
+    let enabled: Result<_, Error> = call.of(functions.init, (Config::from(config),)).await?;
+    Ok(enabled.map_err(Into::into))
 }
 
-/// One call of a function of an instance.
-struct Call<'a> {
-    store: &'a mut Store<Guest>,
-    instance: &'a Instance,
-}
-
-impl Call<'_> {
-    async fn of<Parameters, T>(
-        self,
-        function: &Option<ComponentExportIndex>,
-        parameters: Parameters,
-    ) -> wasmtime::Result<Result<T, Error>>
-    where
-        Parameters: ComponentNamedList + Lower + Send + Sync,
-        T: ComponentType + Lift + Send + Sync + 'static,
-    {
-        let Call { store, instance } = self;
-        let function = function.as_ref().ok_or_else(absent)?;
-        let function = instance.get_typed_func::<Parameters, Returned<T>>(&mut *store, function)?;
-        let (answer,) = function.call_async(store, parameters).await?;
-        Ok(answer)
-    }
-}
-
-fn absent() -> wasmtime::Error {
-    wasmtime::format_err!("the component does not export this interface")
+/// Calls a function after `init`.
+pub(crate) async fn call(
+    functions: &Functions,
+    ask: &Ask,
+    call: Call<'_>,
+) -> wasmtime::Result<Result<Answer, common::Error>> {
+    let answer: Result<Answer, Error> = match ask {
+        Ask::Init => wasmtime::bail!("init is called before every other function"),
+        Ask::SelfCheck => call.of(functions.check, ()).await?.map(|()| Answer::Well),
+        Ask::Find(asked) => call
+            .of(functions.find, (nodes(asked),))
+            .await?
+            .and_then(found),
+        Ask::EnsureLoadBalancer(request) => {
+            let request = EnsureRequest {
+                service: &request.service,
+                targets: nodes(&request.targets),
+                adopt: adopt(request.adopt.as_ref()),
+                hint: request.hint.as_deref(),
+            };
+            call.of(functions.ensure, (request,))
+                .await?
+                .map(Answer::Ensured)
+        }
+        Ask::UpdateTargets(request) => {
+            let request = UpdateRequest {
+                service: &request.service,
+                targets: nodes(&request.targets),
+                hint: request.hint.as_deref(),
+            };
+            let answer = call.of(functions.update_targets, (request,)).await?;
+            answer.map(Answer::LoadBalancerProgress)
+        }
+        Ask::DeleteLoadBalancer(request) => {
+            let answer = call.of(functions.delete, (request,)).await?;
+            answer.map(Answer::LoadBalancerProgress)
+        }
+        Ask::GetLoadBalancer(service) => {
+            let answer = call.of(functions.get, (service,)).await?;
+            answer.map(Answer::LoadBalancer)
+        }
+        Ask::ListRoutes(asked) => {
+            let answer = call.of(functions.list, (nodes(asked),)).await?;
+            answer.map(Answer::Routes)
+        }
+        Ask::CreateRoute(request) => {
+            let request = CreateRequest {
+                node: Node::from(&request.node),
+                destination_cidr: &request.destination_cidr,
+                hint: request.hint.as_deref(),
+            };
+            let answer = call.of(functions.create_route, (request,)).await?;
+            answer.map(Answer::RouteProgress)
+        }
+        Ask::DeleteRoute(request) => {
+            let answer = call.of(functions.delete_route, (request,)).await?;
+            answer.map(Answer::RouteProgress)
+        }
+    };
+    Ok(answer.map_err(Into::into))
 }
 
 impl v0_1::http::Host for Guest {

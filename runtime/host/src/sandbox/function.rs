@@ -1,12 +1,12 @@
-//! Contract functions that the host calls: their arguments, their results, and their indices in a component.
+//! Contract functions that the host calls: their arguments and results, and the calls in each version.
 
 use ccm_core::cloud::Capabilities;
 use serde::{Deserialize, Serialize};
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
-use crate::bindings::{common, instances, lifecycle, load_balancer, routes, self_check};
-use crate::function_types::{self, Component};
+use crate::bindings::{common, instances, lifecycle, load_balancer, routes};
+use crate::function_types::{Call, Component, Functions};
 use crate::manifest::Contract;
 use crate::store_data::Guest;
 use crate::v0_1;
@@ -74,10 +74,10 @@ impl Ask {
     }
 }
 
-/// Indices of the exported functions, in one version of the contract.
-pub(crate) enum Exports {
-    V0_1(Box<v0_1::Exports>),
-    V0_2(Box<Newest>),
+/// Exported functions of a component, in one version of the contract.
+pub(crate) struct Exports {
+    contract: Contract,
+    functions: Box<Functions>,
 }
 
 impl Exports {
@@ -96,9 +96,13 @@ impl Exports {
             has,
             self_check,
         };
-        Ok(match contract {
-            Contract::V0_1 => Exports::V0_1(Box::new(v0_1::Exports::find(&component)?)),
-            Contract::V0_2 => Exports::V0_2(Box::new(Newest::find(&component)?)),
+        let functions = match contract {
+            Contract::V0_1 => v0_1::functions(&component)?,
+            Contract::V0_2 => Functions::find(&component)?,
+        };
+        Ok(Exports {
+            contract,
+            functions: Box::new(functions),
         })
     }
 
@@ -109,12 +113,10 @@ impl Exports {
         instance: &Instance,
         config: &lifecycle::Config,
     ) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, common::Error>> {
-        match self {
-            Exports::V0_1(exports) => exports.init(store, instance, config).await,
-            Exports::V0_2(exports) => {
-                let guest = exports.lifecycle.load(&mut *store, instance)?;
-                guest.call_init(store, config).await
-            }
+        let call = Call { store, instance };
+        match self.contract {
+            Contract::V0_1 => v0_1::init(&self.functions, call, config).await,
+            Contract::V0_2 => call.of(self.functions.init, (config,)).await,
         }
     }
 
@@ -132,13 +134,14 @@ impl Exports {
             let why = format!("init enabled {name} when the module was loaded, and does not now");
             return Ok(Err(common::Error::Internal(why).into()));
         }
-        match (ask, self) {
+        let call = Call { store, instance };
+        match (ask, self.contract) {
             (Ask::Init, _) => Ok(Ok(Answer::Enabled(enabled))),
-            (_, Exports::V0_1(exports)) => {
-                let answer = exports.call(ask, store, instance).await?;
+            (_, Contract::V0_1) => {
+                let answer = v0_1::call(&self.functions, ask, call).await?;
                 Ok(answer.map_err(Into::into))
             }
-            (_, Exports::V0_2(exports)) => exports.call(ask, store, instance).await,
+            (_, Contract::V0_2) => call_newest(&self.functions, ask, call).await,
         }
     }
 }
@@ -150,102 +153,49 @@ impl From<common::Error> for common::Failure {
     }
 }
 
-/// Functions of the newest version.
-pub(crate) struct Newest {
-    lifecycle: lifecycle::GuestIndices,
-    self_check: Option<self_check::GuestIndices>,
-    instances: Option<instances::GuestIndices>,
-    load_balancer: Option<load_balancer::GuestIndices>,
-    routes: Option<routes::GuestIndices>,
-}
-
-impl Newest {
-    fn find(component: &Component<'_>) -> wasmtime::Result<Newest> {
-        function_types::check(component)?;
-        let Component {
-            linked,
-            has,
-            self_check,
-        } = *component;
-        Ok(Newest {
-            lifecycle: lifecycle::GuestIndices::new(linked)?,
-            self_check: self_check
-                .then(|| self_check::GuestIndices::new(linked))
-                .transpose()?,
-            instances: has
-                .instances
-                .then(|| instances::GuestIndices::new(linked))
-                .transpose()?,
-            load_balancer: has
-                .load_balancer
-                .then(|| load_balancer::GuestIndices::new(linked))
-                .transpose()?,
-            routes: has
-                .routes
-                .then(|| routes::GuestIndices::new(linked))
-                .transpose()?,
-        })
-    }
-
-    async fn call(
-        &self,
-        ask: &Ask,
-        store: &mut Store<Guest>,
-        instance: &Instance,
-    ) -> wasmtime::Result<Result<Answer, common::Failure>> {
-        Ok(match ask {
-            Ask::Init => wasmtime::bail!("init is called before every other function"),
-            Ask::SelfCheck => {
-                let guest = there(&self.self_check)?.load(&mut *store, instance)?;
-                let answer = guest.call_check(store).await?;
-                answer.map(|()| Answer::Well).map_err(Into::into)
-            }
-            Ask::Find(nodes) => {
-                let guest = there(&self.instances)?.load(&mut *store, instance)?;
-                let answer = guest.call_find(store, nodes).await?;
-                answer.map(Answer::Found).map_err(Into::into)
-            }
-            Ask::EnsureLoadBalancer(request) => {
-                let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
-                let answer = guest.call_ensure(store, request).await?;
-                answer.map(Answer::Ensured)
-            }
-            Ask::UpdateTargets(request) => {
-                let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
-                let answer = guest.call_update_targets(store, request).await?;
-                answer.map(Answer::LoadBalancerProgress)
-            }
-            Ask::DeleteLoadBalancer(request) => {
-                let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
-                let answer = guest.call_delete(store, request).await?;
-                answer.map(Answer::LoadBalancerProgress)
-            }
-            Ask::GetLoadBalancer(service) => {
-                let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
-                let answer = guest.call_get(store, service).await?;
-                answer.map(Answer::LoadBalancer)
-            }
-            Ask::ListRoutes(nodes) => {
-                let guest = there(&self.routes)?.load(&mut *store, instance)?;
-                guest.call_list(store, nodes).await?.map(Answer::Routes)
-            }
-            Ask::CreateRoute(request) => {
-                let guest = there(&self.routes)?.load(&mut *store, instance)?;
-                let answer = guest.call_create(store, request).await?;
-                answer.map(Answer::RouteProgress)
-            }
-            Ask::DeleteRoute(request) => {
-                let guest = there(&self.routes)?.load(&mut *store, instance)?;
-                let answer = guest.call_delete(store, request).await?;
-                answer.map(Answer::RouteProgress)
-            }
-        })
-    }
-}
-
-/// Indices of an interface, or an error if the component does not export it.
-fn there<Indices>(interface: &Option<Indices>) -> wasmtime::Result<&Indices> {
-    interface
-        .as_ref()
-        .ok_or_else(|| wasmtime::format_err!("the component does not export this interface"))
+/// Calls a function of the newest version after `init`.
+async fn call_newest(
+    functions: &Functions,
+    ask: &Ask,
+    call: Call<'_>,
+) -> wasmtime::Result<Result<Answer, common::Failure>> {
+    Ok(match ask {
+        Ask::Init => wasmtime::bail!("init is called before every other function"),
+        Ask::SelfCheck => {
+            let answer: Result<(), common::Error> = call.of(functions.check, ()).await?;
+            answer.map(|()| Answer::Well).map_err(Into::into)
+        }
+        Ask::Find(nodes) => {
+            let answer: Result<_, common::Error> = call.of(functions.find, (nodes,)).await?;
+            answer.map(Answer::Found).map_err(Into::into)
+        }
+        Ask::EnsureLoadBalancer(request) => {
+            let answer = call.of(functions.ensure, (request,)).await?;
+            answer.map(Answer::Ensured)
+        }
+        Ask::UpdateTargets(request) => {
+            let answer = call.of(functions.update_targets, (request,)).await?;
+            answer.map(Answer::LoadBalancerProgress)
+        }
+        Ask::DeleteLoadBalancer(request) => {
+            let answer = call.of(functions.delete, (request,)).await?;
+            answer.map(Answer::LoadBalancerProgress)
+        }
+        Ask::GetLoadBalancer(service) => {
+            let answer = call.of(functions.get, (service,)).await?;
+            answer.map(Answer::LoadBalancer)
+        }
+        Ask::ListRoutes(nodes) => {
+            let answer = call.of(functions.list, (nodes,)).await?;
+            answer.map(Answer::Routes)
+        }
+        Ask::CreateRoute(request) => {
+            let answer = call.of(functions.create_route, (request,)).await?;
+            answer.map(Answer::RouteProgress)
+        }
+        Ask::DeleteRoute(request) => {
+            let answer = call.of(functions.delete_route, (request,)).await?;
+            answer.map(Answer::RouteProgress)
+        }
+    })
 }
