@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use crate::bindings::common;
+use crate::bindings::lifecycle::Capability;
 use crate::digest::Digest;
 use crate::egress::CallScope;
 use crate::guest_egress::GuestEgress;
@@ -53,30 +54,6 @@ pub(crate) struct Call {
     pub(crate) fresh: bool,
 }
 
-/// Subject of a call; selects its concurrency limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum About {
-    /// Nodes, or the provider itself.
-    Nodes,
-    /// Load balancers; tenants can create any number of them.
-    LoadBalancers,
-    /// Calls of the interface `routes`.
-    Routes,
-}
-
-impl About {
-    fn of(ask: &Ask) -> About {
-        match ask {
-            Ask::Init | Ask::SelfCheck | Ask::Find(_) => About::Nodes,
-            Ask::EnsureLoadBalancer(_)
-            | Ask::UpdateTargets(_)
-            | Ask::DeleteLoadBalancer(_)
-            | Ask::GetLoadBalancer(_) => About::LoadBalancers,
-            Ask::ListRoutes(_) | Ask::CreateRoute(_) | Ask::DeleteRoute(_) => About::Routes,
-        }
-    }
-}
-
 impl Calls {
     /// Performs one call. `check` runs while the call still holds its CPU permit, because a worthless answer may be
     /// large.
@@ -93,10 +70,13 @@ impl Calls {
         let (function, began) = (ask.function(), Instant::now());
         let waiting = Waiting { function, began };
         // In this order: a call that waits for the narrower limit takes no general slot.
-        let narrower = match About::of(&ask) {
-            About::Nodes => None,
-            About::LoadBalancers => Some((&self.balancing, limits::BALANCING_AT_ONCE)),
-            About::Routes => Some((&self.routing, limits::ROUTING_AT_ONCE)),
+        let narrower = match ask.capability() {
+            // Tenants can create any number of load balancers.
+            Some((Capability::LoadBalancer, _)) => {
+                Some((&self.balancing, limits::BALANCING_AT_ONCE))
+            }
+            Some((Capability::Routes, _)) => Some((&self.routing, limits::ROUTING_AT_ONCE)),
+            Some((Capability::Instances, _)) | None => None,
         };
         let _part = match narrower {
             Some((slots, at_once)) => Some(turn(slots, at_once, &call, waiting).await?),

@@ -23,6 +23,7 @@ use ccm_core::cloud::{
 use ccm_core::cloud_provider::{CloudProvider, Reply};
 use ccm_core::safety::permit::Permit;
 
+use crate::bindings::lifecycle::Capability;
 use crate::bindings::{common, instances};
 use crate::egress::CallScope;
 use crate::limits;
@@ -127,23 +128,15 @@ impl Provider {
         permit: Arc<Permit>,
         fresh: bool,
     ) -> Result<FindReply, ProviderError> {
-        if !self.capabilities.instances {
-            return Err(ProviderError::Unsupported(format!(
-                "{} does not know machines",
-                self.name
-            )));
-        }
         // Asking in batches would break the rule that doubts about one node concern all nodes of an answer.
-        let asked = guest_nodes(nodes, "asked for")?;
-        let call = self.call(permit, fresh);
-        let (scope, count) = (call.scope.clone(), nodes.len());
+        let ask = Ask::Find(guest_nodes(nodes, "asked for")?);
         let read = |answer| match answer {
             Answer::Found(reply) => {
-                answer_limits::checked(reply, |reply| answer_limits::check_find(reply, count))
+                answer_limits::checked(reply, |reply| answer_limits::check_find(reply, nodes.len()))
             }
             _ => Err(not_asked()),
         };
-        let reply = self.calls.run(call, Ask::Find(asked), read).await?;
+        let (reply, scope) = self.ask(ask, permit, fresh, read).await?;
         Ok(FindReply {
             lookups: reply.lookups.into_iter().map(Lookup::from).collect(),
             events: reply
@@ -153,6 +146,32 @@ impl Provider {
                 .collect(),
             complete: scope.is_some_and(|scope| scope.complete()),
         })
+    }
+
+    /// Performs one call of an interface that `init` has enabled. The returned scope knows which requests it made.
+    async fn ask<R: Send>(
+        &self,
+        ask: Ask,
+        permit: Arc<Permit>,
+        fresh: bool,
+        read: impl FnOnce(Answer) -> Result<R, ProviderError> + Send,
+    ) -> Result<(R, Option<CallScope>), ProviderError> {
+        let has = self.capabilities;
+        let lacks = match ask.capability() {
+            Some((Capability::Instances, _)) if !has.instances => Some("does not know machines"),
+            Some((Capability::LoadBalancer, _)) if !has.load_balancer => {
+                Some("makes no load balancers")
+            }
+            Some((Capability::Routes, _)) if !has.routes => Some("makes no routes"),
+            _ => None,
+        };
+        if let Some(lacks) = lacks {
+            let why = format!("{} {lacks}", self.name);
+            return Err(ProviderError::Unsupported(why));
+        }
+        let call = self.call(permit, fresh);
+        let scope = call.scope.clone();
+        Ok((self.calls.run(call, ask, read).await?, scope))
     }
 }
 
@@ -174,28 +193,32 @@ fn few_enough(nodes: usize, limit: usize, why: &str) -> Result<(), ProviderError
 impl From<&CloudNode> for common::Node {
     fn from(node: &CloudNode) -> common::Node {
         common::Node {
-            name: node.name.clone(),
-            uid: node.uid.clone(),
-            provider_id: node.provider_id.clone(),
             labels: pairs(&node.labels),
             annotations: pairs(&node.annotations),
-            addresses: node.addresses.iter().map(common::Address::from).collect(),
-            pod_cidrs: node.pod_cidrs.clone(),
-            system_uuid: node.system_uuid.clone(),
-            created: node.created,
-            ready: ready(node),
-            initialized: node.initialized,
-            extra: Vec::new(),
+            ..recognisable(node)
         }
     }
 }
 
-/// Status of the condition `Ready`; `None` if it is unknown.
-fn ready(node: &CloudNode) -> Option<bool> {
-    match node.readiness {
-        Readiness::Ready => Some(true),
-        Readiness::NotReady => Some(false),
-        Readiness::Unknown => None,
+/// A node without labels and annotations: the fields by which a guest recognises a next hop.
+fn recognisable(node: &CloudNode) -> common::Node {
+    common::Node {
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+        provider_id: node.provider_id.clone(),
+        labels: Vec::new(),
+        annotations: Vec::new(),
+        addresses: node.addresses.iter().map(common::Address::from).collect(),
+        pod_cidrs: node.pod_cidrs.clone(),
+        system_uuid: node.system_uuid.clone(),
+        created: node.created,
+        ready: match node.readiness {
+            Readiness::Ready => Some(true),
+            Readiness::NotReady => Some(false),
+            Readiness::Unknown => None,
+        },
+        initialized: node.initialized,
+        extra: Vec::new(),
     }
 }
 

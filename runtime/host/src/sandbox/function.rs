@@ -58,7 +58,7 @@ impl Ask {
     }
 
     /// Capability that `init` must have enabled, and its name in the contract.
-    fn capability(&self) -> Option<(lifecycle::Capability, &'static str)> {
+    pub(crate) fn capability(&self) -> Option<(lifecycle::Capability, &'static str)> {
         use lifecycle::Capability;
         match self {
             Ask::Init | Ask::SelfCheck => None,

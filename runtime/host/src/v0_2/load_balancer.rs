@@ -30,7 +30,6 @@ use ccm_core::safety::permit::Permit;
 
 use super::{answer_limits, guest_nodes};
 use crate::bindings::load_balancer;
-use crate::egress::CallScope;
 use crate::provider::{Provider, not_asked};
 use crate::sandbox::{Answer, Ask};
 
@@ -55,7 +54,7 @@ impl Provider {
             _ => Err(not_asked()),
         };
         let ask = Ask::EnsureLoadBalancer(asked);
-        let (reply, _) = self.balance(ask, permit, false, read).await?;
+        let (reply, _) = self.ask(ask, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -72,7 +71,7 @@ impl Provider {
         };
         let read = |answer| progress("update-targets", answer);
         let ask = Ask::UpdateTargets(asked);
-        let (reply, _) = self.balance(ask, permit, false, read).await?;
+        let (reply, _) = self.ask(ask, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -88,7 +87,7 @@ impl Provider {
         };
         let read = |answer| progress("delete", answer);
         let ask = Ask::DeleteLoadBalancer(asked);
-        let (reply, _) = self.balance(ask, permit, false, read).await?;
+        let (reply, _) = self.ask(ask, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -105,30 +104,11 @@ impl Provider {
             _ => Err(not_asked()),
         };
         let ask = Ask::GetLoadBalancer(service.into());
-        let (found, scope) = self.balance(ask, permit, true, read).await?;
+        let (found, scope) = self.ask(ask, permit, true, read).await?;
         Ok(GetReply {
             found: found.into(),
             complete: scope.is_some_and(|scope| scope.complete()),
         })
-    }
-
-    /// One call of the interface. The returned scope knows which requests the call made.
-    async fn balance<R: Send>(
-        &self,
-        ask: Ask,
-        permit: Arc<Permit>,
-        fresh: bool,
-        read: impl FnOnce(Answer) -> Result<R, ProviderError> + Send,
-    ) -> Result<(R, Option<CallScope>), ProviderError> {
-        if !self.capabilities.load_balancer {
-            return Err(ProviderError::Unsupported(format!(
-                "{} makes no load balancers",
-                self.name
-            )));
-        }
-        let call = self.call(permit, fresh);
-        let scope = call.scope.clone();
-        Ok((self.calls.run(call, ask, read).await?, scope))
     }
 }
 

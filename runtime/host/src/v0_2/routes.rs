@@ -20,9 +20,8 @@ use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesR
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::safety::permit::Permit;
 
-use super::{answer_limits, few_enough, ready};
+use super::{answer_limits, few_enough, recognisable};
 use crate::bindings::{common, routes};
-use crate::egress::CallScope;
 use crate::limits;
 use crate::provider::{Provider, not_asked};
 use crate::sandbox::{Answer, Ask};
@@ -45,7 +44,7 @@ impl Provider {
             _ => Err(not_asked()),
         };
         let ask = Ask::ListRoutes(asked);
-        let (listed, scope) = self.route(ask, permit, true, read).await?;
+        let (listed, scope) = self.ask(ask, permit, true, read).await?;
         Ok(ListRoutesReply {
             routes: listed.into_iter().map(Into::into).collect(),
             complete: scope.is_some_and(|scope| scope.complete()),
@@ -65,7 +64,7 @@ impl Provider {
         };
         let read = |answer| progress("create", answer);
         let ask = Ask::CreateRoute(asked);
-        let (reply, _) = self.route(ask, permit, false, read).await?;
+        let (reply, _) = self.ask(ask, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -81,27 +80,8 @@ impl Provider {
         };
         let read = |answer| progress("delete", answer);
         let ask = Ask::DeleteRoute(asked);
-        let (reply, _) = self.route(ask, permit, false, read).await?;
+        let (reply, _) = self.ask(ask, permit, false, read).await?;
         Ok(reply.into())
-    }
-
-    /// One call of the interface. The returned scope knows which requests the call made.
-    async fn route<R: Send>(
-        &self,
-        ask: Ask,
-        permit: Arc<Permit>,
-        fresh: bool,
-        read: impl FnOnce(Answer) -> Result<R, ProviderError> + Send,
-    ) -> Result<(R, Option<CallScope>), ProviderError> {
-        if !self.capabilities.routes {
-            return Err(ProviderError::Unsupported(format!(
-                "{} makes no routes",
-                self.name
-            )));
-        }
-        let call = self.call(permit, fresh);
-        let scope = call.scope.clone();
-        Ok((self.calls.run(call, ask, read).await?, scope))
     }
 }
 
@@ -111,24 +91,6 @@ fn progress(function: &str, answer: Answer) -> Result<routes::ProgressReply, Pro
             answer_limits::check_route_progress(function, reply)
         }),
         _ => Err(not_asked()),
-    }
-}
-
-/// The fields of a node by which a guest recognises a next hop.
-fn recognisable(node: &CloudNode) -> common::Node {
-    common::Node {
-        name: node.name.clone(),
-        uid: node.uid.clone(),
-        provider_id: node.provider_id.clone(),
-        labels: Vec::new(),
-        annotations: Vec::new(),
-        addresses: node.addresses.iter().map(common::Address::from).collect(),
-        pod_cidrs: node.pod_cidrs.clone(),
-        system_uuid: node.system_uuid.clone(),
-        created: node.created,
-        ready: ready(node),
-        initialized: node.initialized,
-        extra: Vec::new(),
     }
 }
 
