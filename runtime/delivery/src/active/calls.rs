@@ -269,7 +269,12 @@ async fn find_by_serving<P: Holding>(
         && let Some(turn) = trial.may_compare()
     {
         // After the answer, so that no caller waits for a candidate.
-        reads::compare_later(&roles.serving, trial, turn, nodes, &answer, &permit);
+        let (serving, comparing) = (roles.serving.clone(), trial.clone());
+        let (nodes, answer) = (nodes.to_vec(), answer.clone());
+        trial.compare_later(turn, async move {
+            let compared = comparing.compare_find(&serving, &nodes, answer, &permit);
+            compared.await;
+        });
     }
     answer
 }

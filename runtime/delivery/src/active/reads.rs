@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use ccm_core::cloud::load_balancer::CloudService;
 use ccm_core::cloud::{CloudNode, FindReply, ProviderError, Readiness};
+use ccm_core::cloud_provider::Reply;
 use ccm_core::rollout::TrialKind;
 use ccm_core::safety::permit::Permit;
 use ccm_host::egress::now;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::traffic_split::{Side, Trial};
 use super::{Active, Generation, Holding, compare};
@@ -72,27 +72,6 @@ impl Seen {
     }
 }
 
-/// Asks the candidate in the background what the serving generation has just answered, and compares. Holds the
-/// comparison permit until it ends.
-pub(super) fn compare_later<P: Holding>(
-    serving: &Arc<Generation<P>>,
-    trial: &Arc<Trial<P>>,
-    turn: OwnedSemaphorePermit,
-    nodes: &[CloudNode],
-    answer: &Result<FindReply, ProviderError>,
-    permit: &Arc<Permit>,
-) {
-    let (serving, comparing) = (serving.clone(), trial.clone());
-    let (nodes, answer, permit) = (nodes.to_vec(), answer.clone(), permit.clone());
-    let task = tokio::spawn(async move {
-        comparing
-            .compare_find(&serving, &nodes, answer, &permit)
-            .await;
-        drop(turn);
-    });
-    trial.binds(task.abort_handle());
-}
-
 impl<P: Holding> Active<P> {
     /// Makes one read for each capability, about the objects that the controllers asked about last. A shadow asks both
     /// generations and compares; a canary asks the candidate, and the serving generation if that fails. Does nothing
@@ -139,7 +118,7 @@ impl<P: Holding> Active<P> {
 impl<P: Holding> Trial<P> {
     /// Compares an answer with the candidate's. A difference counts if it remains when both are asked again without
     /// their response caches: a machine may have come or gone meanwhile.
-    async fn compare_find(
+    pub(super) async fn compare_find(
         &self,
         serving: &Generation<P>,
         nodes: &[CloudNode],
@@ -173,32 +152,39 @@ impl<P: Holding> Trial<P> {
         }
     }
 
-    async fn read_balancer(
-        &self,
-        serving: &Generation<P>,
-        service: &CloudService,
+    async fn read_balancer<'a>(
+        &'a self,
+        serving: &'a Generation<P>,
+        service: &'a CloudService,
         permit: &Arc<Permit>,
     ) {
-        let allowed = reading(permit);
-        let theirs = self
-            .candidate
-            .provider
-            .get_load_balancer(service, allowed.clone())
-            .await;
-        if self.kind == TrialKind::Canary && theirs.is_ok() {
-            return self.count_answer(Side::Candidate, GET, &theirs, &allowed);
-        }
-        let ours = serving
-            .provider
-            .get_load_balancer(service, reading(permit))
-            .await;
-        self.count_answer(Side::Serving, GET, &ours, &allowed);
-        self.count_answer(Side::Candidate, GET, &theirs, &allowed);
-        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+        let ask = |provider: &'a P, permit| provider.get_load_balancer(service, permit);
+        if let Some((ours, theirs)) = self.ask_both(serving, permit, GET, ask).await {
             let name = format!("{}/{}", service.namespace, service.name);
             let difference = compare::balancers(&name, &ours.found, &theirs.found);
             self.compared(difference.into_iter().collect());
         }
+    }
+
+    /// Asks the candidate and the serving generation for the same, and counts how that ends. `None`: there is nothing to
+    /// compare. A canary is judged by its errors only, so the serving generation is asked only about those.
+    pub(super) async fn ask_both<'a, T>(
+        &'a self,
+        serving: &'a Generation<P>,
+        permit: &Arc<Permit>,
+        function: &str,
+        ask: impl Fn(&'a P, Arc<Permit>) -> Reply<'a, T>,
+    ) -> Option<(T, T)> {
+        let allowed = reading(permit);
+        let theirs = ask(&self.candidate.provider, allowed.clone()).await;
+        if self.kind == TrialKind::Canary && theirs.is_ok() {
+            self.count_answer(Side::Candidate, function, &theirs, &allowed);
+            return None;
+        }
+        let ours = ask(&serving.provider, reading(permit)).await;
+        self.count_answer(Side::Serving, function, &ours, &allowed);
+        self.count_answer(Side::Candidate, function, &theirs, &allowed);
+        Some((ours.ok()?, theirs.ok()?))
     }
 }
 

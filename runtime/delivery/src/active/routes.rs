@@ -6,7 +6,6 @@ use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesR
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::rollout::TrialKind;
 use ccm_core::safety::permit::Permit;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::RoutedCall;
 use super::reads::reading;
@@ -30,7 +29,12 @@ impl<P: Holding> Active<P> {
             && let Some(turn) = trial.may_compare_lists()
         {
             // After the answer, so that no caller waits for a candidate.
-            compare_later(&roles.serving, trial, turn, nodes, &answer, &permit);
+            let (serving, comparing) = (roles.serving.clone(), trial.clone());
+            let (nodes, answer) = (nodes.to_vec(), answer.clone());
+            trial.compare_later(turn, async move {
+                let compared = comparing.compare_lists(&serving, &nodes, answer, &permit);
+                compared.await;
+            });
         }
         answer
     }
@@ -82,27 +86,6 @@ fn tagged<P: Holding>(turn: &RoutedCall<P>, reply: RouteReply) -> RouteReply {
     }
 }
 
-/// Asks the candidate in the background for the list that the serving generation has just answered. Holds the
-/// comparison permit until it ends.
-fn compare_later<P: Holding>(
-    serving: &Arc<Generation<P>>,
-    trial: &Arc<Trial<P>>,
-    turn: OwnedSemaphorePermit,
-    nodes: &[CloudNode],
-    answer: &Result<ListRoutesReply, ProviderError>,
-    permit: &Arc<Permit>,
-) {
-    let (serving, comparing) = (serving.clone(), trial.clone());
-    let (nodes, answer, permit) = (nodes.to_vec(), answer.clone(), permit.clone());
-    let task = tokio::spawn(async move {
-        comparing
-            .compare_lists(&serving, &nodes, answer, &permit)
-            .await;
-        drop(turn);
-    });
-    trial.binds(task.abort_handle());
-}
-
 impl<P: Holding> Trial<P> {
     /// Compares a list with the candidate's. A difference counts if it remains when both are asked again: routes change
     /// with the nodes.
@@ -144,22 +127,14 @@ impl<P: Holding> Trial<P> {
 
     /// Compares both generations' lists for some nodes, without traffic. No controller uses this list, in which the
     /// routes of all other nodes count as foreign.
-    pub(super) async fn read_routes(
-        &self,
-        serving: &Generation<P>,
-        nodes: &[CloudNode],
+    pub(super) async fn read_routes<'a>(
+        &'a self,
+        serving: &'a Generation<P>,
+        nodes: &'a [CloudNode],
         permit: &Arc<Permit>,
     ) {
-        let allowed = reading(permit);
-        let provider = &self.candidate.provider;
-        let theirs = provider.list_routes(nodes, allowed.clone()).await;
-        if self.kind == TrialKind::Canary && theirs.is_ok() {
-            return self.count_answer(Side::Candidate, LIST, &theirs, &allowed);
-        }
-        let ours = serving.provider.list_routes(nodes, reading(permit)).await;
-        self.count_answer(Side::Serving, LIST, &ours, &allowed);
-        self.count_answer(Side::Candidate, LIST, &theirs, &allowed);
-        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+        let ask = |provider: &'a P, permit| provider.list_routes(nodes, permit);
+        if let Some((ours, theirs)) = self.ask_both(serving, permit, LIST, ask).await {
             self.compared(compare::routes(&ours.routes, &theirs.routes));
         }
     }

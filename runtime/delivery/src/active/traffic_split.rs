@@ -119,9 +119,17 @@ impl<P: Holding> Trial<P> {
         self.comparing.clone().acquire_owned().await.ok()
     }
 
-    /// Aborts the comparison when the trial ends.
-    pub(super) fn binds(&self, comparison: AbortHandle) {
-        *lock(&self.comparison) = Some(comparison);
+    /// Compares in the background, and holds the permit of the comparison until it ends. Aborted when the trial ends.
+    pub(super) fn compare_later(
+        &self,
+        turn: OwnedSemaphorePermit,
+        comparison: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let task = tokio::spawn(async move {
+            comparison.await;
+            drop(turn);
+        });
+        *lock(&self.comparison) = Some(task.abort_handle());
         // The trial may have ended in between.
         if self.comparing.is_closed() {
             self.end();
