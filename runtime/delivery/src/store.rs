@@ -8,8 +8,7 @@ mod memory;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ccm_host::Digest;
-use thiserror::Error;
+use ccm_host::{Digest, FolderError};
 
 use crate::artifact::Artifact;
 use crate::source::blocking;
@@ -27,37 +26,13 @@ enum Place {
     Memory(Memory),
 }
 
-/// Why modules cannot be stored.
-#[derive(Debug, Error)]
-pub enum StoreError {
-    /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// The attempted operation, as a verb.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The operating system's error.
-        #[source]
-        reason: std::io::Error,
-    },
-    /// Other users can write to the folder.
-    #[error("{} is not a folder that only this user can write: {what}", path.display())]
-    NotOurs {
-        /// Path of the folder.
-        path: PathBuf,
-        /// Problem with its owner or permissions.
-        what: String,
-    },
-}
-
 impl ModuleStore {
     /// Opens or creates the folder, accessible to this user only. Without a folder the last few modules are kept in
     /// memory.
     ///
     /// # Errors
     /// It cannot be created, or others can write to it.
-    pub fn open(folder: Option<PathBuf>) -> Result<Self, StoreError> {
+    pub fn open(folder: Option<PathBuf>) -> Result<Self, FolderError> {
         let place = match folder {
             Some(path) => Place::Folder(Arc::new(Folder::open(path)?)),
             None => Place::Memory(Memory::default()),
@@ -69,7 +44,7 @@ impl ModuleStore {
     ///
     /// # Errors
     /// It cannot be written.
-    pub async fn put(&self, artifact: &Artifact) -> Result<(), StoreError> {
+    pub async fn put(&self, artifact: &Artifact) -> Result<(), FolderError> {
         match &self.place {
             Place::Folder(folder) => {
                 let (folder, artifact) = (folder.clone(), artifact.clone());
@@ -83,7 +58,7 @@ impl ModuleStore {
     }
 
     /// The module with this digest, if it is stored intact. The store does not know whether the operator currently pins
-    /// its digest: ask [`crate::source::Source::pins`].
+    /// its digest: see [`crate::source::Location::pins`].
     pub async fn get(&self, digest: &Digest) -> Option<Artifact> {
         match &self.place {
             Place::Folder(folder) => {

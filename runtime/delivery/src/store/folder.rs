@@ -5,16 +5,15 @@ mod entry;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ccm_host::Digest;
+use ccm_host::{Digest, FolderError, check_ownership};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
-use super::StoreError;
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MODULE_BYTES, MOST_EVIDENCE};
 use entry::Entry;
 
@@ -32,14 +31,14 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
+    pub(super) fn open(path: PathBuf) -> Result<Self, FolderError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        made.map_err(io("create", &path))?;
+        made.map_err(FolderError::io("create", &path))?;
         check_ownership(&path)?;
         Ok(Self { path })
     }
 
-    pub(super) fn put(&self, artifact: &Artifact) -> Result<(), StoreError> {
+    pub(super) fn put(&self, artifact: &Artifact) -> Result<(), FolderError> {
         let digest = artifact.digest;
         self.write(&self.file(digest, JSON), &Entry::of(artifact).to_json())?;
         self.write(&self.file(digest, WASM), &artifact.wasm)
@@ -94,8 +93,8 @@ impl Folder {
     }
 
     /// Writes a file atomically, also if the machine loses power.
-    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-        let failed = || io("write", path);
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
+        let failed = || FolderError::io("write", path);
         let suffix = format!(".{TEMPORARY}");
         let mut file = NamedTempFile::with_suffix_in(suffix, &self.path).map_err(failed())?;
         file.write_all(bytes).map_err(failed())?;
@@ -147,35 +146,6 @@ fn read(path: &Path, limit: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
     file.take(limit as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-fn check_ownership(path: &Path) -> Result<(), StoreError> {
-    let metadata = fs::symlink_metadata(path).map_err(io("look at", path))?;
-    let ours = rustix::process::geteuid().as_raw();
-    let mode = metadata.mode() & 0o777;
-    let what = if !metadata.is_dir() {
-        "it is not a folder".to_owned()
-    } else if metadata.uid() != ours {
-        format!(
-            "it belongs to user {}, and this is user {ours}",
-            metadata.uid()
-        )
-    } else if mode & 0o077 != 0 {
-        format!("its mode is {mode:o}, and 700 is needed")
-    } else {
-        return Ok(());
-    };
-    let path = path.to_owned();
-    Err(StoreError::NotOurs { path, what })
-}
-
-fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
-    let path = path.to_owned();
-    move |reason| StoreError::Io {
-        action,
-        path,
-        reason,
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use ccm_host::Digest;
 use tempfile::TempDir;
 
-use super::{ModuleStore, StoreError};
+use super::{FolderError, ModuleStore};
 use crate::artifact::{Artifact, SignatureEvidence};
 use crate::record::{MemoryRecordStore, RecordStore as _, Report};
 
@@ -256,7 +256,7 @@ fn a_folder_that_others_can_write_is_refused() {
         let error = ModuleStore::open(Some(parent.path().join(name)))
             .err()
             .unwrap();
-        assert!(matches!(error, StoreError::NotOurs { .. }), "{error}");
+        assert!(matches!(error, FolderError::NotOurs { .. }), "{error}");
         assert!(error.to_string().contains(what), "{error}");
     }
     let error = ModuleStore::open(Some(parent.path().join("file")))
@@ -265,7 +265,7 @@ fn a_folder_that_others_can_write_is_refused() {
     assert!(
         matches!(
             error,
-            StoreError::Io {
+            FolderError::Io {
                 action: "create",
                 ..
             }

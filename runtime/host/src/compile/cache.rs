@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{Hash as _, Hasher};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -24,6 +24,7 @@ use wasmtime::component::Component;
 use super::child::Compiled;
 use crate::digest::Digest;
 use crate::limits;
+use crate::private_folder::{FolderError, check_ownership};
 
 /// First bytes of an entry; the digit is the version of the layout: magic, MAC, code.
 const MAGIC: &[u8; 8] = b"ccm-cwa1";
@@ -36,25 +37,9 @@ const STALE: Duration = Duration::from_secs(3_600);
 /// Why the cache cannot be used.
 #[derive(Debug, Error)]
 pub enum CacheError {
-    /// A file operation failed.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// The attempted operation, as a verb.
-        action: &'static str,
-        /// Path it was attempted on.
-        path: PathBuf,
-        /// Error of the operating system.
-        #[source]
-        reason: std::io::Error,
-    },
-    /// Other users could put files into the folder.
-    #[error("{} is not a folder that only this user can write: {what}", path.display())]
-    NotOurs {
-        /// Path of the folder.
-        path: PathBuf,
-        /// Problem with its owner or permissions.
-        what: String,
-    },
+    /// The folder or one of its files is unusable.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The key file has an unexpected content.
     #[error("{} is not a key of this cache; remove it together with the cache", path.display())]
     Key {
@@ -90,10 +75,10 @@ impl Cache {
     /// Opens or creates the cache below `parent`, in a folder of its own that no other user can write.
     pub(crate) fn open(parent: &Path, engine: &Engine) -> Result<Cache, CacheError> {
         let folder = parent.join("compiled");
-        fs::create_dir_all(parent).map_err(io("create", parent))?;
+        fs::create_dir_all(parent).map_err(FolderError::io("create", parent))?;
         match DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(io("create", &folder)(error));
+                return Err(FolderError::io("create", &folder)(error).into());
             }
             _ => {}
         }
@@ -149,14 +134,14 @@ impl Cache {
                 code.as_bytes(),
             ],
         )
-        .map_err(io("write", &temporary))
-        .and_then(|()| fs::rename(&temporary, &path).map_err(io("write", &path)));
+        .map_err(FolderError::io("write", &temporary))
+        .and_then(|()| fs::rename(&temporary, &path).map_err(FolderError::io("write", &path)));
         if result.is_err() {
             // The error of the write matters, not the one of this clean-up.
             let _ = fs::remove_file(&temporary);
         }
         self.sweep();
-        result
+        Ok(result?)
     }
 
     fn path(&self, digest: Digest) -> PathBuf {
@@ -224,57 +209,25 @@ impl Cache {
     }
 }
 
-fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> CacheError {
-    let path = path.to_owned();
-    move |reason| CacheError::Io {
-        action,
-        path,
-        reason,
-    }
-}
-
-fn check_ownership(folder: &Path) -> Result<(), CacheError> {
-    let metadata = fs::symlink_metadata(folder).map_err(io("look at", folder))?;
-    let ours = rustix::process::geteuid().as_raw();
-    let what = if !metadata.is_dir() {
-        "it is not a folder".to_owned()
-    } else if metadata.uid() != ours {
-        format!(
-            "it belongs to user {}, and this is user {ours}",
-            metadata.uid()
-        )
-    } else if metadata.mode() & 0o077 != 0 {
-        format!(
-            "its mode is {:o}, and 700 is needed",
-            metadata.mode() & 0o777
-        )
-    } else {
-        return Ok(());
-    };
-    Err(CacheError::NotOurs {
-        path: folder.to_owned(),
-        what,
-    })
-}
-
 /// HMAC with the installation's key, which is created on first use. If two processes start at once, both use the key
 /// that was written first.
 fn keyed(folder: &Path) -> Result<Hmac<Sha256>, CacheError> {
     let path = folder.join("key");
     if !path.exists() {
         let temporary = folder.join(format!("{}.tmp", random_name()?));
-        write(&temporary, &[&random::<KEY_BYTES>()?]).map_err(io("write", &temporary))?;
+        write(&temporary, &[&random::<KEY_BYTES>()?])
+            .map_err(FolderError::io("write", &temporary))?;
         let linked = fs::hard_link(&temporary, &path);
         // Already linked, or useless.
         let _ = fs::remove_file(&temporary);
         match linked {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(io("write", &path)(error));
+                return Err(FolderError::io("write", &path)(error).into());
             }
             _ => {}
         }
     }
-    let key = read(&path).map_err(io("read", &path))?;
+    let key = read(&path).map_err(FolderError::io("read", &path))?;
     if key.len() != KEY_BYTES {
         return Err(CacheError::Key { path });
     }
