@@ -31,12 +31,6 @@ pub trait Source: Send {
 
     /// The location, as the operator wrote it.
     fn place(&self) -> &str;
-
-    /// Whether the location pins exactly these bytes by a digest. For stored bytes: artifacts from the source itself
-    /// already carry this flag.
-    fn pins(&self, artifact: &Artifact) -> bool {
-        Location::parse(self.place()).is_ok_and(|location| location.pins(artifact))
-    }
 }
 
 /// Why a source returned no artifact.

@@ -66,15 +66,10 @@ impl Pin {
     /// # Errors
     /// The text has another form.
     pub fn parse(text: &str) -> Result<Pin, Misread> {
-        let digits = text.strip_prefix("sha256:").unwrap_or_default();
-        let is_hex = |digit: char| digit.is_ascii_digit() || ('a'..='f').contains(&digit);
-        if digits.len() == 64 && digits.chars().all(is_hex) {
-            Ok(Pin(text.to_owned()))
-        } else {
-            Err(Misread::new(
-                "a digest is `sha256:` and 64 hexadecimal digits in lower case",
-            ))
-        }
+        let wrong =
+            || Misread::new("a digest is `sha256:` and 64 hexadecimal digits in lower case");
+        let digest = Digest::parse(text).ok_or_else(wrong)?;
+        Ok(Pin(digest.to_string()))
     }
 
     /// Whether it is the digest of this module or of its manifest.

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use ccm_core::rollout::{Order, Orders};
 use ccm_core::well_known::{ALLOW_CHANGES, ALLOW_DOWNGRADE, APPROVE, PAUSE, PIN, RETRY, ROLL_BACK};
-
-use super::status_json::is_digest;
+use ccm_host::Digest;
 
 /// Returns the orders in these annotations.
 pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {
@@ -15,7 +14,11 @@ pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {
             .and_then(|all| all.get(key))
             .map(|text| text.trim())
     };
-    let digest = |key: &str| get(key).filter(|text| is_digest(text)).map(str::to_owned);
+    let digest = |key: &str| {
+        get(key)
+            .filter(|text| Digest::parse(text).is_some())
+            .map(str::to_owned)
+    };
     let flag = |key: &str| get(key).is_some_and(is_set);
     Orders {
         pin: digest(PIN),

@@ -5,7 +5,7 @@ use ccm_core::rollout::{
     MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Phase, Placed,
     Record, Rejected, Release, Trial,
 };
-use ccm_host::clean;
+use ccm_host::{Digest, clean};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -14,13 +14,6 @@ use super::status::{ActiveStatus, RecordStatus, RejectedStatus, ReleaseStatus, T
 /// Maximum lengths of a version and of an origin, in bytes, as in the kind's definition.
 const VERSION_BYTES: usize = 128;
 const ORIGIN_BYTES: usize = 2048;
-
-/// Whether the text is `sha256:` and 64 lower-case hexadecimal digits.
-pub(super) fn is_digest(text: &str) -> bool {
-    let digits = text.strip_prefix("sha256:").unwrap_or_default();
-    let is_hex = |digit: char| digit.is_ascii_digit() || ('a'..='f').contains(&digit);
-    digits.len() == 64 && digits.chars().all(is_hex)
-}
 
 /// The first twelve hexadecimal digits of a digest.
 pub(super) fn short(digest: &str) -> String {
@@ -96,7 +89,7 @@ pub(super) fn read(status: &Value) -> Record {
     });
     let approved = list("approved")
         .filter_map(Value::as_str)
-        .filter(|text| is_digest(text));
+        .filter(|text| Digest::parse(text).is_some());
     Record {
         active,
         previous: status.get("previous").and_then(read_release),
@@ -147,7 +140,9 @@ fn release(release: &Release) -> ReleaseStatus {
 fn read_release(value: &Value) -> Option<Release> {
     let digest = value.get("digest").and_then(Value::as_str);
     Some(Release {
-        digest: digest.filter(|digest| is_digest(digest))?.to_owned(),
+        digest: digest
+            .filter(|digest| Digest::parse(digest).is_some())?
+            .to_owned(),
         version: read_text(value, "version", VERSION_BYTES),
         origin: read_text(value, "origin", ORIGIN_BYTES),
     })
