@@ -17,7 +17,7 @@ mod tests;
 
 use std::fmt;
 
-use ccm_host::limits::{CALL, CALL_CEILING, MEMORY_BYTES, MEMORY_CEILING_BYTES};
+use ccm_host::LimitsGranted;
 use ccm_host::manifest::{Manifest, prefix_covers};
 
 pub use requests::Requests;
@@ -127,24 +127,11 @@ impl Difference {
 
     /// Compares the limits that a call would get if only the host limited it.
     fn limits(&mut self, old: &Manifest, new: &Manifest) {
-        let memory = |manifest: &Manifest| {
-            let usual = u64::try_from(MEMORY_BYTES >> 20).unwrap_or(u64::MAX);
-            let most = u64::try_from(MEMORY_CEILING_BYTES >> 20).unwrap_or(u64::MAX);
-            manifest
-                .limits
-                .memory_mib
-                .map_or(usual, u64::from)
-                .min(most)
-        };
-        let seconds = |manifest: &Manifest| {
-            let wanted = manifest.limits.call_seconds;
-            wanted
-                .map_or(CALL.as_secs(), u64::from)
-                .min(CALL_CEILING.as_secs())
-        };
-        for (what, unit, old, new) in [
-            ("memory of a call", "MiB", memory(old), memory(new)),
-            ("time of a call", "s", seconds(old), seconds(new)),
+        let [was, is] = [old, new].map(|manifest| LimitsGranted::default().call(manifest));
+        let memory = [was, is].map(|limits| limits.memory_mib as u64);
+        for (what, unit, [old, new]) in [
+            ("memory of a call", "MiB", memory),
+            ("time of a call", "s", [was.call_seconds, is.call_seconds]),
         ] {
             if old != new {
                 let sign = if new > old { Sign::Wider } else { Sign::Within };

@@ -46,8 +46,8 @@ impl Contract {
     }
 }
 
-/// A parsed and checked manifest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A parsed and checked manifest. The default requests nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manifest {
     /// Contract version that the module was built against, as `1.2.3`; not necessarily one of [`Contract`].
     pub contract: String,

@@ -3,13 +3,13 @@
 
 use ccm_core::rollout::MOST_REQUESTS;
 use ccm_host::egress::rules::Rule;
-use ccm_host::manifest::{Manifest, WantedLimits};
+use ccm_host::manifest::Manifest;
 use ccm_host::{CONTRACT_PACKAGE, Inspection};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The requests of a module.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The requests of a module. The default has none, for an unknown module: any request of another one is wider.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requests {
     pub(super) manifest: Manifest,
     /// Imported interfaces without their versions.
@@ -25,26 +25,6 @@ impl Requests {
             manifest: found.manifest.clone(),
             imports: interfaces(&found.imports, ""),
             exports: interfaces(&found.exports, &format!("{CONTRACT_PACKAGE}/")),
-        }
-    }
-
-    /// Empty requests, for an unknown module: any request of another module is wider.
-    pub fn unknown() -> Requests {
-        let manifest = Manifest {
-            contract: String::new(),
-            name: String::new(),
-            version: String::new(),
-            description: String::new(),
-            schemes: Vec::new(),
-            targets: Vec::new(),
-            annotation_prefixes: Vec::new(),
-            config: Vec::new(),
-            limits: WantedLimits::default(),
-        };
-        Requests {
-            manifest,
-            imports: Vec::new(),
-            exports: Vec::new(),
         }
     }
 
@@ -90,7 +70,7 @@ impl Requests {
         Some(text.to_string()).filter(|text| text.len() <= MOST_REQUESTS)
     }
 
-    /// Parses a serialized text; [`Requests::unknown`] if there is none or it is invalid.
+    /// Parses a serialized text; the default if there is none or it is invalid.
     pub fn read(text: Option<&str>) -> Requests {
         let read = text.and_then(|text| serde_json::from_str::<Written>(text).ok());
         let read = read.and_then(|written| {
@@ -101,7 +81,7 @@ impl Requests {
                 exports: written.exports,
             })
         });
-        read.unwrap_or_else(Requests::unknown)
+        read.unwrap_or_default()
     }
 }
 
