@@ -35,6 +35,7 @@ pub(crate) use secret::SecretKey;
 pub(crate) use source::RegistryConfig;
 
 use crate::flags::go_duration;
+use crate::yaml_error;
 use raw::{RawConfig, RawLimits, RawProvider, RawRollout};
 
 /// API version of the file.
@@ -205,7 +206,7 @@ impl Written {
         }
         serde_saphyr::from_str(text)
             .map(Written)
-            .map_err(|error| Mistakes(vec![error.to_string()]))
+            .map_err(|error| Mistakes(vec![yaml_error::describe(&error)]))
     }
 
     /// The cluster Secrets it refers to, which must be read before [`Written::meaning`] asks for them.

@@ -29,6 +29,7 @@ mod status;
 mod status_collector;
 mod telemetry;
 mod text_table;
+mod yaml_error;
 
 use std::process::ExitCode;
 

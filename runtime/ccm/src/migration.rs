@@ -5,6 +5,7 @@ use ccm_core::well_known::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_C
 use serde::{Deserialize, Serialize};
 
 use crate::config::Mistakes;
+use crate::yaml_error;
 
 /// This component's name in the configuration file.
 pub(crate) const COMPONENT: &str = "cloud-controller-manager";
@@ -109,7 +110,8 @@ impl Migration {
     }
 
     fn decode(text: &str) -> Result<Migration, String> {
-        let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let file: File =
+            serde_saphyr::from_str(text).map_err(|error| yaml_error::describe(&error))?;
         let version = file.api_version.strip_prefix(GROUP);
         let version = version.and_then(|version| version.strip_prefix('/'));
         let is_known = matches!(version, Some("v1" | "v1beta1" | "v1alpha1"));

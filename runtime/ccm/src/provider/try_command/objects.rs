@@ -13,6 +13,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::yaml_error;
+
 /// The first node port that an API server assigns to a Service.
 const FIRST_NODE_PORT: i32 = 30_000;
 /// Size limit of a Service in bytes: more than an API server accepts.
@@ -80,8 +82,9 @@ pub(crate) fn read_service(path: &Path) -> anyhow::Result<Service> {
     let size = size.with_context(|| format!("cannot read {shown}"))?;
     ensure!(size <= MOST_BYTES, "{shown} is larger than any Service");
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    let object: Value =
-        serde_saphyr::from_str(&text).with_context(|| format!("{shown} is not valid YAML"))?;
+    let object = serde_saphyr::from_str::<Value>(&text)
+        .map_err(|error| anyhow::Error::msg(yaml_error::describe(&error)))
+        .with_context(|| format!("{shown} is not valid YAML"))?;
     if object["kind"] != "Service" {
         bail!("{shown} is no Service: its kind is {}", object["kind"]);
     }
