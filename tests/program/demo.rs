@@ -130,3 +130,27 @@ fn a_service_gets_its_load_balancer_and_leaves_nothing_behind() {
         );
     }
 }
+
+#[test]
+fn a_demo_that_is_stopped_leaves_no_files() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::process::ExitStatusExt as _;
+
+    for signal in [Signal::INT, Signal::TERM] {
+        let folder = tempfile::TempDir::new().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ccm"))
+            .env("TMPDIR", folder.path())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // Its files are there once it reads the module.
+        lines.find(|line| line.as_ref().unwrap().contains("a module is offered"));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!((status.code(), status.signal()), (Some(1), None));
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}

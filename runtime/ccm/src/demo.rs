@@ -4,6 +4,7 @@
 //! It never touches a real cluster or cloud: everything is in this process or on loopback. The controllers use their
 //! normal delays on a clock that runs 60 times as fast: no guard is weaker than with a real cluster.
 
+mod interrupts;
 mod lifecycle;
 mod narrate;
 mod network;
@@ -45,6 +46,7 @@ use crate::load_policy::Remarks;
 use crate::provider_loading;
 use crate::provider_loading::ClusterAddresses;
 use crate::provider_manager::{ProviderManager, Shared, Wanted, location};
+use interrupts::Interrupts;
 use lifecycle::World;
 use narrate::Narrator;
 use network::Network;
@@ -71,12 +73,21 @@ pub(crate) fn main(json: bool, serves: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let result = runtime.block_on(show(&narrator, serves));
+    let interrupts = Interrupts::default();
+    let result = runtime.block_on(async {
+        tokio::select! {
+            // First: a signal that the page waits for is none to end the demo.
+            biased;
+            ended = interrupts.end_the_demo() => ended,
+            // Dropped at a signal, and its files with it.
+            result = show(&narrator, &interrupts, serves) => result,
+        }
+    });
     runtime.shutdown_background();
     result
 }
 
-async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
+async fn show(narrator: &Narrator, interrupts: &Interrupts, serves: bool) -> anyhow::Result<()> {
     let cloud = Hetzner::start(Options::new(TOKEN)).await?;
     let servers = cloud.add_servers(MACHINES.map(ServerSpec::named));
     narrator.print(
@@ -176,7 +187,7 @@ async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
 
     narrator.end();
     if serves {
-        page.stays_open().await?;
+        page.stays_open(interrupts).await?;
     }
     // Dropping the sender also stops the controllers; the receiver may be gone if they failed.
     let _ = stop.send(());

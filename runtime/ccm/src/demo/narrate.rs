@@ -2,6 +2,7 @@
 //! never invents a decision.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +33,10 @@ impl Narrator {
     pub(crate) fn start(json: bool) -> anyhow::Result<Narrator> {
         let narrator = Narrator {
             json,
-            color: !json && std::io::stdout().is_terminal(),
+            color: !json
+                && is_colorful(std::io::stdout().is_terminal(), |name| {
+                    std::env::var_os(name)
+                }),
             waiting: Arc::default(),
             printed: Arc::new(Mutex::new(Some(BTreeSet::new()))),
         };
@@ -138,5 +142,35 @@ impl Visit for Fields {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+/// Whether the output has colours: in a terminal that can show them, unless its user wants none (no-color.org).
+fn is_colorful(is_terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let wants_none = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_dumb = variable("TERM").is_some_and(|value| value == "dumb");
+    is_terminal && !wants_none && !is_dumb
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_colours_are_printed_to_who_wants_none() {
+        for (is_terminal, set, expected) in [
+            (true, None, true),
+            (true, Some(("NO_COLOR", "1")), false),
+            (true, Some(("NO_COLOR", "")), true),
+            (true, Some(("TERM", "dumb")), false),
+            (true, Some(("TERM", "xterm")), true),
+            (false, None, false),
+        ] {
+            let variable = |name: &str| {
+                set.filter(|(known, _)| *known == name)
+                    .map(|(_, value)| value.into())
+            };
+            assert_eq!(is_colorful(is_terminal, variable), expected, "{set:?}");
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! The demo's status page: the one of `ccm run`, on loopback, without authorisation.
 
-use anyhow::Context as _;
 use ccm_core::safety::permit::Mode;
 use ccm_serving::Server;
 
+use super::interrupts::Interrupts;
 use super::narrate::Narrator;
 use crate::provider_manager::ProviderManager;
 use crate::status_collector::StatusCollector;
@@ -34,11 +34,10 @@ impl<'a> StatusPage<'a> {
     }
 
     /// Keeps the page open until Ctrl-C.
-    pub(super) async fn stays_open(&self) -> anyhow::Result<()> {
+    pub(super) async fn stays_open(&self, interrupts: &Interrupts) -> anyhow::Result<()> {
         let address = self.server.address();
         let text = format!("stays open until Ctrl-C: http://{address}/");
         self.narrator.print("status", "", &text);
-        let interrupted = tokio::signal::ctrl_c().await;
-        interrupted.context("cannot listen to Ctrl-C")
+        interrupts.awaited().await
     }
 }
