@@ -25,7 +25,7 @@ impl Stop {
         let set = stop.clone();
         tokio::spawn(async move {
             either(&mut terminate, &mut interrupt).await;
-            set.set();
+            set.set("received a signal");
             either(&mut terminate, &mut interrupt).await;
             tracing::warn!("ending at once: received a second signal");
             std::process::exit(Exit::Failed.code().into());
@@ -33,18 +33,18 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Set when `over` completes as well.
+    /// Set when `over` completes as well: the time for the plan is over.
     pub(super) fn after(&self, over: impl Future<Output = ()> + Send + 'static) {
         let set = self.clone();
         tokio::spawn(async move {
             over.await;
-            set.set();
+            set.set("the time for the plan is over");
         });
     }
 
-    fn set(&self) {
+    fn set(&self, why: &str) {
         if !self.0.send_replace(true) {
-            tracing::info!("stopping: received a signal");
+            tracing::info!("stopping: {why}");
         }
     }
 
