@@ -6,10 +6,10 @@
 //! controllers.
 
 mod invocation;
+mod print;
 mod version;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -19,9 +19,10 @@ use clap_complete::Shell;
 use crate::exit::Exit;
 use crate::flags::{self, CloudProxy, RunFlags, VersionForm};
 use crate::migrate::MigrateCommand;
-use crate::provider::{self, ConfigCommand, ProviderCommand};
+use crate::provider::{ConfigCommand, ProviderCommand};
 use crate::status::{self, StatusCommand};
 pub(crate) use invocation::{GO_NAME, Invocation, InvokedIn};
+pub(crate) use print::{in_our_words, print, print_error, write};
 
 /// The command, with its parsed options.
 pub(crate) enum Command {
@@ -388,57 +389,5 @@ pub(crate) fn print_version(form: VersionForm) -> ExitCode {
             print_error(&error);
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Writes to standard output; a closed pipe is no error.
-pub(crate) fn print(text: &[u8]) -> ExitCode {
-    match std::io::stdout().write_all(text) {
-        Ok(()) => Exit::Done.into(),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done.into(),
-        Err(_) => Exit::Failed.into(),
-    }
-}
-
-/// Prints an error and its causes to standard error, one per line.
-pub(crate) fn print_error(error: &anyhow::Error) {
-    // Escaped, because clouds, registries and modules contribute causes. An error of a closed standard error has no
-    // consequence.
-    let text = with_causes(error);
-    let _ = std::io::stderr().write_all(provider::visible(&text).as_bytes());
-}
-
-/// The error and its causes, one per line. A cause is left out if the line above ends with it: many libraries repeat
-/// the cause in their own text.
-fn with_causes(error: &anyhow::Error) -> String {
-    let mut above = error.to_string();
-    let mut text = format!("Error: {above}\n");
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if above.ends_with(&cause) {
-            continue;
-        }
-        text.push_str(&format!("  caused by: {cause}\n"));
-        above = cause;
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use anyhow::anyhow;
-
-    use super::with_causes;
-
-    #[test]
-    fn a_cause_that_the_line_above_repeats_is_left_out() {
-        let error = anyhow!("no such file")
-            .context("cannot open /a: no such file")
-            .context("cannot read the configuration");
-        let text =
-            "Error: cannot read the configuration\n  caused by: cannot open /a: no such file\n";
-        assert_eq!(with_causes(&error), text);
-        let error = anyhow!("no such file").context("cannot open /a");
-        let text = "Error: cannot open /a\n  caused by: no such file\n";
-        assert_eq!(with_causes(&error), text);
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 /// Formats a value as JSON text.
@@ -12,8 +12,21 @@ pub(super) fn json(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// Writes a file atomically: watchers of the folder never see a part of it.
+/// Writes a file atomically: watchers of the folder never see a part of it. A device or a pipe is written to, and a link
+/// stays: the file that it leads to is replaced.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let found = fs::metadata(path).map(|found| found.file_type()).ok();
+    if found.is_some_and(|kind| kind.is_dir()) {
+        bail!("{} is a folder, and no file", path.display());
+    }
+    if found.is_some_and(|kind| !kind.is_file()) {
+        let open = File::options().write(true).open(path);
+        return open
+            .and_then(|mut device| device.write_all(bytes))
+            .with_context(|| format!("cannot write {}", path.display()));
+    }
+    let real = found.and_then(|_| fs::canonicalize(path).ok());
+    let path = real.as_deref().unwrap_or(path);
     let name = path
         .file_name()
         .with_context(|| format!("{} does not name a file", path.display()))?;

@@ -19,6 +19,7 @@ use super::manifest_section;
 use super::output;
 use super::terminal::Screen;
 use super::{Refusal, Verdict};
+use crate::cli;
 use crate::provider_loading::PROCESS;
 
 /// Step of the progress bar, in bytes.
@@ -139,9 +140,7 @@ fn write(options: &Pack, found: &Inspection, bytes: &[u8]) -> anyhow::Result<Ver
         bail!("--to is missing");
     };
     if to.as_os_str() == "-" {
-        std::io::stdout()
-            .write_all(bytes)
-            .context("cannot write to standard output")?;
+        cli::write(bytes)?;
         return Ok(Verdict::yes(String::new()));
     }
     output::write(to, bytes)?;

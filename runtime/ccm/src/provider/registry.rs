@@ -1,6 +1,5 @@
 //! `ccm provider pull`, and registry access for all commands.
 
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use super::arguments::{Form, Pull, RegistryArguments};
 use super::module_reference::ModuleReference;
 use super::terminal::Screen;
 use super::{Verdict, output};
+use crate::cli;
 use crate::config::ProxyChoice;
 use crate::provider_loading::PROCESS;
 
@@ -29,9 +29,7 @@ const NEVER: Duration = Duration::MAX;
 pub(super) async fn receive(options: &Pull, screen: Screen) -> anyhow::Result<Verdict> {
     let artifact = pull(reference(&options.from)?, &options.access, screen).await?;
     if options.to.as_os_str() == "-" {
-        std::io::stdout()
-            .write_all(&artifact.wasm)
-            .context("cannot write to standard output")?;
+        cli::write(&artifact.wasm)?;
         return Ok(Verdict::yes(String::new()));
     }
     output::write(&options.to, &artifact.wasm)?;

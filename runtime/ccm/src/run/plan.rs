@@ -1,11 +1,9 @@
 //! Output of the plan: its text, the reasons if it is incomplete, and the exit code. Computes nothing; contacts the API
 //! server only to check that it is reachable, and only for an incomplete plan.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use ccm_controllers::SharedPlan;
 use ccm_controllers::api_error::describe;
 use ccm_core::safety::plan::{Plan, PlanVerdict};
@@ -15,6 +13,7 @@ use kube::{Api, Config};
 use tokio::time::Instant;
 
 use crate::api_server_proxy::unbound_client;
+use crate::cli;
 use crate::exit::Exit;
 
 /// Time limit for contacting the API server once more at the end of an incomplete plan.
@@ -56,9 +55,7 @@ pub(super) fn print(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
     } else {
         plan.table()
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .context("cannot print the plan")?;
+    cli::write(text.as_bytes())?;
     Ok(exit_code(plan))
 }
 

@@ -1,0 +1,108 @@
+//! Writes results to standard output, and errors to standard error.
+
+use std::error::Error;
+use std::io::{ErrorKind, Write as _};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use ccm_core::failure;
+use kube::config::KubeconfigError;
+
+use crate::exit::Exit;
+use crate::provider;
+use crate::yaml_error;
+
+/// Writes to standard output; a closed pipe is no error, because its reader has what it wanted.
+///
+/// # Errors
+/// It cannot be written, such as to a full disk.
+pub(crate) fn write(result: &[u8]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    // Flushed here: an error at the end of the process would be lost.
+    match out.write_all(result).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same as the end of a command.
+pub(crate) fn print(result: &[u8]) -> ExitCode {
+    match write(result) {
+        Ok(()) => Exit::Done.into(),
+        Err(error) => {
+            print_error(&error);
+            Exit::Failed.into()
+        }
+    }
+}
+
+/// Prints an error and its causes to standard error, one per line.
+pub(crate) fn print_error(error: &anyhow::Error) {
+    // Escaped, because clouds, registries and modules contribute causes. An error of a closed standard error has no
+    // consequence.
+    let text = with_causes(error);
+    let _ = std::io::stderr().write_all(provider::visible(&text).as_bytes());
+}
+
+/// The error and its causes, one per line. A cause is left out if the line above ends with it: many libraries repeat
+/// the cause in their own text.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut above = error.to_string();
+    let mut text = format!("Error: {above}\n");
+    for cause in error.chain().skip(1) {
+        let whole = in_our_words(cause);
+        let is_whole = whole.is_some();
+        let cause = whole.unwrap_or_else(|| cause.to_string());
+        if !above.ends_with(&cause) {
+            text.push_str(&format!("  caused by: {cause}\n"));
+            above = cause;
+        }
+        if is_whole {
+            break;
+        }
+    }
+    text
+}
+
+/// The text of an error of the Kubernetes client, its causes included, where the client's own text has structures of
+/// Rust, or lines of a kubeconfig, which may contain a token.
+pub(crate) fn in_our_words(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+        return Some(failure::of_status(status.code, &status.message));
+    }
+    match error.downcast_ref()? {
+        KubeconfigError::Parse(error) => Some(yaml_error::describe(error)),
+        KubeconfigError::ReadConfig(error, path) => Some(format!("{}: {error}", path.display())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::with_causes;
+
+    #[test]
+    fn a_cause_that_the_line_above_repeats_is_left_out() {
+        let error = anyhow!("no such file")
+            .context("cannot open /a: no such file")
+            .context("cannot read the configuration");
+        let text =
+            "Error: cannot read the configuration\n  caused by: cannot open /a: no such file\n";
+        assert_eq!(with_causes(&error), text);
+        let error = anyhow!("no such file").context("cannot open /a");
+        let text = "Error: cannot open /a\n  caused by: no such file\n";
+        assert_eq!(with_causes(&error), text);
+    }
+    #[test]
+    fn an_answer_of_the_api_server_is_told_without_the_librarys_structures() {
+        let status = kube::core::Status::failure("nodes is forbidden", "Forbidden").with_code(403);
+        let error = anyhow::Error::from(kube::Error::Api(Box::new(status)));
+        let text = with_causes(&error.context("the nodes cannot be listed"));
+        let expected = "Error: the nodes cannot be listed\n  caused by: the API server does not allow it (403): nodes is forbidden\n";
+        assert_eq!(text, expected);
+    }
+}

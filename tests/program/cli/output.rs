@@ -1,0 +1,105 @@
+//! Where results go: to a full disk, into a pipe that nobody reads, to devices and through links.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt as _, symlink};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::{ccm, ended, file, text};
+
+/// Commands that print something.
+const PRINTING: [&[&str]; 5] = [
+    &["version"],
+    &["version", "-o", "json"],
+    &["completion", "bash"],
+    &["provider", "inspect", "-o", "json", "embedded:hcloud"],
+    &["provider", "pack", "embedded:hcloud", "--to", "-"],
+];
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error_with_a_reason() {
+    for arguments in PRINTING {
+        let output = Command::new(env!("CARGO_BIN_EXE_ccm"))
+            .args(arguments)
+            .stdout(File::options().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
+        let expected = "Error: cannot write to standard output\n  caused by: No space left";
+        assert!(told.starts_with(expected), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_no_error() {
+    for arguments in PRINTING {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ccm"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+        assert_eq!(told, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_is_written_to_a_device_or_a_link_does_not_take_its_place() {
+    let folder = TempDir::new().unwrap();
+    let pack = |to: &str| ccm(&["provider", "pack", "embedded:hcloud", "--to", to]);
+
+    // A device is written to, as a shell would.
+    let device = folder.path().join("null");
+    symlink("/dev/null", &device).unwrap();
+    let ran = pack(text(&device));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(fs::symlink_metadata(&device).unwrap().is_symlink());
+    assert!(
+        fs::metadata("/dev/null")
+            .unwrap()
+            .file_type()
+            .is_char_device()
+    );
+
+    // The file that a link leads to is replaced, and the link stays.
+    let (real, link) = (
+        folder.path().join("1.wasm"),
+        folder.path().join("link.wasm"),
+    );
+    fs::write(&real, b"old").unwrap();
+    symlink(&real, &link).unwrap();
+    let ran = pack(text(&link));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::metadata(&real).unwrap().len() > 100_000);
+
+    let ran = pack(text(folder.path()));
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("is a folder"), "{}", ran.err);
+    let left = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 3, "two links and a file");
+}
+
+#[test]
+fn the_end_of_a_plan_is_not_called_a_signal() {
+    let folder = TempDir::new().unwrap();
+    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
+    let kubeconfig = file(&folder, "kubeconfig", kubeconfig.as_bytes());
+    let ran = ended(
+        Command::new(env!("CARGO_BIN_EXE_ccm"))
+            .args(["run", "--cloud-provider=static", "--secure-port=0"])
+            .args(["--mode=plan", "--plan-for=1s"])
+            .arg(format!("--kubeconfig={}", text(&kubeconfig)))
+            .env("STATIC_NODES", "rules: [{ names: [a] }]"),
+    );
+    assert_eq!(ran.code, 3, "{}{}", ran.out, ran.err);
+    let why = "stopping: the time for the plan is over";
+    assert!(ran.err.contains(why), "{}", ran.err);
+    assert!(!ran.err.contains("signal"), "{}", ran.err);
+}
