@@ -9,7 +9,7 @@ mod invocation;
 mod print;
 mod version;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -131,7 +131,7 @@ fn parse_as_go(arguments: Vec<OsString>, called: Invocation) -> Result<Command, 
     let mut command = flags::go_command();
     let matches = command
         .try_get_matches_from_mut(with_own_provider(arguments, &called))
-        .map_err(Answer)?;
+        .map_err(|error| Answer(hint(error, OsStr::new("run"))))?;
     run(&matches, GO_NAME, called)
 }
 
@@ -165,9 +165,10 @@ fn parse_as_ccm(
     called: Invocation,
     place: InvokedIn,
 ) -> Result<Command, Answer> {
+    let first = arguments.get(1).cloned().unwrap_or_default();
     let matches = command()
         .try_get_matches_from(arguments)
-        .map_err(|error| Answer(hint(error)))?;
+        .map_err(|error| Answer(hint(error, &first)))?;
     Ok(match matches.subcommand() {
         Some(("run", matches)) => run(matches, "ccm run", called)?,
         Some(("provider", matches)) => Command::Provider(Box::new(
@@ -273,8 +274,9 @@ fn with_demo(command: clap::Command) -> clap::Command {
     command
 }
 
-/// Adds a hint for a likely mistake: a flag of the Go binary without `run`.
-fn hint(mut error: clap::Error) -> clap::Error {
+/// Adds a hint for a likely mistake: a flag of the Go binary without `run`, or before the `--` of `migrate check`.
+/// `first` is the command's first word.
+fn hint(mut error: clap::Error, first: &OsStr) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let word = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) => word.clone(),
@@ -283,9 +285,16 @@ fn hint(mut error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
+    if first == "run" {
+        // It proposes to give the word as a positional argument, which `run` refuses.
+        error.remove(ContextKind::Suggested);
+    }
     let flag = word.trim_start_matches('-');
     if flags::FLAGS.iter().any(|known| known.name == flag) {
-        let tip = "the controllers are started with `ccm run`, which takes this flag";
+        let tip = match first.to_str() {
+            Some("migrate") => "arguments of the Go manager follow after --",
+            _ => "the controllers are started with `ccm run`, which takes this flag",
+        };
         error.insert(
             ContextKind::Suggested,
             ContextValue::StyledStrs(vec![tip.into()]),

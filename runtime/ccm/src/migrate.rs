@@ -13,7 +13,7 @@ mod workload;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use ccm_core::safety::permit::Mode;
 
 use crate::api_server_proxy::unbound_client;
@@ -68,9 +68,7 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
         Form::Json => format!("{:#}\n", report.to_json()),
         Form::Text => visible(&report.to_string()),
     };
-    if cli::print(text.as_bytes()) != ExitCode::SUCCESS {
-        bail!("cannot print the result");
-    }
+    cli::write(text.as_bytes())?;
     Ok(code)
 }
 
@@ -84,11 +82,16 @@ fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
     let words = [OsString::from(cli::GO_NAME)].into_iter();
     let words = words.chain(arguments.map(flags::dashed)).collect();
     let words = cli::with_own_provider(words, &called);
-    let matches = flags::go_command().try_get_matches_from(words)?;
+    let matches = flags::go_command()
+        .try_get_matches_from(words)
+        .map_err(|error| in_short(&error))?;
+    if flags::version_form(&matches).is_some() {
+        bail!(NO_MANAGER);
+    }
     if let Some(mistake) = flags::positional_mistake(&matches, cli::GO_NAME) {
         bail!("{}", mistake.trim_end());
     }
-    let mut flags = RunFlags::from_matches(&matches)?;
+    let mut flags = RunFlags::from_matches(&matches).map_err(|error| in_short(&error))?;
     cli::use_proxy_of_go(&mut flags);
     // These settings belong to the manager's own place: its ports, files, identities and Lease.
     flags.safety.mode = Mode::Plan;
@@ -98,6 +101,19 @@ fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
     flags.compiled_cache_dir = None;
     flags.identity_per_controller = false;
     Ok(flags)
+}
+
+const NO_MANAGER: &str =
+    "the arguments of the Go manager ask for help or a version, and start no manager";
+
+/// A mistake in the arguments without the frame that clap gives its own messages.
+fn in_short(error: &clap::Error) -> anyhow::Error {
+    if !error.use_stderr() {
+        return anyhow!(NO_MANAGER);
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    anyhow!("{}", text.trim_end())
 }
 
 #[cfg(test)]

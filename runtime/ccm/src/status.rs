@@ -111,10 +111,14 @@ async fn ask(command: &StatusCommand) -> anyhow::Result<String> {
 
 async fn config(command: &StatusCommand) -> anyhow::Result<Config> {
     let server = &command.server;
+    let is_plain = match server.scheme_str() {
+        Some("https") => false,
+        Some("http") => true,
+        _ => bail!("--server {server}: expected a URL such as {HERE}"),
+    };
     let host = server.host().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    let is_here = address.is_ok_and(|address| address.is_loopback());
-    let is_plain = server.scheme_str() != Some("https");
+    let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
     ensure!(
         !is_plain || is_here,
         "{server}: without TLS only a loopback address is asked"

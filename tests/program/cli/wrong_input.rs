@@ -1,8 +1,10 @@
 //! Input that is not what a command expects: other files, references in another form, options of another command.
 
+use std::process::Command;
+
 use tempfile::TempDir;
 
-use super::{ccm, file, other_module, text};
+use super::{ccm, ended, file, other_module, text};
 
 #[test]
 fn files_that_are_no_modules_are_refused_by_name_and_reason() {
@@ -41,4 +43,139 @@ fn files_that_are_no_modules_are_refused_by_name_and_reason() {
     let ran = ccm(&["provider", "check", text(&empty)]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("it is empty"), "{}", ran.err);
+}
+
+#[test]
+fn a_reference_without_its_scheme_is_told_with_it() {
+    for (typed, meant) in [
+        ("ghcr.io/acme/hcloud:1.0", "oci://ghcr.io/acme/hcloud:1.0"),
+        (
+            "localhost:5000/acme/hcloud",
+            "oci://localhost:5000/acme/hcloud",
+        ),
+        ("hcloud", "embedded:hcloud"),
+    ] {
+        let ran = ccm(&["provider", "inspect", typed]);
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        let hint = format!("is {meant} meant?");
+        assert!(ran.err.contains("does not exist"), "{}", ran.err);
+        assert!(ran.err.contains(&hint), "{typed}: {}", ran.err);
+    }
+    for typed in [
+        "nothing.wasm",
+        "modules/nothing.wasm",
+        "./x/y",
+        "../x/y",
+        "/nowhere/x.wasm",
+    ] {
+        let ran = ccm(&["provider", "inspect", typed]);
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        assert!(!ran.err.contains("meant"), "{typed}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_is_no_kubeconfig_is_not_called_missing() {
+    let folder = TempDir::new().unwrap();
+    let broken = file(&folder, "config", b"hello world\n");
+    let status = |kubeconfig: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        command.args(["provider", "status"]);
+        command.env("KUBECONFIG", kubeconfig);
+        let ran = ended(&mut command);
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        ran.err
+    };
+    let told = status(text(&broken));
+    assert!(
+        told.starts_with("Error: the kubeconfig is not usable"),
+        "{told}"
+    );
+    let told = status("/nowhere");
+    assert!(told.starts_with("Error: there is no kubeconfig"), "{told}");
+    assert!(told.contains("/nowhere"), "{told}");
+    assert!(!told.contains("environment variable"), "{told}");
+}
+
+#[test]
+fn the_lines_of_a_kubeconfig_are_not_shown() {
+    let folder = TempDir::new().unwrap();
+    let lines = "apiVersion: v1\nkind: Config\nusers:\n- name: x\n  user:\n    token: t0ken-of-the-admin\n\tname: y\n";
+    let broken = file(&folder, "config", lines.as_bytes());
+    let kubeconfig = format!("--kubeconfig={}", text(&broken));
+    for command in [
+        &["provider", "status"][..],
+        &["migrate", "check"],
+        &["run", "--cloud-provider=hcloud"],
+    ] {
+        let ran = ccm(&[command, &[&kubeconfig]].concat());
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        assert!(ran.err.contains(" at line "), "{}", ran.err);
+        assert!(!ran.err.contains("t0ken"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_mistake_in_the_go_managers_arguments_is_told_once() {
+    let folder = TempDir::new().unwrap();
+    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
+    let kubeconfig = file(&folder, "kubeconfig", kubeconfig.as_bytes());
+    let kubeconfig = format!("--kubeconfig={}", text(&kubeconfig));
+    for (arguments, expected) in [
+        (&[][..], "--cloud-provider cannot be empty"),
+        (
+            &["--clod-provider=x"],
+            "unexpected argument '--clod-provider'",
+        ),
+        (&["--help"], "ask for help or a version"),
+        (&["--version"], "ask for help or a version"),
+    ] {
+        let ran = ccm(&[&["migrate", "check", &kubeconfig, "--"], arguments].concat());
+        assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+        assert!(ran.err.starts_with("Error: "), "{}", ran.err);
+        assert!(!ran.err.contains("error:"), "{}", ran.err);
+        assert!(!ran.err.ends_with("\n\n"), "{:?}", ran.err);
+        assert!(ran.err.contains(expected), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_tip_is_one_that_works() {
+    for (arguments, tip, not) in [
+        (
+            &["migrate", "check", "--cloud-provider=hcloud"][..],
+            "arguments of the Go manager follow after --",
+            "ccm run",
+        ),
+        (
+            &["run", "--unknown-flag"],
+            "unexpected argument '--unknown-flag'",
+            "as a value",
+        ),
+        (&["run", "--kubeconfg=x"], "'--kubeconfig'", "as a value"),
+        (&["--cloud-provider=hcloud"], "`ccm run`", "as a value"),
+    ] {
+        let ran = ccm(arguments);
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        assert!(ran.err.contains(tip), "{arguments:?}: {}", ran.err);
+        assert!(!ran.err.contains(not), "{arguments:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn status_says_what_its_server_has_to_look_like() {
+    for typed in [
+        "localhost:10258",
+        "foo",
+        "10.0.0.1:10258",
+        "ftp://127.0.0.1",
+    ] {
+        let ran = ccm(&["status", "--server", typed]);
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        let expected = "expected a URL such as https://127.0.0.1:10258";
+        assert!(ran.err.contains(expected), "{typed}: {}", ran.err);
+    }
+    let ran = ccm(&["status", "--server", "http://example.com"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("without TLS only"), "{}", ran.err);
 }

@@ -1,12 +1,15 @@
 //! Connects to a cluster, selected as by kubectl.
 
-use anyhow::Context as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::error::Error as _;
+
+use anyhow::{Context as _, anyhow};
+use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use super::arguments::ClusterOptions;
 use crate::api_server_proxy::{named, set_proxy, unbound_client};
 use crate::api_server_url::complete;
+use crate::cli;
 
 /// Creates a client for the selected cluster.
 pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<Client> {
@@ -35,15 +38,27 @@ pub(crate) async fn config(options: &ClusterOptions) -> anyhow::Result<Config> {
             (config, in_its_usual_place(&context))
         }
         None => {
-            let config = Config::infer()
-                .await
-                .context("there is no kubeconfig, and this is not a pod with a service account")?;
+            let config = Config::infer().await.map_err(unusable)?;
             (config, in_its_usual_place(&context))
         }
     };
     complete(&mut config)?;
     set_proxy(&mut config, proxy)?;
     Ok(config)
+}
+
+/// Why neither a kubeconfig nor a pod's own account was found. The library's own text tells both in one line.
+fn unusable(error: InferConfigError) -> anyhow::Error {
+    let Some(cause) = error.source() else {
+        return error.into();
+    };
+    let is_missing = matches!(cause.downcast_ref(), Some(KubeconfigError::ReadConfig(..)));
+    let what = match is_missing {
+        true => "there is no kubeconfig, and this is not a pod with a service account",
+        false => "the kubeconfig is not usable, and this is not a pod with a service account",
+    };
+    let cause = cli::in_our_words(cause).unwrap_or_else(|| cause.to_string());
+    anyhow!(cause).context(what)
 }
 
 /// The proxy of the kubeconfig that kubectl would read, if there is one.

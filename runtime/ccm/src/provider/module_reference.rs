@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use ccm_delivery::artifact::{Artifact, MODULE_BYTES};
@@ -74,6 +74,23 @@ impl ModuleReference {
         }
     }
 
+    /// The reference that is meant by a path where there is no file: of a shipped provider or of a registry, without the
+    /// scheme.
+    fn meant(&self) -> Option<String> {
+        let (typed, path) = (&self.typed, Path::new(&self.typed));
+        if path.exists() || typed.contains("://") {
+            return None;
+        }
+        if builtin_grants::module(typed).is_some() {
+            return Some(format!("embedded:{typed}"));
+        }
+        // A registry has a port, or a name with dots, but is neither this folder nor the one above it.
+        let (registry, _) = typed.split_once('/')?;
+        let is_registry = registry.contains(['.', ':']) && !registry.starts_with('.');
+        let reference = format!("oci://{typed}");
+        (is_registry && Location::parse(&reference).is_ok()).then_some(reference)
+    }
+
     /// Fetches the module.
     ///
     /// # Errors
@@ -92,7 +109,13 @@ impl ModuleReference {
             }
             Kind::Location(Location::File(place)) => {
                 let source = FileSource::new(self.typed.clone(), place.clone(), self.entry.clone());
-                Ok(source.now().await?)
+                let found = source.now().await;
+                match self.meant().filter(|_| found.is_err()) {
+                    Some(meant) => Ok(found.with_context(|| {
+                        format!("{} does not exist as a file: is {meant} meant?", self.typed)
+                    })?),
+                    None => Ok(found?),
+                }
             }
             Kind::Location(Location::ConfigMap(key)) => {
                 let client = cluster::client(&access.cluster).await?;
