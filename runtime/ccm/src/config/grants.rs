@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_host::egress::rules::{RawRule, Rule};
+use ccm_host::egress::tls::{Trust, client_config};
 use ccm_host::egress::{check_endpoint, check_proxy};
 use ccm_host::grant::{Fingerprint, Grants, RequestBudget, TargetGrant};
 use ipnet::IpNet;
@@ -93,7 +94,7 @@ fn target_grant(
     }
 }
 
-/// The certificates of `caFile` or `caPem`; adds errors to `mistakes`.
+/// The certificates of `caFile` or `caPem`, which are parsed; adds errors to `mistakes`.
 pub(super) fn authorities(
     place: &str,
     file: Option<PathBuf>,
@@ -101,22 +102,33 @@ pub(super) fn authorities(
     context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> Option<String> {
-    match (file, pem) {
+    let (named, text) = match (file, pem) {
         (Some(_), Some(_)) => {
             mistakes.push(format!(
                 "{place}: caFile and caPem mean the same: one of them has to go"
             ));
-            None
+            return None;
         }
         (Some(path), None) => {
             let text = context.text_of(&path);
-            text.map_err(|error| {
-                mistakes.push(format!("{place}: caFile {}: {error}", path.display()))
-            })
-            .ok()
-            .flatten()
+            (format!("caFile {}", path.display()), text)
         }
-        (None, pem) => pem,
+        (None, pem) => ("caPem".to_owned(), Ok(pem)),
+    };
+    match text.and_then(|text| text.map(certificates).transpose()) {
+        Ok(text) => text,
+        Err(error) => {
+            mistakes.push(format!("{place}: {named}: {error}"));
+            None
+        }
+    }
+}
+
+/// The text again, if it consists of certificates in PEM form.
+pub(crate) fn certificates(pem: String) -> Result<String, String> {
+    match client_config(Trust::Only(&pem)) {
+        Ok(_) => Ok(pem),
+        Err(error) => Err(format!("{:#}", anyhow::Error::from(error))),
     }
 }
 

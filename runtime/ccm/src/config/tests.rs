@@ -6,16 +6,22 @@ mod proxies;
 mod shipped;
 mod syntax;
 
+use std::sync::LazyLock;
+
 use ccm_core::settings::Adoption;
 
 use super::*;
+
+/// An authority's certificate.
+static AUTHORITY: LazyLock<String> =
+    LazyLock::new(|| ccm_tests::authority::issue("a test").unwrap().ca_pem);
 
 fn read(text: &str) -> Result<Vec<ProviderConfig>, Mistakes> {
     let context = ConfigContext {
         absent: None,
         variable: &|name| (name == "TOKEN").then(|| "s3cret".to_owned()),
         file: &|path| match path.to_str() {
-            Some("/ca.pem") => Ok("-----BEGIN CERTIFICATE-----".to_owned()),
+            Some("/ca.pem") => Ok(AUTHORITY.clone()),
             _ => Err("no such file".to_owned()),
         },
         secret: &|key| match key.name.as_str() {
@@ -318,7 +324,7 @@ fn a_rotated_secret_is_a_change_and_the_same_file_is_none() {
         let context = ConfigContext {
             absent: None,
             variable: &|_| Some(token.clone()),
-            file: &|_| Ok("-----BEGIN CERTIFICATE-----".to_owned()),
+            file: &|_| Ok(AUTHORITY.clone()),
             secret: &|_| Err("no cluster".to_owned()),
         };
         parse(GOOD, &context).unwrap()

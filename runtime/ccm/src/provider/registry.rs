@@ -19,7 +19,7 @@ use super::module_reference::ModuleReference;
 use super::terminal::Screen;
 use super::{Verdict, output};
 use crate::cli;
-use crate::config::ProxyChoice;
+use crate::config::{self, ProxyChoice};
 use crate::provider_loading::PROCESS;
 
 /// Disables polling.
@@ -84,7 +84,7 @@ fn settings(at: &OciPlace, access: &RegistryArguments) -> anyhow::Result<OciSett
             at.registry
         );
     }
-    let ca_pem = access.ca_file.as_ref().map(|path| read(path)).transpose()?;
+    let ca_pem = authorities(access)?;
     // The credentials never change, so the sender is dropped.
     let (_, credentials) = watch::channel(credentials(access)?);
     Ok(OciSettings {
@@ -118,8 +118,8 @@ pub(super) fn of_object(
     if credentials.is_some_and(|one| one.has_login(&at.registry, &at.repository)) {
         registry.insert("credentials".to_owned(), login);
     }
-    if let Some(path) = &access.ca_file {
-        registry.insert("caPem".to_owned(), json!(read(path)?));
+    if let Some(pem) = authorities(access)? {
+        registry.insert("caPem".to_owned(), json!(pem));
     }
     if access.plain_http {
         registry.insert("plainHttp".to_owned(), json!(true));
@@ -128,6 +128,16 @@ pub(super) fn of_object(
         true => Value::Null,
         false => Value::Object(registry),
     })
+}
+
+/// The certificates of `--ca-file`.
+fn authorities(access: &RegistryArguments) -> anyhow::Result<Option<String>> {
+    let Some(path) = &access.ca_file else {
+        return Ok(None);
+    };
+    let pem = config::certificates(read(path)?).map_err(anyhow::Error::msg);
+    let pem = pem.with_context(|| format!("--ca-file {} is not usable", path.display()))?;
+    Ok(Some(pem))
 }
 
 /// The proxy of the environment, if the options ask for it.

@@ -18,7 +18,7 @@ fn read(lines: &str) -> Result<ProviderConfig, String> {
         },
         file: &|path| match path.to_str() {
             Some("/password") => Ok("s3cret\n".to_owned()),
-            Some("/ca.pem") => Ok("-----BEGIN CERTIFICATE-----".to_owned()),
+            Some("/ca.pem") => Ok(super::AUTHORITY.clone()),
             _ => Err("no such file".to_owned()),
         },
         secret: &|_| Ok("s3cret".to_owned()),

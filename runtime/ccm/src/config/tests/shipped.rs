@@ -18,6 +18,7 @@ fn the_configurations_that_operators_are_shown_are_valid() {
         variable: &|_| Some("a-token".to_owned()),
         file: &|path| match path.extension() {
             Some(end) if end == "pub" => Ok(PUBLIC_KEY.to_owned()),
+            Some(end) if end == "pem" => Ok(AUTHORITY.clone()),
             _ => Ok("a-token".to_owned()),
         },
         // A docker configuration without logins, which is also valid as a token.

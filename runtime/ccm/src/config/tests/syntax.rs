@@ -96,3 +96,20 @@ fn what_is_expected_is_told_in_words_of_yaml() {
         assert_eq!(told.lines().count(), 1, "{told}");
     }
 }
+
+#[test]
+fn certificates_that_are_none_are_a_mistake_before_anything_is_loaded() {
+    const REASON: &str = "the CA certificates cannot be read: no certificate in the text";
+    let target = with_credential("{ bearer: { env: TOKEN } }");
+    for (lines, place) in [
+        (target.clone() + "      caPem: none\n", "target \"api\": caPem"),
+        ("  proxy: { url: 'https://proxy.example.com', caPem: none }\n".to_owned(), "caPem"),
+        (
+            "  source: oci://registry.example.com/a/b:1\n  trust: { unsigned: true }\n  registry: { caPem: none }\n".to_owned() + &target,
+            "registry: caPem",
+        ),
+    ] {
+        let told = mistake(&lines);
+        assert!(told.contains(&format!("{place}: {REASON}")), "{told}");
+    }
+}
