@@ -179,3 +179,41 @@ fn status_says_what_its_server_has_to_look_like() {
     assert_eq!(ran.code, 1, "{}", ran.out);
     assert!(ran.err.contains("without TLS only"), "{}", ran.err);
 }
+
+#[test]
+fn what_is_wrong_with_an_option_is_not_blamed_on_the_module() {
+    let folder = TempDir::new().unwrap();
+    let none = file(&folder, "none.pem", b"no certificate\n");
+    let place = "oci://127.0.0.1:9/a/b:1";
+    let ran = ccm(&["provider", "inspect", "--ca-file", text(&none), place]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    assert!(
+        ran.err.contains("no certificate in the text"),
+        "{}",
+        ran.err
+    );
+
+    for command in ["try", "test"] {
+        let ran = ccm(&[
+            "provider",
+            command,
+            "--cluster-cidr=10.0.0.0",
+            "embedded:static",
+        ]);
+        assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+        assert!(ran.err.contains("expected a range such as"), "{}", ran.err);
+    }
+
+    let head = "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders: []\n";
+    let config = file(&folder, "ccm.yaml", head.as_bytes());
+    for command in [
+        &["provider", "verify"][..],
+        &["provider", "check", "embedded:hcloud"],
+        &["provider", "check", "--provider=hcloud", "embedded:hcloud"],
+    ] {
+        let ran = ccm(&[command, &["--config", text(&config)]].concat());
+        assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+        let expected = "providers: there is none in the list";
+        assert!(ran.err.contains(expected), "{}", ran.err);
+    }
+}

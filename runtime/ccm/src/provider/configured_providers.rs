@@ -97,10 +97,13 @@ pub(super) fn entry(
     name: Option<&str>,
     module: Option<&str>,
 ) -> anyhow::Result<ProviderConfig> {
+    if configured.is_empty() {
+        bail!("{}: providers: there is none in the list", path.display());
+    }
     let known: Vec<_> = configured.iter().map(|entry| entry.name.clone()).collect();
     let known = known.join(", ");
     let wanted = match (name, configured.as_slice()) {
-        (None, [_]) => return configured.pop().context("the configuration is empty"),
+        (None, [only]) => return Ok(only.clone()),
         (name, _) => name.or(module),
     };
     let Some(wanted) = wanted else {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use ipnet::IpNet;
 
 use super::{EntryOptions, Form, ModuleOptions};
 use crate::flags::go_duration;
@@ -111,7 +112,7 @@ pub(crate) struct AskedAbout {
     #[arg(long, value_name = "NAME", default_value = "kubernetes")]
     pub cluster_name: String,
     /// The manager's --cluster-cidr
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = range)]
     pub cluster_cidr: Vec<String>,
     /// Allow changes at the cloud
     #[arg(long)]
@@ -119,6 +120,14 @@ pub(crate) struct AskedAbout {
     /// How long something that is pending is waited for
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = go_duration)]
     pub timeout: Duration,
+}
+
+/// Checks a range, which the module gets as it is written.
+fn range(text: &str) -> Result<String, String> {
+    match text.parse::<IpNet>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("expected a range such as 10.0.0.0/8 or fd00::/8".to_owned()),
+    }
 }
 
 /// See [`super::ProviderCommand::Try`].
