@@ -11,12 +11,13 @@ use ccm_serving::status::StatusReport;
 use clap::{Arg, ArgMatches, value_parser};
 use http::header::ACCEPT;
 use http::{Request, Uri};
+use kube::Config;
 use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster,
     NamedContext,
 };
-use kube::{Client, Config};
 
+use crate::api_server_proxy::{set_proxy, unbound_client};
 use crate::{cli, provider};
 
 /// Path of a pod's own token.
@@ -96,7 +97,10 @@ pub(crate) fn main(command: &StatusCommand) -> anyhow::Result<ExitCode> {
 
 async fn ask(command: &StatusCommand) -> anyhow::Result<String> {
     let server = &command.server;
-    let client = Client::try_from(config(command).await?)?;
+    let mut config = config(command).await?;
+    // In a pod the environment's proxy is for the cloud and the API server, and never for this machine.
+    set_proxy(&mut config, None)?;
+    let client = unbound_client(&config)?;
     let request = Request::get("/").header(ACCEPT, "application/json");
     let answered = client.request_text(request.body(Vec::new())?).await;
     match answered {

@@ -1,6 +1,7 @@
-//! `ccm provider status`, on an API server whose answers each test chooses.
+//! `ccm status`, and `ccm provider status` on an API server whose answers each test chooses.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use axum::Router;
 use axum::http::{StatusCode, Uri};
@@ -8,7 +9,7 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{ProgramOutput, ccm, file, text};
+use super::{ProgramOutput, ccm, ended, file, text};
 
 const DIGEST: &str = "sha256:1111111111112222222222222222222222222222222222222222222222222222";
 const OTHER: &str = "sha256:aaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
@@ -130,4 +131,46 @@ fn clusters_that_do_not_answer_are_told_apart() {
     let output = ccm(&["provider", "status", "--kubeconfig", "/nowhere"]);
     assert_eq!(output.code, 1);
     assert!(output.err.contains("/nowhere"), "{}", output.err);
+}
+
+/// Runs `ccm status` in a pod with a proxy.
+fn status_page(server: &str, more: &[&str]) -> ProgramOutput {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    command.args(["status", "--server", server]).args(more);
+    for name in ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy"] {
+        command.env(name, "http://me:s3cret@127.0.0.1:9");
+    }
+    ended(&mut command)
+}
+
+#[test]
+fn the_proxy_of_the_cloud_is_none_to_the_manager_beside_it() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime
+        .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+        .unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().fallback(get(async || "no report"));
+    runtime.spawn(async move { axum::serve(listener, router).await });
+    let ran = status_page(&server, &[]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    let answered = "the answer is not that of a status page";
+    assert!(ran.err.contains(answered), "{}", ran.err);
+}
+
+#[test]
+fn the_file_of_the_token_may_end_with_a_newline() {
+    let folder = TempDir::new().unwrap();
+    let token = file(&folder, "token", b"a-token\n");
+    let arguments = ["--token-file", text(&token)];
+    // Port 9 (discard) is closed.
+    for server in ["https://127.0.0.1:9", "https://localhost:9"] {
+        let ran = status_page(server, &arguments);
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        assert!(ran.err.contains("does not answer"), "{}", ran.err);
+        assert!(ran.err.contains("Connection refused"), "{}", ran.err);
+    }
+    let ran = status_page("https://127.0.0.1:9", &["--token-file", "/nowhere"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("/nowhere"), "{}", ran.err);
 }
