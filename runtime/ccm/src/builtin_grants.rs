@@ -23,7 +23,7 @@ pub(crate) use self::cloud_config::{CloudConfig, cloud_config};
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
 pub(crate) use self::unknown::unknown;
-use crate::config::{self, ConfigContext, ProviderConfig};
+use crate::config::{self, ConfigContext, ProviderConfig, url};
 
 /// The embedded module of this name.
 pub(crate) fn module(name: &str) -> Option<&'static [u8]> {
@@ -268,9 +268,10 @@ impl BuiltinGrants {
         grant.endpoint = aws::endpoint(requested, &region).unwrap_or(grant.endpoint);
         let mut names = [profile.endpoint].into_iter().chain(any_endpoint);
         match names.find_map(|name| Some((name, (context.variable)(name)?))) {
-            Some((name, endpoint)) => match endpoint.trim().trim_end_matches('/').parse() {
+            Some((name, endpoint)) => match url(endpoint.trim().trim_end_matches('/')) {
                 Ok(url) => grant.endpoint = url,
-                Err(error) => self.mistake(format!("{name} {endpoint:?}: {error}")),
+                // Not quoted: it may contain a password.
+                Err(error) => self.mistake(format!("{name}: {error}")),
             },
             None if profile.private.is_some() => self.mistake(format!(
                 "{} is not set: the URL of your {} server",

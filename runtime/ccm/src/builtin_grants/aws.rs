@@ -11,7 +11,7 @@ use ccm_host::grant::{
 use url::Url;
 
 use super::{BuiltinGrants, OPENS_NOTHING, Read, is_true};
-use crate::config::{ConfigContext, INSTANCE_METADATA, SESSION_NAME, sts};
+use crate::config::{ConfigContext, INSTANCE_METADATA, SESSION_NAME, sts, url};
 
 /// Variables of secrets; each may have the suffix `_FILE`.
 pub(super) const SECRETS: [&str; 3] = [
@@ -99,11 +99,8 @@ pub(super) fn instance_metadata(context: &ConfigContext<'_>) -> Result<Option<Is
     issuer(name, &written, IssuerReach::AwsMetadata).map(Some)
 }
 
-fn issuer(name: &str, url: &str, reach: IssuerReach) -> Result<Issuer, String> {
-    let url: Url = url
-        .trim()
-        .parse()
-        .map_err(|error| format!("{name}: {error}"))?;
+fn issuer(name: &str, written: &str, reach: IssuerReach) -> Result<Issuer, String> {
+    let url = url(written.trim()).map_err(|error| format!("{name}: {error}"))?;
     let issuer = Issuer::at(url);
     check_issuer(&issuer, reach).map_err(|why| format!("{name}: {why}"))?;
     Ok(issuer)

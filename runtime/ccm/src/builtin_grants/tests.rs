@@ -166,9 +166,9 @@ fn all_mistakes_are_reported_at_once_and_no_secret_is_repeated() {
         ("ROBOT_ENDPOINT", "https://"),
     ]);
     let expected = [
-        "HCLOUD_ENDPOINT \"here\"",
+        "HCLOUD_ENDPOINT: expected a URL such as https://api.example.com",
         "HCLOUD_TOKEN_FILE /nowhere: no such file",
-        "ROBOT_ENDPOINT \"https://\"",
+        "ROBOT_ENDPOINT: ",
         "ROBOT_USER_FILE /nowhere: no such file",
         "neither ROBOT_PASSWORD nor ROBOT_PASSWORD_FILE is set",
     ];
@@ -181,6 +181,18 @@ fn all_mistakes_are_reported_at_once_and_no_secret_is_repeated() {
         manifest().narrow(read.grants).is_ok(),
         "the module can still be asked what it finds wrong"
     );
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_read_is_not_shown_because_it_may_have_a_password() {
+    let read = read(&[
+        ("HCLOUD_TOKEN", TOKEN),
+        (
+            "HCLOUD_ENDPOINT",
+            "https://me:s3cret@api.example.com:port/v1",
+        ),
+    ]);
+    assert_eq!(read.mistakes, ["HCLOUD_ENDPOINT: invalid port number"]);
 }
 
 #[test]

@@ -6,9 +6,8 @@ use ccm_host::grant::{
     AwsKeys, AwsSigV4, AwsSource, Credential, Issuer, Keystone, KeystoneMethod, OAuth2,
     OAuth2Client, OAuth2Grant, Presented, Secret, WebIdentity,
 };
-use url::Url;
 
-use super::grants::{authorities, ranges};
+use super::grants::{authorities, ranges, url};
 use super::proxy::{ProxyChoice, proxy};
 use super::raw_credential::{
     RawAwsSigV4, RawAwsSource, RawCredential, RawIssuer, RawKeystone, RawKeystoneMethod, RawOAuth2,
@@ -89,8 +88,7 @@ impl Reader<'_> {
         let place = format!("{}: {key}", self.place);
         // The URL is not quoted: it may contain a password.
         let written = raw.as_ref().map_or(default, |raw| &raw.endpoint);
-        let endpoint = written.parse::<Url>().map_err(|error| error.to_string());
-        let endpoint = self.noted(&key, endpoint);
+        let endpoint = self.noted(&key, url(written));
         let (context, mistakes) = (self.context, &mut *self.mistakes);
         let issuer = match raw {
             None => Issuer {

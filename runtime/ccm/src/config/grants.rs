@@ -11,6 +11,7 @@ use ccm_host::egress::tls::{Trust, client_config};
 use ccm_host::egress::{check_endpoint, check_proxy};
 use ccm_host::grant::{Fingerprint, Grants, RequestBudget, TargetGrant};
 use ipnet::IpNet;
+use url::{ParseError, Url};
 
 use super::ConfigContext;
 use super::credential::credential;
@@ -50,10 +51,8 @@ fn target_grant(
     let place = format!("{provider}: target {:?}", raw.name);
     let before = mistakes.len();
     // The URL is not quoted: it may contain a password.
-    let endpoint = match raw.endpoint.parse() {
-        Ok(url) => check_endpoint(&url).map(|()| url),
-        Err(error) => Err(error.to_string()),
-    };
+    let endpoint = url(&raw.endpoint);
+    let endpoint = endpoint.and_then(|url| check_endpoint(&url).map(|()| url));
     let endpoint = endpoint.map_err(|why| mistakes.push(format!("{place}: endpoint: {why}")));
     let addresses = ranges(&place, &raw.addresses, mistakes);
     let rules = rules(&place, raw.rules, mistakes);
@@ -92,6 +91,16 @@ fn target_grant(
             None
         }
     }
+}
+
+/// Parses a URL. The error does not quote it.
+pub(crate) fn url(text: &str) -> Result<Url, String> {
+    text.parse().map_err(|error| match error {
+        ParseError::RelativeUrlWithoutBase => {
+            "expected a URL such as https://api.example.com".to_owned()
+        }
+        error => error.to_string(),
+    })
 }
 
 /// The certificates of `caFile` or `caPem`, which are parsed; adds errors to `mistakes`.

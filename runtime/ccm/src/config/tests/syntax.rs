@@ -98,6 +98,15 @@ fn what_is_expected_is_told_in_words_of_yaml() {
 }
 
 #[test]
+fn an_endpoint_without_a_scheme_is_told_with_one() {
+    let target = with_credential("{ bearer: { env: TOKEN } }");
+    let lines = target.replace("https://api.example.com", "api.example.com/v1");
+    let expected = "target \"api\": endpoint: expected a URL such as https://api.example.com";
+    let told = mistake(&lines);
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
 fn certificates_that_are_none_are_a_mistake_before_anything_is_loaded() {
     const REASON: &str = "the CA certificates cannot be read: no certificate in the text";
     let target = with_credential("{ bearer: { env: TOKEN } }");
