@@ -8,6 +8,7 @@ mod interrupts;
 mod lifecycle;
 mod narrate;
 mod network;
+mod refusals;
 mod service;
 mod status_page;
 mod swap;
@@ -18,21 +19,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
-use bytes::Bytes;
 use ccm_controllers::{Pace, Reports};
-use ccm_core::moment::Moment;
 use ccm_core::safety::brake::Allowances;
-use ccm_core::safety::permit::{Access, Mode, Permit};
+use ccm_core::safety::permit::{Access, Mode};
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::{LifecycleSettings, ServiceRules};
 use ccm_core::well_known;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::rollout_controller::Lead;
 use ccm_host::egress::rules::{Line, Rule};
-use ccm_host::egress::{Egress, EgressLimits, FetchRequest};
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::Manifest;
-use ccm_host::{GuestConfig, Host, Module, Provider};
+use ccm_host::{GuestConfig, Host, Provider};
 use ccm_sim::cluster::Cluster;
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
@@ -74,15 +72,7 @@ pub(crate) fn main(json: bool, serves: bool) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let interrupts = Interrupts::default();
-    let result = runtime.block_on(async {
-        tokio::select! {
-            // First: a signal that the page waits for is none to end the demo.
-            biased;
-            ended = interrupts.end_the_demo() => ended,
-            // Dropped at a signal, and its files with it.
-            result = show(&narrator, &interrupts, serves) => result,
-        }
-    });
+    let result = runtime.block_on(interrupts.unless_stopped(show(&narrator, &interrupts, serves)));
     runtime.shutdown_background();
     result
 }
@@ -182,8 +172,8 @@ async fn show(narrator: &Narrator, interrupts: &Interrupts, serves: bool) -> any
         .forgets_all_but(MACHINES.len() - 1, narrator)
         .await?;
     swap::show(&file, wasm, &active, narrator).await?;
-    refuse_request(&manifest, &cloud, narrator).await?;
-    refuse_module(&host, &manifest, &cloud, narrator).await?;
+    refusals::refuse_request(&manifest, &cloud, narrator).await?;
+    refusals::refuse_module(&host, &manifest, &cloud, narrator).await?;
 
     narrator.end();
     if serves {
@@ -432,73 +422,5 @@ async fn still_waiting(
         is_tainted(&nodes.get(FOREIGN_NODE).await?),
         "{FOREIGN_NODE} lost its taint without a machine"
     );
-    Ok(())
-}
-
-/// Sends a request outside the grant through the guests' egress, which refuses it.
-async fn refuse_request(
-    manifest: &Manifest,
-    cloud: &Hetzner,
-    narrator: &Narrator,
-) -> anyhow::Result<()> {
-    let granted = manifest.narrow(grants(manifest, cloud)?)?;
-    let egress = Arc::new(Egress::new("hcloud", &granted, EgressLimits::standard())?);
-    let before = cloud.connections();
-    let deadline = tokio::time::Instant::now() + STEP_TIMEOUT;
-    let scope = egress.scope(
-        Arc::new(Permit::read_only(Moment(Duration::MAX))),
-        deadline,
-        false,
-    );
-    let request = FetchRequest {
-        supplementary: false,
-        target: "api".to_owned(),
-        method: http::Method::DELETE,
-        path: "/servers/1".to_owned(),
-        query: Vec::new(),
-        headers: Vec::new(),
-        body: None,
-    };
-    match scope.fetch(request).await {
-        Ok(answer) => bail!("DELETE /servers/1 was sent and answered {}", answer.status),
-        Err(refusal) => narrator.print(
-            "egress",
-            "",
-            &format!("DELETE api/servers/1 → refused: {refusal}"),
-        ),
-    }
-    ensure!(
-        cloud.connections() == before,
-        "a refused request reached the cloud"
-    );
-    Ok(())
-}
-
-/// Loads the same module with fewer grants than it requests: refused, with the missing lines named.
-async fn refuse_module(
-    host: &Host,
-    manifest: &Manifest,
-    cloud: &Hetzner,
-    narrator: &Narrator,
-) -> anyhow::Result<()> {
-    let mut grants = grants(manifest, cloud)?;
-    for target in &mut grants.targets {
-        target.rules.truncate(1);
-    }
-    let module = Module {
-        source: "embedded:hcloud".to_owned(),
-        wasm: Bytes::from_static(embedded()?),
-    };
-    match host.load(module, grants, guest_config()).await {
-        Ok(_) => bail!("a module was loaded with less than it requests"),
-        Err(refusal) => {
-            let causes: Vec<_> = anyhow::Error::from(refusal)
-                .chain()
-                .map(ToString::to_string)
-                .collect();
-            let text = format!("with one rule granted → not loaded: {}", causes.join(": "));
-            narrator.print("provider", "hcloud", &text);
-        }
-    }
     Ok(())
 }

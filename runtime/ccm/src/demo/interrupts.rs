@@ -14,11 +14,23 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Completes at a signal that nothing waits for.
+    /// Runs the demo, and drops it, its files included, at a signal that nothing waits for.
     ///
     /// # Errors
-    /// Always: the demo is not complete.
-    pub(super) async fn end_the_demo(&self) -> anyhow::Result<()> {
+    /// The demo failed, or is not complete.
+    pub(super) async fn unless_stopped(
+        &self,
+        demo: impl Future<Output = anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
+        tokio::select! {
+            // First: a signal that the page waits for does not stop the demo.
+            biased;
+            stopped = self.stopped() => stopped,
+            result = demo => result,
+        }
+    }
+
+    async fn stopped(&self) -> anyhow::Result<()> {
         let mut signals = Signals::listen()?;
         loop {
             signals.next().await;
