@@ -10,9 +10,11 @@
 //! check. Bytes that the proxy has taken it may deliver late, as any router may.
 //!
 //! Everything else is as in kube's own builder for a [`Config`], without its retries and its tracing layer, and with
-//! `rest_client`'s metrics and limit, and a credential that is replaced once it was refused.
+//! `rest_client`'s metrics and limit, a credential that is replaced once it was refused, and a client certificate that is
+//! replaced when its files change.
 
 mod credential;
+mod rotation;
 mod service_account;
 
 use std::fmt;
@@ -40,6 +42,8 @@ use crate::clock::boottime;
 use crate::rest_client::NodesAsProtobuf;
 
 use credential::Credential;
+use rotation::Rotating;
+
 pub use service_account::TokenSource;
 
 /// Why a client cannot be created.
@@ -118,16 +122,18 @@ fn authenticated(
             Connector::Through(Arc::new(proxy), to_proxy(config, dial)?)
         }
     };
-    let encrypted = config
-        .rustls_https_connector_with_connector(dial)
-        .map_err(GuardedError::Config)?;
-    let mut connector = TimeoutConnector::new(encrypted);
-    connector.set_connect_timeout(config.connect_timeout);
-    connector.set_read_timeout(config.read_timeout);
-    connector.set_write_timeout(config.write_timeout);
-    connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let connections: legacy::Client<_, Body> =
-        legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let of_config = config.clone();
+    let connections = Rotating::new(config, move || {
+        let encrypted = of_config.rustls_https_connector_with_connector(dial.clone())?;
+        let mut connector = TimeoutConnector::new(encrypted);
+        connector.set_connect_timeout(of_config.connect_timeout);
+        connector.set_read_timeout(of_config.read_timeout);
+        connector.set_write_timeout(of_config.write_timeout);
+        connector.set_reset_reader_on_write(of_config.reset_reader_on_write);
+        let pool = legacy::Client::builder(TokioExecutor::new());
+        Ok(pool.build::<_, Body>(connector))
+    });
+    let connections = connections.map_err(GuardedError::Config)?;
     let ends_with_the_lease = move |answer| {
         let tenure = tenure.clone();
         async move {

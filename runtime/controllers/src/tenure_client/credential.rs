@@ -1,6 +1,6 @@
 //! The kubeconfig's credential. kube makes it, and replaces it before it expires; here it is made anew once the API
 //! server has refused it, as client-go does: an exec plugin runs again, a token file is read again. A refused request
-//! is not repeated: its sender retries. A client certificate is part of the connections, and stays.
+//! is not repeated: its sender retries. A client certificate is part of the connections (`rotation.rs`).
 //!
 //! A token file is read here, as client-go reads it: each minute, without the end of its line, and before a token that
 //! stands beside it.

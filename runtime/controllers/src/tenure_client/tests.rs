@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::RestClients;
 
+mod certificates;
 mod credentials;
 mod proxies;
 mod service_accounts;
