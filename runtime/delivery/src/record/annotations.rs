@@ -1,11 +1,14 @@
 //! Parses the orders in annotations. Every client that may annotate the object can write them: invalid orders are
-//! ignored.
+//! ignored. A pin that is no digest is kept, and names no version: one that was mistyped must not let another one in.
 
 use std::collections::BTreeMap;
 
 use ccm_core::rollout::{Order, Orders};
 use ccm_core::well_known::{ALLOW_CHANGES, ALLOW_DOWNGRADE, APPROVE, PAUSE, PIN, RETRY, ROLL_BACK};
 use ccm_host::Digest;
+
+/// Maximum length of a pin, in characters: that of a digest.
+const PIN_LENGTH: usize = 71;
 
 /// Returns the orders in these annotations.
 pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {
@@ -19,9 +22,10 @@ pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {
             .filter(|text| Digest::parse(text).is_some())
             .map(str::to_owned)
     };
+    let pin = get(PIN).filter(|text| !text.is_empty());
     let flag = |key: &str| get(key).is_some_and(is_set);
     Orders {
-        pin: digest(PIN),
+        pin: pin.map(|text| text.chars().take(PIN_LENGTH).collect()),
         pause: flag(PAUSE),
         roll_back: flag(ROLL_BACK),
         approve: digest(APPROVE),

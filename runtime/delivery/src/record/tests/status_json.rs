@@ -61,7 +61,16 @@ fn orders_are_read_from_annotations_and_from_nothing_else() {
                 ..Orders::default()
             },
         ),
-        ("wasm-ccm.dev/pin", "1.0.0", Orders::default()),
+        // No version has this digest: nothing new begins, as for any pinned version that is not known.
+        (
+            "wasm-ccm.dev/pin",
+            " 1.0.0",
+            Orders {
+                pin: Some("1.0.0".to_owned()),
+                ..Orders::default()
+            },
+        ),
+        ("wasm-ccm.dev/pin", "", Orders::default()),
         (
             "wasm-ccm.dev/pause",
             "true",
