@@ -1,6 +1,6 @@
 //! Stores the record in the cluster: one object `Provider`, watched by name. Any client reads it; only the leader's
 //! client, whose connections end with its lease, writes it. Keeps the record in memory until the cluster is needed, and
-//! in a cluster that does not know the kind.
+//! while that does not know the kind.
 
 mod field_managers;
 mod request;
@@ -8,13 +8,14 @@ mod write;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_PLURAL};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{DynamicObject, Patch, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ use write::MOST_CONFLICTS;
 
 /// Watch timeout in seconds, so that a connection that died silently is noticed soon.
 const WATCH_SECONDS: u32 = 60;
+/// How often a cluster is asked again that could not store the record.
+const ASK_AGAIN: Duration = Duration::from_secs(300);
 
 /// See the module's documentation.
 pub struct ClusterRecordStore {
@@ -56,7 +59,7 @@ enum Place {
     Waiting,
     /// In the object `Provider`.
     Cluster,
-    /// In memory: the cluster does not know the kind.
+    /// In memory: the cluster does not know the kind, or does not allow this process to read it, so far.
     Memory,
 }
 
@@ -127,24 +130,48 @@ impl ClusterRecordStore {
         self.place.send_if_modified(|place| {
             let waits = *place == Place::Waiting;
             if waits {
-                *self.inheritance() = Inheritance::Unread;
-                *place = Place::Cluster;
+                self.move_to_cluster(place);
             }
             waits
         });
     }
 
+    fn move_to_cluster(&self, place: &mut Place) {
+        *self.inheritance() = Inheritance::Unread;
+        *place = Place::Cluster;
+    }
+
     /// Watches the object, once it is needed. Runs until the future is dropped.
     pub async fn run(&self) {
         self.remember_while(Place::Waiting).await;
-        self.watch().await;
-        tracing::warn!(
-            target: "rollout",
-            provider = %self.name,
-            "the CRD {PROVIDER_PLURAL}.{PROVIDER_GROUP} is missing or unreadable; the rollout record is kept in memory only"
-        );
-        self.place.send_replace(Place::Memory);
-        self.remember_while(Place::Memory).await;
+        loop {
+            self.watch().await;
+            tracing::warn!(
+                target: "rollout",
+                provider = %self.name,
+                "the CRD {PROVIDER_PLURAL}.{PROVIDER_GROUP} is missing or unreadable; the rollout record is kept in memory until it can be read"
+            );
+            self.place.send_replace(Place::Memory);
+            tokio::select! {
+                () = self.remember_while(Place::Memory) => {}
+                () = self.wait_for_kind() => {}
+            }
+            tracing::info!(target: "rollout", provider = %self.name, "the rollout record is kept in the cluster from now on");
+            self.place.send_modify(|place| self.move_to_cluster(place));
+        }
+    }
+
+    /// Waits until the objects can be listed: the definition, or the right to read it, may be applied later.
+    async fn wait_for_kind(&self) {
+        let api = self.api(self.reading.clone());
+        let one = ListParams::default().fields(&format!("metadata.name={}", self.name));
+        loop {
+            tokio::time::sleep(ASK_AGAIN).await;
+            // A missing kind is the inner error.
+            if matches!(in_time_or(api.list(&one)).await, Ok(Ok(_))) {
+                return;
+            }
+        }
     }
 
     /// Watches until the cluster turns out not to know the kind or not to allow the read.
@@ -158,12 +185,14 @@ impl ClusterRecordStore {
         while let Some(event) = events.next().await {
             match event {
                 Ok(watcher::Event::Init) => is_there = false,
-                Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
-                    if object.metadata.name.as_deref() == Some(self.name.as_str()) {
-                        is_there = true;
-                        self.saw(&object);
-                    }
+                Ok(watcher::Event::InitApply(object)) if self.is_own(&object) => {
+                    is_there = true;
+                    self.saw(&object);
                 }
+                Ok(watcher::Event::Apply(object)) if self.is_own(&object) => {
+                    self.saw(&object);
+                }
+                Ok(watcher::Event::InitApply(_) | watcher::Event::Apply(_)) => {}
                 Ok(watcher::Event::InitDone) if !is_there => self.saw_none(),
                 Ok(watcher::Event::InitDone) => {}
                 Ok(watcher::Event::Delete(_)) => self.saw_none(),
@@ -197,6 +226,10 @@ impl ClusterRecordStore {
             Some(404) => true,
             _ => false,
         }
+    }
+
+    fn is_own(&self, object: &DynamicObject) -> bool {
+        object.metadata.name.as_deref() == Some(self.name.as_str())
     }
 
     fn failed(&self, error: &watcher::Error) {
