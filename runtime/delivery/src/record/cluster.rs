@@ -190,7 +190,9 @@ impl ClusterRecordStore {
                     self.saw(&object);
                 }
                 Ok(watcher::Event::Apply(object)) if self.is_own(&object) => {
-                    self.saw(&object);
+                    if !self.is_outdated(&object) {
+                        self.saw(&object);
+                    }
                 }
                 Ok(watcher::Event::InitApply(_) | watcher::Event::Apply(_)) => {}
                 Ok(watcher::Event::InitDone) if !is_there => self.saw_none(),
@@ -230,6 +232,16 @@ impl ClusterRecordStore {
 
     fn is_own(&self, object: &DynamicObject) -> bool {
         object.metadata.name.as_deref() == Some(self.name.as_str())
+    }
+
+    /// Whether the object is older than the one that a request has returned meanwhile: an order that was carried out
+    /// and removed must not come back. After a list, which may follow a restored backup, what it shows counts.
+    fn is_outdated(&self, object: &DynamicObject) -> bool {
+        let number = |version: Option<&String>| version?.parse::<u64>().ok();
+        let is_same = *self.uid.borrow() == object.metadata.uid;
+        let known = number(self.stored().version.as_ref());
+        let shown = number(object.metadata.resource_version.as_ref());
+        is_same && matches!((shown, known), (Some(shown), Some(known)) if shown < known)
     }
 
     fn failed(&self, error: &watcher::Error) {

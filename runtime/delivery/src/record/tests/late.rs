@@ -1,14 +1,97 @@
-//! A cluster that has the kind late.
+//! A cluster that shows its objects `Provider` late.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use ccm_core::rollout::Orders;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
+use futures::{StreamExt as _, stream};
+use kube::Client;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::record::{
     ClusterRecordStore, MemoryRecordStore, RecordStore as _, Report, StoredRecord,
 };
+
+fn object(version: &str, orders: &Value) -> Value {
+    json!({
+        "apiVersion": "wasm-ccm.dev/v1alpha1",
+        "kind": "Provider",
+        "metadata": {"name": "hcloud", "uid": "1", "resourceVersion": version, "annotations": orders},
+    })
+}
+
+/// A client of an API server that lists `listed` and then sends `events`.
+fn showing(listed: Value, events: Vec<Value>) -> Client {
+    let lines: Vec<_> = events
+        .iter()
+        .map(|object| format!("{}\n", json!({"type": "MODIFIED", "object": object})))
+        .collect();
+    let answer = move |request: Request| {
+        let (listed, lines) = (listed.clone(), lines.clone());
+        async move {
+            if request.uri().query().unwrap_or_default().contains("watch=") {
+                let lines =
+                    stream::iter(lines).map(|line| Ok::<_, std::io::Error>(Bytes::from(line)));
+                return Body::from_stream(lines.chain(stream::pending()));
+            }
+            let list = json!({
+                "apiVersion": "wasm-ccm.dev/v1alpha1",
+                "kind": "ProviderList",
+                "metadata": {"resourceVersion": listed["metadata"]["resourceVersion"]},
+                "items": [listed],
+            });
+            Body::from(list.to_string())
+        }
+    };
+    Client::new(Router::new().fallback(answer), "default")
+}
+
+/// A write returns a newer object than the watch has shown by then: an order that was carried out and removed must not
+/// come back with an event that was under way.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_older_than_what_is_known_changes_nothing() {
+    let order = json!({"wasm-ccm.dev/roll-back": "true"});
+    let pause = json!({"wasm-ccm.dev/pause": "true"});
+    let rolls_back = Orders {
+        roll_back: true,
+        ..Orders::default()
+    };
+    let pauses = Orders {
+        pause: true,
+        ..Orders::default()
+    };
+    for (events, expected) in [
+        (vec![object("9", &order)], Orders::default()),
+        (vec![object("9", &order), object("11", &pause)], pauses),
+        (vec![object("11", &order)], rolls_back.clone()),
+        // A version that is no number cannot be compared.
+        (vec![object("x", &order)], rolls_back),
+    ] {
+        let client = showing(object("10", &json!({})), events);
+        let leader = watch::Sender::new(None);
+        let store = ClusterRecordStore::new(
+            "hcloud",
+            client,
+            leader.subscribe(),
+            MemoryRecordStore::new(),
+        );
+        let store = Arc::new(store);
+        let watched = store.clone();
+        let watching = tokio::spawn(async move { watched.run().await });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let seen = store.seen().borrow().clone();
+        assert!(
+            matches!(&seen, StoredRecord::Known { orders, .. } if *orders == expected),
+            "{seen:?}"
+        );
+        watching.abort();
+    }
+}
 
 /// The definition, or the right to read it, may be applied after the first process has started.
 #[tokio::test(start_paused = true)]
