@@ -147,6 +147,37 @@ fn the_job_of_a_monitor_is_ccm_whatever_the_release_is_called() {
     }
 }
 
+/// A module from a file may be replaced, and the object `Provider` records which version serves.
+#[test]
+fn a_module_of_the_flag_has_the_rights_for_its_record_unless_it_is_inside_the_binary() {
+    let helm = Helm::new().unwrap();
+    for (module, expected) in [
+        ("file:///etc/ccm/provider.wasm", true),
+        ("embedded:hcloud", false),
+    ] {
+        let set = format!("args.provider-module={module}");
+        let objects = helm.template(&chart(), &["--set", &set]).unwrap();
+        let mut names = objects.iter().map(kind_and_name);
+        let is_there =
+            names.any(|(kind, name)| kind == "ClusterRole" && name.ends_with("provider-rollout"));
+        assert_eq!(is_there, expected, "{module}");
+    }
+}
+
+/// Unlike other names, that of a Service is a label of DNS.
+#[test]
+fn the_name_of_the_service_for_metrics_is_not_too_long() {
+    let set = format!(
+        "monitoring.serviceMonitor.enabled=true,nameOverride={}",
+        "a".repeat(80)
+    );
+    let more = [OPERATOR, &["--set", &set]].concat();
+    let objects = Helm::new().unwrap().template(&chart(), &more).unwrap();
+    let mut names = objects.iter().map(kind_and_name);
+    let (_, name) = names.find(|(kind, _)| kind == "Service").unwrap();
+    assert_eq!(name.len(), 63, "{name}");
+}
+
 #[test]
 fn a_budget_and_a_network_policy_stand_around_the_pods() {
     let two = rendered("two-replicas-values.yaml", &[]);
