@@ -375,16 +375,15 @@ fn meaning(code: &str, status: u16, message: String) -> Error {
         "IncorrectState",
         "IncorrectInstanceState",
     ];
+    // Objects that only annotations name.
+    const NAMED: &[&str] = &["CertificateNotFound", "AllocationIdNotFound"];
     let begins = |prefix: &str| code.starts_with(prefix);
+    let is_gone = code.ends_with("NotFound") && !NAMED.contains(&code);
     if THROTTLED.contains(&code) || begins("Throttl") || begins("TooManyRequests") {
         Error::throttled(message, None)
     } else if DENIED.contains(&code) || begins("AccessDenied") {
         Error::denied(message)
-    } else if status >= 500
-        || LATER.contains(&code)
-        || code.ends_with("NotFound")
-        || begins("Duplicate")
-    {
+    } else if status >= 500 || LATER.contains(&code) || is_gone || begins("Duplicate") {
         // The object existed a moment ago, or exists by now: the next call reads again.
         Error::unavailable(message)
     } else {

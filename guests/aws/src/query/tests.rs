@@ -59,6 +59,9 @@ fn the_error_code_decides_and_not_the_status() {
         ("DuplicateLoadBalancerName", 400, "unavailable"),
         ("InternalError", 500, "unavailable"),
         ("TooManyLoadBalancers", 400, "invalid"),
+        // Objects that an annotation names: a person has to correct it.
+        ("CertificateNotFound", 400, "invalid"),
+        ("AllocationIdNotFound", 400, "invalid"),
         ("InvalidParameterValue", 400, "invalid"),
     ] {
         let refusal = refused(status, elb(code).leak());
