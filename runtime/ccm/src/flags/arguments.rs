@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, ValueHint};
-use k8s_openapi::jiff::SignedDuration;
 
 use super::table::{self, FLAGS, FlagKind, State};
 use crate::cli::GO_NAME;
@@ -255,18 +254,60 @@ pub(super) fn go_number(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("expected a whole number from 0 to {}", i32::MAX))
 }
 
-/// Parses a Go duration: numbers with units, such as `1h30m`, `500ms` or `0`. Uses jiff, which also accepts `5
-/// minutes`.
-///
-/// kube's `Duration`, made for this, is not used: it accepts the empty text, `--1s` and `1s0`, and panics at `1s-1s`
-/// and at hours that overflow.
+/// Parses a Go duration as `time.ParseDuration` does: numbers with units, such as `1h30m`, `1.5h`, `500ms` or `0`. A
+/// negative one is refused.
 pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
     let expected = || "expected a duration such as 5m, 1h30m or 500ms".to_owned();
-    if text == "0" {
-        return Ok(Duration::ZERO);
+    let (digits, is_negative) = match text.strip_prefix('-') {
+        Some(digits) => (digits, true),
+        None => (text.strip_prefix('+').unwrap_or(text), false),
+    };
+    let nanos = nanoseconds(digits).ok_or_else(expected)?;
+    // Go's durations have 63 bits.
+    if is_negative && nanos > 0 || i64::try_from(nanos).is_err() {
+        return Err(expected());
     }
-    let signed: SignedDuration = text.parse().map_err(|_| expected())?;
-    Duration::try_from(signed).map_err(|_| expected())
+    Ok(Duration::from_nanos(nanos))
+}
+
+fn nanoseconds(text: &str) -> Option<u64> {
+    if text == "0" {
+        return Some(0);
+    }
+    let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
+    let (mut rest, mut total) = (text, 0_u64);
+    while !rest.is_empty() {
+        let end = rest.find(|letter| !is_number(letter))?;
+        let (number, after) = rest.split_at_checked(end)?;
+        let end = after.find(is_number).unwrap_or(after.len());
+        let (unit, after) = after.split_at_checked(end)?;
+        let unit: u64 = match unit {
+            "ns" => 1,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+            return None;
+        }
+        let whole: u64 = match whole {
+            "" => 0,
+            whole => whole.parse().ok()?,
+        };
+        let mut part = 0;
+        let mut place = unit;
+        for digit in fraction.bytes() {
+            place /= 10;
+            part += place * u64::from(digit - b'0');
+        }
+        total = total.checked_add(whole.checked_mul(unit)?.checked_add(part)?)?;
+        rest = after;
+    }
+    (!text.is_empty()).then_some(total)
 }
 
 /// Whether two texts mean the same value of this kind: `12h` and `12h0m0s` do. An invalid text equals only itself.
