@@ -151,7 +151,12 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Resu
 /// Explains why a child ended without a result.
 fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileError {
     if status.code() == Some(UNABLE) {
-        return CompileError::Unable(clean(message.trim(), limits::ERROR_BYTES));
+        return unable(message);
+    }
+    // A thread that cannot be started: the child starts its few before it needs much memory, so the machine or its
+    // container has too many.
+    if message.contains("Resource temporarily unavailable") {
+        return unable(message);
     }
     // Messages of the allocator, the standard library and the operating system for exhausted address space.
     let out_of_memory = [
@@ -159,7 +164,6 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
         "Cannot allocate memory",
         "out of memory",
         "os error 12",
-        "Resource temporarily unavailable",
     ];
     if out_of_memory.iter().any(|words| message.contains(words)) {
         return CompileError::Memory(limits.memory_mib);
@@ -184,6 +188,10 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
             CompileError::Crashed(format!("signal {}: {message}", signal.unwrap_or_default()))
         }
     }
+}
+
+fn unable(message: &str) -> CompileError {
+    CompileError::Unable(clean(message.trim(), limits::ERROR_BYTES))
 }
 
 /// Exit code for a rejected module. 1 would also come from an unrelated program, 101 from a panic.

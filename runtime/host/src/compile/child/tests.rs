@@ -110,6 +110,13 @@ fn a_compiler_that_was_ended_from_outside_or_cannot_work_here_is_not_the_modules
         (signal(15), "", true),
         (exit(71), "Operation not permitted (os error 1)", true),
         (exit(71), "Cannot allocate memory (os error 12)", true),
+        // The machine, or its container, has as many processes and threads as it may have.
+        (
+            exit(101),
+            "The global thread pool has not been initialized.: ThreadPoolBuildError { kind: IOError(Os { code: 11, \
+             kind: WouldBlock, message: \"Resource temporarily unavailable\" }) }",
+            true,
+        ),
         (signal(24), "", false),
         (signal(6), "memory allocation of 4096 bytes failed", false),
         (signal(11), "", false),
