@@ -41,16 +41,15 @@ impl CertificateAuthority {
             .map_err(|error| error.to_string())
     }
 
-    /// The user that the client's certificate names. `None`: the client has none.
+    /// The user that the client's certificate names. `None`: the client has none, or it has no common name.
     ///
     /// # Errors
-    /// The certificate is not signed by this authority, has expired, or has no common name.
+    /// The certificate is not signed by this authority, or has expired.
     pub(super) fn user(&self, peer: &PeerCertificates) -> Result<Option<User>, Unauthorized> {
         let Some(subject) = self.subject(peer)? else {
             return Ok(None);
         };
-        let name = subject.common_name.ok_or(Unauthorized)?;
-        Ok(Some(User {
+        Ok(subject.common_name.map(|name| User {
             name,
             groups: subject.organizations,
             ..User::default()

@@ -127,6 +127,23 @@ async fn trust_follows_the_clusters_settings_and_outlasts_their_absence() {
     );
 }
 
+/// As upstream: such a certificate names nobody, and a request with it is one without.
+#[tokio::test]
+async fn a_client_certificate_without_a_name_is_no_credential() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("clients.crt");
+    std::fs::write(&file, authority.pem()).unwrap();
+    let settings = Authentication {
+        client_ca: Some(file),
+        ..settings(false)
+    };
+    let authenticator = Authenticator::new(settings, None).await.ok().unwrap();
+    let anonymous = Some("system:anonymous".to_owned());
+    assert_eq!(name(&authenticator, &peer(&authority, "")).await, anonymous);
+    assert_eq!(name(&authenticator, &peer(&other, "")).await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn trust_follows_the_files_of_the_flags() {
     let (old, new) = (Authority::new(), Authority::new());
