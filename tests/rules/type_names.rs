@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::lists::{files, root};
 
 /// Names that several types may have, and why.
-const ALLOWED: [(&str, &str); 10] = [
+const ALLOWED: [(&str, &str); 9] = [
     ("Claim", "a provider's claim of Nodes, and that of Services"),
     ("EnsureRequest", "contract 0.1 mirrors it"),
-    ("Exports", "each version of the contract has its own"),
     (
         "Facts",
         "each controller has its own, by the name of its module",

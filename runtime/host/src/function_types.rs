@@ -135,12 +135,12 @@ impl Interface<'_> {
 }
 
 /// One call of a function of an instance.
-pub(crate) struct Call<'a> {
+pub(crate) struct FunctionCall<'a> {
     pub(crate) store: &'a mut Store<Guest>,
     pub(crate) instance: &'a Instance,
 }
 
-impl Call<'_> {
+impl FunctionCall<'_> {
     /// Calls the function. The inner error is the guest's.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl Call<'_> {
         T: ComponentType + Lift + Send + Sync + 'static,
         E: ComponentType + Lift + Send + Sync + 'static,
     {
-        let Call { store, instance } = self;
+        let FunctionCall { store, instance } = self;
         let function = function
             .ok_or_else(|| wasmtime::format_err!("the component does not export this interface"))?;
         let function =

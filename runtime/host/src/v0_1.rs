@@ -7,7 +7,7 @@
 use wasmtime::component::{ComponentType, Lift, Lower};
 
 use crate::bindings::{common, http, instances, lifecycle, load_balancer, routes, v0_1};
-use crate::function_types::{Call, Component, Functions};
+use crate::function_types::{Component, FunctionCall, Functions};
 use crate::sandbox::{Answer, Ask};
 use crate::store_data::Guest;
 
@@ -223,7 +223,7 @@ pub(crate) fn functions(component: &Component<'_>) -> wasmtime::Result<Functions
 /// Calls `init`. The inner error is the guest's.
 pub(crate) async fn init(
     functions: &Functions,
-    call: Call<'_>,
+    call: FunctionCall<'_>,
     config: &lifecycle::Config,
 ) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, common::Error>> {
     let enabled: Result<_, Error> = call.of(functions.init, (Config::from(config),)).await?;
@@ -234,7 +234,7 @@ pub(crate) async fn init(
 pub(crate) async fn call(
     functions: &Functions,
     ask: &Ask,
-    call: Call<'_>,
+    call: FunctionCall<'_>,
 ) -> wasmtime::Result<Result<Answer, common::Error>> {
     let answer: Result<Answer, Error> = match ask {
         Ask::Init => wasmtime::bail!("init is called before every other function"),

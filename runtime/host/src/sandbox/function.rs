@@ -6,7 +6,7 @@ use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
 use crate::bindings::{common, instances, lifecycle, load_balancer, routes};
-use crate::function_types::{Call, Component, Functions};
+use crate::function_types::{Component, FunctionCall, Functions};
 use crate::manifest::Contract;
 use crate::store_data::Guest;
 use crate::v0_1;
@@ -113,7 +113,7 @@ impl Exports {
         instance: &Instance,
         config: &lifecycle::Config,
     ) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, common::Error>> {
-        let call = Call { store, instance };
+        let call = FunctionCall { store, instance };
         match self.contract {
             Contract::V0_1 => v0_1::init(&self.functions, call, config).await,
             Contract::V0_2 => call.of(self.functions.init, (config,)).await,
@@ -134,7 +134,7 @@ impl Exports {
             let why = format!("init enabled {name} when the module was loaded, and does not now");
             return Ok(Err(common::Error::Internal(why).into()));
         }
-        let call = Call { store, instance };
+        let call = FunctionCall { store, instance };
         match (ask, self.contract) {
             (Ask::Init, _) => Ok(Ok(Answer::Enabled(enabled))),
             (_, Contract::V0_1) => {
@@ -157,7 +157,7 @@ impl From<common::Error> for common::Failure {
 async fn call_newest(
     functions: &Functions,
     ask: &Ask,
-    call: Call<'_>,
+    call: FunctionCall<'_>,
 ) -> wasmtime::Result<Result<Answer, common::Failure>> {
     Ok(match ask {
         Ask::Init => wasmtime::bail!("init is called before every other function"),
