@@ -28,6 +28,7 @@ mod run;
 mod status;
 mod status_collector;
 mod telemetry;
+mod termination_signals;
 mod text_table;
 mod yaml_error;
 

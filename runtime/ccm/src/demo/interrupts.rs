@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, bail};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use anyhow::bail;
+
+use crate::termination_signals::TerminationSignals;
 
 /// What a signal means now.
 #[derive(Default)]
@@ -31,7 +32,7 @@ impl Interrupts {
     }
 
     async fn stopped(&self) -> anyhow::Result<()> {
-        let mut signals = Signals::listen()?;
+        let mut signals = TerminationSignals::listen()?;
         loop {
             signals.next().await;
             if !self.is_awaited.load(Ordering::Relaxed) {
@@ -45,31 +46,10 @@ impl Interrupts {
     /// # Errors
     /// The process cannot handle signals.
     pub(super) async fn awaited(&self) -> anyhow::Result<()> {
-        let mut signals = Signals::listen()?;
+        let mut signals = TerminationSignals::listen()?;
         self.is_awaited.store(true, Ordering::Relaxed);
         signals.next().await;
         self.is_awaited.store(false, Ordering::Relaxed);
         Ok(())
-    }
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> anyhow::Result<Signals> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }

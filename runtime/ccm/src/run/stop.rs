@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit::Exit;
+use crate::termination_signals::TerminationSignals;
 
 /// The request to end in order. Clones share it.
 #[derive(Clone)]
@@ -19,14 +18,13 @@ impl Stop {
     /// # Errors
     /// The process cannot handle signals.
     pub(super) fn listen() -> anyhow::Result<Stop> {
-        let mut terminate = signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?;
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?;
+        let mut signals = TerminationSignals::listen()?;
         let stop = Stop(Arc::default());
         let set = stop.clone();
         tokio::spawn(async move {
-            either(&mut terminate, &mut interrupt).await;
+            signals.next().await;
             set.set("received a signal");
-            either(&mut terminate, &mut interrupt).await;
+            signals.next().await;
             tracing::warn!("ending at once: received a second signal");
             std::process::exit(Exit::Failed.code().into());
         });
@@ -53,12 +51,5 @@ impl Stop {
         let mut receiver = self.0.subscribe();
         // The sender lives as long as `self`.
         let _ = receiver.wait_for(|is_set| *is_set).await;
-    }
-}
-
-async fn either(one: &mut Signal, other: &mut Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
     }
 }
