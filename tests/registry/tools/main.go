@@ -1,5 +1,5 @@
 // The OCI registry that the tests of sources and signatures run against: upstream's own, with the parts that a
-// test on loopback needs. crane and cosign are built from the same pinned modules, as their authors made them.
+// test on loopback needs. crane and cosign are built from the same pinned modules.
 package main
 
 import (
