@@ -58,6 +58,7 @@ use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::Permit;
 use ccm_host::grant::Grants;
 use ccm_host::{Compiler, GuestConfig, Host, HostOptions, Isolation, Module};
+use ccm_tests::compiled_modules;
 use tempfile::TempDir;
 
 const CCM: &str = env!("CARGO_BIN_EXE_ccm");
@@ -140,8 +141,7 @@ fn host() -> Host {
     };
     Host::new(HostOptions {
         compiler,
-        // Other tests may have compiled a module already: the cache is shared.
-        cache_dir: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign")),
+        cache_dir: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join(compiled_modules::FOLDER)),
         isolation: Isolation::InProcess,
     })
     .unwrap()

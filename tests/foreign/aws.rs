@@ -11,6 +11,7 @@ use std::sync::Arc;
 use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, RouteTarget};
 use ccm_core::cloud::{CloudNode, Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_tests::compiled_modules;
 use ccm_tests::conformance::{At, Tested, configuration, conforms};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -89,7 +90,7 @@ fn keeps_every_law(kind: &str) {
         "--cluster-cidr=10.244.0.0/16".to_owned(),
         "--allow-changes".to_owned(),
         "--timeout=60s".to_owned(),
-        format!("--compiled-cache-dir={}/aws", env!("CARGO_TARGET_TMPDIR")),
+        compiled_modules::argument(env!("CARGO_TARGET_TMPDIR")),
     ];
     let tested = Tested {
         program: Path::new(super::CCM),

@@ -14,6 +14,7 @@ use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::Permit;
 use ccm_host::grant::{Credential, Fingerprint, Grants, Secret, TargetGrant};
 use ccm_host::{GuestConfig, Module, Provider};
+use ccm_tests::compiled_modules;
 use ccm_tests::conformance::{Tested, conforms};
 use serde_json::{Value, json};
 
@@ -168,11 +169,7 @@ fn conforms_to_the_contract(pve: &Pve) {
             "--node=worker-1=proxmox://home/101",
             "--node=worker-3=proxmox://home/103",
             "--gone=proxmox://home/4711",
-            concat!(
-                "--compiled-cache-dir=",
-                env!("CARGO_TARGET_TMPDIR"),
-                "/proxmox"
-            ),
+            &compiled_modules::argument(env!("CARGO_TARGET_TMPDIR")),
             "--timeout=60s",
         ],
     };

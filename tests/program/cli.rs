@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::COMPILED;
+
 struct ProgramOutput {
     code: i32,
     out: String,
@@ -258,7 +260,8 @@ fn edge_095_what_is_wrong_is_said_before_anybody_is_elected() {
         // It has no token: the provider cannot be loaded, and a standby without one could not take over.
         (&[&away], "Cloud provider could not be initialized"),
     ] {
-        let ran = ccm(&[&["run", "--cloud-provider=hcloud", "--secure-port=0"], more].concat());
+        let run = ["run", "--cloud-provider=hcloud", "--secure-port=0"];
+        let ran = ccm(&[&run[..], &[&COMPILED], more].concat());
         assert_eq!(ran.code, 1, "{more:?}");
         assert!(ran.err.contains(expected), "{more:?}: {}", ran.err);
         assert!(!ran.err.contains("standing for election"), "{}", ran.err);
@@ -274,7 +277,8 @@ fn a_cluster_that_is_away_does_not_hide_a_wrong_provider() {
     let kubeconfig = file(&folder, "kubeconfig", kubeconfig.as_bytes());
     let run = |more: &[&str]| {
         let config = format!("--kubeconfig={}", text(&kubeconfig));
-        ccm(&[&["run", "--secure-port=0", config.as_str()], more].concat())
+        let arguments = ["run", "--secure-port=0", &COMPILED, config.as_str()];
+        ccm(&[&arguments[..], more].concat())
     };
     let ran = run(&["--cloud-provider=nimbus"]);
     assert_eq!(ran.code, 1);
@@ -309,6 +313,7 @@ fn mistakes_in_variables_and_those_that_the_module_finds_are_told_at_once() {
     let run = |variables: &[(&str, &str)]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
         command.args(["run", "--cloud-provider=hcloud", "--secure-port=0"]);
+        command.arg(COMPILED.as_str());
         command.arg(format!("--kubeconfig={}", text(&kubeconfig)));
         command.env_clear().envs(variables.iter().copied());
         let output = command.output().unwrap();
@@ -370,6 +375,7 @@ fn an_optional_target_is_asked_for_in_a_comment_and_not_needed() {
     let ran = ccm(&[
         "provider",
         "check",
+        &COMPILED,
         "--config",
         text(&config),
         text(&module),
@@ -431,6 +437,7 @@ fn what_inspect_prints_as_grants_is_a_configuration_that_check_accepts() {
     let ran = ccm(&[
         "provider",
         "check",
+        &COMPILED,
         "--config",
         text(&config),
         text(&module),

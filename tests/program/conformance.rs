@@ -19,16 +19,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
+use crate::COMPILED;
+
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_ccm"))
 }
-
-/// The folder that keeps compiled modules from run to run.
-const CACHE: &str = concat!(
-    "--compiled-cache-dir=",
-    env!("CARGO_TARGET_TMPDIR"),
-    "/commands"
-);
 
 /// A simulated Hetzner Cloud with two servers in a network, whose actions take time.
 async fn cloud() -> (Hetzner, [u64; 2]) {
@@ -81,7 +76,7 @@ fn hcloud_keeps_every_law() {
         "--cluster-cidr=10.244.0.0/16",
         "--allow-changes",
         "--timeout=60s",
-        CACHE,
+        &COMPILED,
     ];
     let tested = Tested {
         program: program(),
@@ -136,7 +131,7 @@ fn digitalocean_keeps_every_law() {
         "--gone=digitalocean://4711",
         "--allow-changes",
         "--timeout=60s",
-        CACHE,
+        &COMPILED,
     ];
     let tested = Tested {
         program: program(),
@@ -243,7 +238,7 @@ fn a_guest_that_breaks_a_law_is_told_which() {
                 "--node=worker-2=misbehaving://worker-2",
                 "--allow-changes",
                 "--timeout=20s",
-                CACHE,
+                &COMPILED,
                 match balancing {
                     "" => "--suite=instances",
                     _ => "--suite=load-balancer",
@@ -302,7 +297,7 @@ fn a_report_is_text_a_document_and_something_to_publish() {
         let output = Command::new(program())
             .args(arguments)
             .arg(&path)
-            .args([CACHE, "--node=a=misbehaving://a", "-o", form, module])
+            .args([&COMPILED, "--node=a=misbehaving://a", "-o", form, module])
             .output()
             .unwrap();
         let (out, err) = (output.stdout, output.stderr);

@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use ccm_host::{Compiler, Host, HostOptions, Isolation, SandboxProgram};
+use ccm_tests::compiled_modules;
 use rustix::process::Pid;
 
 /// The argument that makes this program a compile child.
 pub(crate) const COMPILE: &str = "__compile";
 
-/// Compiled code that is kept from run to run, as an installation keeps it: each module is compiled once. Tests of
-/// compiling and of the cache use their own folders.
+/// The folder of compiled code of all suites, kept from run to run as an installation keeps it: each module is compiled
+/// once. Tests of compiling and of the cache use their own folders.
 pub(crate) fn cache() -> &'static Path {
     static CACHE: LazyLock<PathBuf> =
-        LazyLock::new(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules"));
+        LazyLock::new(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join(compiled_modules::FOLDER));
     &CACHE
 }
 

@@ -9,6 +9,7 @@ use ccm_core::cloud::{CloudNode, Lookup};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_host::grant::Grants;
 use ccm_host::{GuestConfig, Module};
+use ccm_tests::compiled_modules;
 use ccm_tests::conformance::{Tested, configuration, conforms};
 use ccm_tests::harness::trial;
 use flate2::Compression;
@@ -162,11 +163,7 @@ fn static_keeps_every_law() {
             "--node=metal-1=static://metal-1",
             "--node=metal-2=static://metal-2",
             "--gone=static://ccm-conformance-gone",
-            concat!(
-                "--compiled-cache-dir=",
-                env!("CARGO_TARGET_TMPDIR"),
-                "/static"
-            ),
+            &compiled_modules::argument(env!("CARGO_TARGET_TMPDIR")),
         ],
     };
     let applicable = ["instances/found", "instances/by-name", "instances/gone"];

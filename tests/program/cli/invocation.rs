@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{ProgramOutput, ccm, ended, file, text};
+use crate::COMPILED;
 
 /// Runs the binary under this name, as a file in an image.
 fn called(name: &str, arguments: &[&str]) -> ProgramOutput {
@@ -183,10 +184,7 @@ fn aws_with(config: &str, more: &[(&str, &str)]) -> ProgramOutput {
         .args([
             format!("--kubeconfig={}", text(&away)),
             format!("--cloud-config={}", text(&config)),
-            format!(
-                "--compiled-cache-dir={}/invocation",
-                env!("CARGO_TARGET_TMPDIR")
-            ),
+            COMPILED.clone(),
         ])
         .envs([
             ("AWS_REGION", "eu-west-1"),

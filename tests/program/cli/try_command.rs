@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::{ccm, file, text};
+use crate::COMPILED;
 
 const SERVICE: &str = "\
 apiVersion: v1
@@ -59,13 +60,7 @@ impl World {
     }
 
     fn run(&self, command: &str, more: &[&str]) -> super::ProgramOutput {
-        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("commands");
-        let config = [
-            "--config",
-            text(&self.config),
-            "--compiled-cache-dir",
-            text(&cache),
-        ];
+        let config = [&COMPILED, "--config", text(&self.config)];
         ccm(&[
             &["provider", command][..],
             &config,
@@ -241,7 +236,8 @@ fn without_a_self_check_a_look_up_is_asked_and_a_closed_port_is_no_yes() {
         let values = [("behaviour", behaviour)];
         let config = configuration(program, text(&module), &[api], &values).unwrap();
         let config = file(&folder, "ccm.yaml", config.as_bytes());
-        let config = ["provider", "check", "--online", "--config", text(&config)];
+        let check = ["provider", "check", "--online", &COMPILED];
+        let config = [&check[..], &["--config", text(&config)]].concat();
         ccm(&[&config[..], &[text(&module)]].concat())
     };
     let output = check("honest-requests");
