@@ -27,14 +27,24 @@ enum Place {
 }
 
 impl ModuleStore {
-    /// Opens or creates the folder, accessible to this user only. Without a folder the last few modules are kept in
-    /// memory.
+    /// Opens or creates the folder, accessible to this user only. Without a folder, or if it cannot be created, as on a
+    /// full disk, the last few modules are kept in memory.
     ///
     /// # Errors
-    /// It cannot be created, or others can write to it.
+    /// Others can write to it.
     pub fn open(folder: Option<PathBuf>) -> Result<Self, FolderError> {
         let place = match folder {
-            Some(path) => Place::Folder(Arc::new(Folder::open(path)?)),
+            Some(path) => match Folder::open(path) {
+                Ok(folder) => Place::Folder(Arc::new(folder)),
+                Err(error @ FolderError::Io { .. }) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "modules are kept in memory: a restart needs their sources"
+                    );
+                    Place::Memory(Memory::default())
+                }
+                Err(error) => return Err(error),
+            },
             None => Place::Memory(Memory::default()),
         };
         Ok(Self { place })

@@ -18,6 +18,7 @@ use wasmtime::component::Component;
 
 use crate::digest::Digest;
 use crate::limits;
+use crate::private_folder::FolderError;
 use cache::{Cache, CacheError};
 
 /// The compiler program, started once per module: it calls [`crate::compile_child`] and nothing else.
@@ -84,16 +85,28 @@ pub(crate) struct CompilePipeline {
 }
 
 impl CompilePipeline {
-    /// Opens a pipeline that stores compiled code below `cache_dir`, or only in memory.
+    /// Opens a pipeline that stores compiled code below `cache_dir`; only in memory without a folder, or if that cannot
+    /// be written, as on a full disk.
+    ///
+    /// # Errors
+    /// Others can write to the folder, or its key is damaged.
     pub(crate) fn open(
         engine: Engine,
         compiler: Compiler,
         cache_dir: Option<&Path>,
     ) -> Result<CompilePipeline, CacheError> {
-        let cache = cache_dir
-            .map(|folder| Cache::open(folder, &engine))
-            .transpose()?
-            .map(Arc::new);
+        let cache = match cache_dir.map(|folder| Cache::open(folder, &engine)) {
+            None => None,
+            Some(Ok(cache)) => Some(Arc::new(cache)),
+            Some(Err(CacheError::Folder(error @ FolderError::Io { .. }))) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "compiled code is not cached: modules are compiled anew at every start"
+                );
+                None
+            }
+            Some(Err(error)) => return Err(error),
+        };
         Ok(CompilePipeline {
             engine,
             compiler,

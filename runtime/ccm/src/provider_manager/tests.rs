@@ -1,7 +1,8 @@
 //! Providers that come and go at run time.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use ccm_core::safety::brake::Allowances;
@@ -122,7 +123,8 @@ async fn objects_are_used_while_the_file_has_a_mistake_and_what_it_said_before_s
 async fn a_provider_that_could_not_be_created_is_tried_again_without_an_edit() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("modules");
-    fs::write(&store, "a file where the folder belongs").unwrap();
+    fs::create_dir_all(store.join("cloud")).unwrap();
+    fs::set_permissions(store.join("cloud"), Permissions::from_mode(0o777)).unwrap();
     let configuration = configuration(folder.path());
     let mut manager = manager(&store);
     for _ in 0..2 {
@@ -134,7 +136,7 @@ async fn a_provider_that_could_not_be_created_is_tried_again_without_an_edit() {
     let overview = manager.overview();
     assert!(overview.borrow().is_empty());
 
-    fs::remove_file(&store).unwrap();
+    fs::remove_dir(store.join("cloud")).unwrap();
     manager.look(&configuration).await;
     assert!(manager.instances.contains_key("cloud"));
     assert_eq!(*manager.notice.borrow(), "");

@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use tempfile::TempDir;
 
 use super::*;
+use crate::compile::{CompilePipeline, Compiler};
 use crate::fixtures;
 
 struct Place {
@@ -220,4 +221,27 @@ fn leftovers_of_a_crashed_writer_go_after_a_while() {
         .unwrap();
     cache.sweep();
     assert_eq!((old.exists(), young.exists()), (false, true));
+}
+
+/// A full disk is no reason to serve nothing; a folder that others can write is.
+#[test]
+fn without_a_folder_that_can_be_written_everything_is_compiled_anew() {
+    let open = |folder: &Path| {
+        let compiler = Compiler {
+            program: "/bin/false".into(),
+            arguments: Vec::new(),
+        };
+        let engine = crate::engine::new().unwrap();
+        CompilePipeline::open(engine, compiler, Some(folder))
+    };
+    let parent = TempDir::new().unwrap();
+    let file = parent.path().join("file");
+    fs::write(&file, b"").unwrap();
+    open(&file).unwrap();
+    let folder = parent.path().join("compiled");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = open(parent.path()).err().unwrap();
+    let is_not_ours = matches!(refused, CacheError::Folder(FolderError::NotOurs { .. }));
+    assert!(is_not_ours, "{refused}");
 }
