@@ -29,6 +29,7 @@ pub(crate) const ESCAPE: &str = "escape";
 const TESTS: &[Test] = &[
     ("a_confined_child_gets_nothing_new", a_confined_child),
     ("a_program_that_is_no_sandbox_is_told", no_sandbox),
+    ("too_much_memory_is_the_fault_of_the_module", own_memory),
 ];
 
 /// Tests that count this program's children, so that no other test may have any.
@@ -238,8 +239,8 @@ fn killed() {
             rustix::process::kill_process(*pid, Signal::KILL).unwrap();
         }
         let error = calling.await.unwrap().unwrap_err();
-        assert!(matches!(error, ProviderError::Trapped(_)), "{error}");
-        assert!(error.to_string().contains("signal: 9"), "{error}");
+        assert!(matches!(error, ProviderError::Interrupted(_)), "{error}");
+        assert!(error.to_string().contains("signal 9"), "{error}");
         drop(provider);
 
         let (provider, pids) = loaded(Behaviour::Honest, &cloud.endpoint()).await;
@@ -254,6 +255,17 @@ fn killed() {
             .await
             .unwrap();
         assert!(matches!(reply.lookups[..], [Lookup::Found(_)]));
+    });
+}
+
+fn own_memory() {
+    block_on(async {
+        let (provider, _) = loaded(Behaviour::MemoryBomb, "http://127.0.0.1:1").await;
+        let nodes = [cloud_node("one")];
+        let permit = permits::reads_for(TIMEOUT);
+        let error = provider.find(&nodes, permit).await.unwrap_err();
+        assert!(matches!(error, ProviderError::Trapped(_)), "{error}");
+        assert!(error.to_string().contains("of memory"), "{error}");
     });
 }
 

@@ -164,7 +164,11 @@ impl LoadError {
     /// Whether this machine is at fault, and not the module or its configuration.
     pub fn is_of_host(&self) -> bool {
         match self {
-            LoadError::Host { .. } => true,
+            LoadError::Host { .. }
+            | LoadError::Init {
+                reason: ProviderError::Interrupted(_),
+                ..
+            } => true,
             LoadError::Compile { reason, .. } => match reason {
                 CompileError::Run { .. }
                 | CompileError::TimedOut(_)

@@ -48,7 +48,7 @@ impl From<ProviderError> for CallFailure {
     }
 }
 
-/// Why a cloud call failed. The cases are those of the contract, and two that only the host produces. Controllers
+/// Why a cloud call failed. The cases are those of the contract, and three that only the host produces. Controllers
 /// decide by the case, never by the text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProviderError {
@@ -92,6 +92,10 @@ pub enum ProviderError {
     /// The provider crashed; the text has function, cause, digest and its last log lines.
     #[error("trapped: {0}")]
     Trapped(String),
+    /// The process that ran the provider was ended from outside, or could not be started: not the provider's fault.
+    /// Whether the cloud acted is unknown.
+    #[error("interrupted: {0}")]
+    Interrupted(String),
 }
 
 impl ProviderError {
@@ -125,6 +129,7 @@ impl ProviderError {
             ProviderError::Internal(text) => ProviderError::Internal(change(text)),
             ProviderError::TimedOut(text) => ProviderError::TimedOut(change(text)),
             ProviderError::Trapped(text) => ProviderError::Trapped(change(text)),
+            ProviderError::Interrupted(text) => ProviderError::Interrupted(change(text)),
         }
     }
 
@@ -141,6 +146,7 @@ impl ProviderError {
             ProviderError::Internal(_) => "internal",
             ProviderError::TimedOut(_) => "timed-out",
             ProviderError::Trapped(_) => "trapped",
+            ProviderError::Interrupted(_) => "interrupted",
         }
     }
 }

@@ -78,6 +78,7 @@ pub fn after(error: &ProviderError, failures: u32) -> Retry {
         } => Retry::NotBefore(CLOUD.after(failures)),
         ProviderError::Elsewhere => Retry::OnChange,
         ProviderError::Unavailable(_)
+        | ProviderError::Interrupted(_)
         | ProviderError::TimedOut(_)
         | ProviderError::Trapped(_)
         | ProviderError::Internal(_)
@@ -157,6 +158,9 @@ mod tests {
         let mistake = ProviderError::Denied(String::new());
         assert_eq!(after(&outage, 1), Retry::After(Duration::from_secs(1)));
         assert_eq!(after(&outage, 40), Retry::After(Duration::from_secs(300)));
+        let interrupted = ProviderError::Interrupted(String::new());
+        assert_eq!(after(&interrupted, 1), after(&outage, 1));
+        assert!(!interrupted.is_crash() && !needs_a_person(&interrupted));
         assert_eq!(after(&mistake, 1), Retry::After(Duration::from_secs(10)));
         assert_eq!(after(&mistake, 40), Retry::After(Duration::from_secs(300)));
         assert_eq!(after(&ProviderError::Elsewhere, 1), Retry::OnChange);

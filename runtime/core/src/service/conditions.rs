@@ -106,6 +106,7 @@ pub(super) fn reason(error: &ProviderError) -> &'static str {
         ProviderError::Internal(_) => "Internal",
         ProviderError::TimedOut(_) => "TimedOut",
         ProviderError::Trapped(_) => "Trapped",
+        ProviderError::Interrupted(_) => "Interrupted",
     }
 }
 

@@ -189,7 +189,13 @@ impl Work {
 /// Whether the cloud may still carry out the ensure call with this answer.
 pub(super) fn is_unsure(answer: &EnsureAnswer) -> bool {
     let error = answer.as_ref().err();
-    error.is_some_and(|error| error.is_crash() || matches!(error, ProviderError::Unavailable(_)))
+    let is_cut_off = |error: &ProviderError| {
+        matches!(
+            error,
+            ProviderError::Unavailable(_) | ProviderError::Interrupted(_)
+        )
+    };
+    error.is_some_and(|error| error.is_crash() || is_cut_off(error))
 }
 
 fn pending_of(progress: Option<&Result<Progress, ProviderError>>) -> Option<&Pending> {

@@ -250,11 +250,15 @@ impl<P: Holding> Active<P> {
 }
 
 /// Whether the serving generation is asked about an error of the candidate. Not after a trap, which is always the
-/// candidate's fault; during a rate limit, which applies to both; and without time left.
+/// candidate's fault; after an interruption, which is nobody's; during a rate limit, which applies to both; and without
+/// time left.
 fn may_be_of_both(error: &ProviderError) -> bool {
     !matches!(
         error,
-        ProviderError::Trapped(_) | ProviderError::Throttled { .. } | ProviderError::TimedOut(_)
+        ProviderError::Trapped(_)
+            | ProviderError::Interrupted(_)
+            | ProviderError::Throttled { .. }
+            | ProviderError::TimedOut(_)
     )
 }
 

@@ -108,7 +108,9 @@ impl<P: Holding> Active<P> {
                     }
                     Err(_) => {}
                 },
-                Err(error @ ProviderError::Throttled { .. }) => return Err(error),
+                Err(error @ (ProviderError::Throttled { .. } | ProviderError::Interrupted(_))) => {
+                    return Err(error);
+                }
                 Err(_) if !tenure.may_begin(now()) => {
                     let why = "this process is not the leader any more".to_owned();
                     return Err(ProviderError::Unavailable(why));

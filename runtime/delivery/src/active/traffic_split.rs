@@ -160,6 +160,12 @@ impl<P: Holding> Trial<P> {
         if error.is_some_and(|error| self.is_placeholders(error, permit)) {
             return;
         }
+        if let Some(ProviderError::Interrupted(_)) = error {
+            if side == Side::Candidate {
+                self.count(|tally| tally.interrupted = tally.interrupted.saturating_add(1));
+            }
+            return;
+        }
         self.count(|tally| {
             let counts = match side {
                 Side::Serving => &mut tally.serving,

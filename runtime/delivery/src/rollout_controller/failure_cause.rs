@@ -46,6 +46,7 @@ pub(super) fn of_load(error: &LoadError) -> WorkResult {
 pub(super) fn of_call(error: &ProviderError) -> WorkResult {
     match error {
         ProviderError::Unavailable(_)
+        | ProviderError::Interrupted(_)
         | ProviderError::Throttled { .. }
         | ProviderError::TimedOut(_) => WorkResult::Trouble(error.to_string()),
         ProviderError::Invalid(_)

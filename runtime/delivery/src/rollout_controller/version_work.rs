@@ -359,6 +359,9 @@ impl Job {
         if let Some(fatal) = tally.fatal {
             return WorkResult::Fault(fatal);
         }
+        if tally.interrupted > 0 {
+            return WorkResult::Trouble("its reads end interrupted".to_owned());
+        }
         let kinds: Vec<&str> = tally.candidate.errors.keys().copied().collect();
         match kinds.as_slice() {
             [] => WorkResult::Passed,

@@ -173,12 +173,8 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
     if signal == Some(24) {
         return CompileError::Cpu(limits.cpu_seconds);
     }
-    if let Some(signal @ (1 | 2 | 3 | 9 | 15)) = signal {
-        let why = match signal {
-            9 => "; the machine, or its container, may be short of memory",
-            _ => "",
-        };
-        return CompileError::Ended(format!("signal {signal}{why}"));
+    if let Some(signal) = signal_from_outside(status) {
+        return CompileError::Ended(signal);
     }
     let message = clean(message.trim(), limits::ERROR_BYTES);
     match (status.code(), signal) {
@@ -187,6 +183,19 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
         (None, signal) => {
             CompileError::Crashed(format!("signal {}: {message}", signal.unwrap_or_default()))
         }
+    }
+}
+
+/// The signal that ended a child, if it is one that the kernel where memory is short, a terminal or a service manager
+/// sends: a confined child can send itself none of these.
+pub(crate) fn signal_from_outside(status: ExitStatus) -> Option<String> {
+    let signal = status.signal()?;
+    match signal {
+        9 => Some(format!(
+            "signal {signal}; the machine, or its container, may be short of memory"
+        )),
+        1 | 2 | 3 | 15 => Some(format!("signal {signal}")),
+        _ => None,
     }
 }
 

@@ -19,7 +19,7 @@ const NAME_BYTES: usize = 120;
 const CAUSE_BYTES: usize = 1_024;
 
 /// Why a call did not complete.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Failure {
     /// A trap, an exceeded store limit, or a host function that refused.
     Trap {
@@ -34,6 +34,10 @@ pub(crate) enum Failure {
     Cpu(Duration),
     /// The sandbox process ended or violated the protocol; the reason.
     Process(String),
+    /// Something outside ended the sandbox process or kept it from starting: the kernel where memory is short, a person,
+    /// a service manager. Only the parent can tell; a child that claims it violates the protocol.
+    #[serde(skip)]
+    Interrupted(String),
 }
 
 impl Failure {
@@ -88,6 +92,10 @@ impl Failure {
             Failure::Process(what) => {
                 let text = format!("{phase} in module {module}: {what}");
                 ProviderError::Trapped(with_log(text, log, limits::ERROR_BYTES))
+            }
+            Failure::Interrupted(what) => {
+                let text = format!("{phase} in module {module}: {what}");
+                ProviderError::Interrupted(with_log(text, log, limits::ERROR_BYTES))
             }
         }
     }
@@ -201,6 +209,19 @@ mod tests {
         let lines: Vec<_> = (0..200).map(|number| format!("{number:0100}")).collect();
         let text = check(&lines);
         assert!(text.len() <= 1_000 && text.ends_with("199"), "{text}");
+    }
+
+    /// A module that controls its process would count as blameless.
+    #[test]
+    fn a_child_cannot_claim_that_it_was_interrupted() {
+        let process = Failure::Process("x".to_owned());
+        let mut bytes = postcard::to_allocvec(&process).unwrap_or_default();
+        assert!(postcard::from_bytes::<Failure>(&bytes).is_ok());
+        if let Some(variant) = bytes.first_mut() {
+            *variant += 1;
+        }
+        assert!(postcard::from_bytes::<Failure>(&bytes).is_err());
+        assert!(postcard::to_allocvec(&Failure::Interrupted("x".to_owned())).is_err());
     }
 
     #[test]

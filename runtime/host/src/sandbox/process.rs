@@ -53,7 +53,8 @@ impl SandboxProcess {
     /// # Errors
     /// Why it does not start.
     pub(crate) async fn ready(&self) -> Result<(), String> {
-        self.connected().await.map(drop)
+        let connected = self.connected().await;
+        connected.map(drop).map_err(|end| end.why)
     }
 
     /// Performs a call in the sandbox process: [`super::Sandbox::perform`].
@@ -68,11 +69,11 @@ impl SandboxProcess {
             Ok(Ok(connection)) => {
                 let ended = timeout_at(deadline + GRACE, connection.call(performance)).await;
                 ended.unwrap_or_else(|_| {
-                    connection.end("it did not end a call in time".to_owned());
+                    connection.end(ProcessEnd::of_child("it did not end a call in time"));
                     failed(CallPhase::Function, Failure::Deadline, began)
                 })
             }
-            Ok(Err(why)) => failed(CallPhase::Instantiation, Failure::Process(why), began),
+            Ok(Err(end)) => failed(CallPhase::Instantiation, end.into(), began),
             Err(_) => failed(CallPhase::Instantiation, Failure::Deadline, began),
         };
         CallEnd {
@@ -84,24 +85,28 @@ impl SandboxProcess {
     }
 
     /// Connection to a running process; starts one if necessary.
-    async fn connected(&self) -> Result<Arc<Connection>, String> {
+    async fn connected(&self) -> Result<Arc<Connection>, ProcessEnd> {
         let mut connection = self.connection.lock().await;
         if let Some(open) = connection.as_ref().filter(|open| open.is_open()) {
             return Ok(open.clone());
         }
         *connection = None;
         let started = timeout(START, self.start()).await;
-        let open =
-            started.unwrap_or_else(|_| Err("the sandbox's process does not start".to_owned()))?;
+        let late = |_| {
+            Err(ProcessEnd::from_outside(
+                "the sandbox's process does not start",
+            ))
+        };
+        let open = started.unwrap_or_else(late)?;
         let open = Arc::new(open);
         *connection = Some(open.clone());
         Ok(open)
     }
 
-    async fn start(&self) -> Result<Connection, String> {
+    async fn start(&self) -> Result<Connection, ProcessEnd> {
         let cannot = |error: std::io::Error| {
             let program = self.program.program.display();
-            format!("cannot run {program} as a sandbox: {error}")
+            ProcessEnd::from_outside(format!("cannot run {program} as a sandbox: {error}"))
         };
         let (ours, theirs) = StdUnixStream::pair().map_err(cannot)?;
         ours.set_nonblocking(true).map_err(cannot)?;
@@ -120,11 +125,44 @@ impl SandboxProcess {
         let component = self.component.clone();
         let code = tokio::task::spawn_blocking(move || component.serialize())
             .await
-            .map_err(|error| error.to_string())?
-            .map_err(|error| format!("{error:#}"))?;
+            .map_err(|error| ProcessEnd::from_outside(error.to_string()))?
+            .map_err(|error| ProcessEnd::of_child(format!("{error:#}")))?;
         let load = ToChild::Load(self.load.clone());
         let frame = Frame::new(&load, Bytes::from(code)).map_err(cannot)?;
         Connection::open(child, ours, frame).await
+    }
+}
+
+/// Why a process does not start, or has ended.
+#[derive(Debug, Clone)]
+struct ProcessEnd {
+    why: String,
+    /// Whether the machine or a person is the cause, and not the module or the program.
+    is_from_outside: bool,
+}
+
+impl ProcessEnd {
+    fn of_child(why: impl Into<String>) -> ProcessEnd {
+        ProcessEnd {
+            why: why.into(),
+            is_from_outside: false,
+        }
+    }
+
+    fn from_outside(why: impl Into<String>) -> ProcessEnd {
+        ProcessEnd {
+            why: why.into(),
+            is_from_outside: true,
+        }
+    }
+}
+
+impl From<ProcessEnd> for Failure {
+    fn from(end: ProcessEnd) -> Failure {
+        match end.is_from_outside {
+            true => Failure::Interrupted(end.why),
+            false => Failure::Process(end.why),
+        }
     }
 }
 

@@ -193,6 +193,24 @@ async fn a_change_that_fails_is_not_made_by_the_other_one() {
     );
 }
 
+/// A process that the kernel or a person ended says nothing about the module in it.
+#[tokio::test]
+async fn an_interrupted_call_is_not_held_against_the_candidate() {
+    let interrupted = ProviderError::Interrupted("signal 9".to_owned());
+    let play = Play::new();
+    play.new.answers(Err(interrupted.clone()));
+    *play.new.balance.lock().unwrap() = Err(interrupted);
+    play.canary();
+    for number in 0..20 {
+        assert_eq!(play.find().await.unwrap().lookups, [found("sim://1")]);
+        let _ = play.ensure(&number.to_string(), None).await;
+    }
+    let tally = play.active.tally();
+    assert_eq!(tally.fatal, None);
+    assert_eq!(tally.candidate, Counts::default());
+    assert!(tally.interrupted > 0);
+}
+
 /// A Service whose owner made a mistake fails with every version, and all calls about it go to one of them.
 #[tokio::test]
 async fn a_change_that_fails_with_both_is_not_held_against_the_candidate() {

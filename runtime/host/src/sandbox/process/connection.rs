@@ -19,7 +19,9 @@ use tokio::time::Instant;
 use super::super::failure::Failure;
 use super::super::protocol::{Caps, Frame, Head, Request, ToChild, ToParent, method, read};
 use super::super::{Answer, CallPhase, Performance};
+use super::ProcessEnd;
 use crate::bindings::common;
+use crate::compile::child::signal_from_outside;
 use crate::egress::{CallScope, FetchError, FetchRequest, FetchResponse};
 use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
@@ -47,7 +49,7 @@ struct Shared {
 struct Calls {
     under_way: HashMap<u64, UnderWay>,
     /// Why no further calls are possible; `None` while the connection is open.
-    over: Option<String>,
+    over: Option<ProcessEnd>,
 }
 
 struct UnderWay {
@@ -73,7 +75,7 @@ impl Connection {
         mut child: Child,
         socket: UnixStream,
         load: Frame,
-    ) -> Result<Connection, String> {
+    ) -> Result<Connection, ProcessEnd> {
         let (mut from, mut to) = socket.into_split();
         // The child answers after the last byte; one that sends something earlier is no sandbox and may not even
         // read on.
@@ -84,7 +86,7 @@ impl Connection {
         match greeting {
             Ok(Some((ToParent::Loaded(Ok(())), _))) => {}
             Ok(Some((ToParent::Loaded(Err(why)), _))) => {
-                return Err(clean(&why, limits::ERROR_BYTES));
+                return Err(ProcessEnd::of_child(clean(&why, limits::ERROR_BYTES)));
             }
             Ok(Some(_)) => return Err(nonsense("something else than that it is ready")),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -111,7 +113,7 @@ impl Connection {
     }
 
     /// Ends the process and with it every call under way.
-    pub(super) fn end(&self, why: String) {
+    pub(super) fn end(&self, why: ProcessEnd) {
         self.0.over(why);
         self.0.stop.notify_one();
     }
@@ -177,18 +179,17 @@ impl Shared {
 
     /// Result of a call whose process has ended.
     fn gone(&self) -> Ended {
-        let why = self.calls().over.clone().unwrap_or_default();
+        let over = self.calls().over.clone();
+        let mut end = over.unwrap_or_else(|| ProcessEnd::of_child(""));
+        end.why.insert_str(0, "the sandbox's process ended: ");
         Ended {
-            answer: Err((
-                CallPhase::Function,
-                Failure::Process(format!("the sandbox's process ended: {why}")),
-            )),
+            answer: Err((CallPhase::Function, end.into())),
             computed: limits::CALL_CPU_AT_ONCE,
         }
     }
 
     /// Prevents new calls and fails those under way. The first reason is kept.
-    fn over(&self, why: String) {
+    fn over(&self, why: ProcessEnd) {
         let mut calls = self.calls();
         calls.over.get_or_insert(why);
         let under_way: Vec<_> = calls.under_way.drain().collect();
@@ -432,19 +433,19 @@ async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) 
             Ok(()) => exit_output(&mut child).await,
             Err(what) => nonsense(&what),
         },
-        () = shared.stop.notified() => "no call needs it".to_owned(),
+        () = shared.stop.notified() => ProcessEnd::of_child("no call needs it"),
     };
     shared.over(why);
     // The child may have ended already.
     let _ = child.kill().await;
 }
 
-fn nonsense(what: &str) -> String {
-    format!("it said what no sandbox says: {what}")
+fn nonsense(what: &str) -> ProcessEnd {
+    ProcessEnd::of_child(format!("it said what no sandbox says: {what}"))
 }
 
 /// Exit status and error output of a child that ended.
-async fn exit_output(child: &mut Child) -> String {
+async fn exit_output(child: &mut Child) -> ProcessEnd {
     let mut output = Vec::new();
     let exit_timeout = Duration::from_secs(1);
     if let Some(stderr) = child.stderr.take() {
@@ -454,9 +455,12 @@ async fn exit_output(child: &mut Child) -> String {
         let _ = tokio::time::timeout(exit_timeout, stderr.read_to_end(&mut output)).await;
     }
     let output = clean(String::from_utf8_lossy(&output).trim(), limits::ERROR_BYTES);
-    match tokio::time::timeout(exit_timeout, child.wait()).await {
-        Ok(Ok(status)) if output.is_empty() => status.to_string(),
-        Ok(Ok(status)) => format!("{status}: {output}"),
-        _ => output,
+    let Ok(Ok(status)) = tokio::time::timeout(exit_timeout, child.wait()).await else {
+        return ProcessEnd::of_child(output);
+    };
+    match signal_from_outside(status) {
+        Some(signal) => ProcessEnd::from_outside(format!("it was ended from outside: {signal}")),
+        None if output.is_empty() => ProcessEnd::of_child(status.to_string()),
+        None => ProcessEnd::of_child(format!("{status}: {output}")),
     }
 }

@@ -233,6 +233,7 @@ fn h2_a_credential_in_an_error_reaches_nobody() {
         ProviderError::Invalid(text()),
         ProviderError::Unavailable(text()),
         ProviderError::Trapped(text()),
+        ProviderError::Interrupted(text()),
         ProviderError::Conflict {
             message: text(),
             owner: None,
