@@ -90,6 +90,8 @@ pub(crate) struct ProviderManager {
     wanted: Vec<ProviderConfig>,
     /// Names of the providers in `wanted` that come from objects.
     of_objects: BTreeSet<String>,
+    /// Providers that were configured since this process began, and are no longer.
+    departed: BTreeSet<String>,
     /// Parts of the configuration that could not be applied, by provider, for people.
     left_out: BTreeMap<String, String>,
     refused: watch::Sender<Vec<Refused>>,
@@ -146,6 +148,7 @@ impl ProviderManager {
             instances: BTreeMap::new(),
             wanted: wanted.all(),
             of_objects: names(&wanted.objects),
+            departed: BTreeSet::new(),
             left_out: BTreeMap::new(),
             refused: watch::Sender::default(),
             provided: watch::Sender::new(Arc::default()),
@@ -242,7 +245,7 @@ impl ProviderManager {
 
     /// Applies configuration changes and publishes changes of the instances until the process ends.
     pub(crate) async fn follow(mut self, configuration: Configuration) {
-        if let (Some(client), Some(_)) = (&self.shared.client, &configuration.objects) {
+        if let Some(client) = &self.shared.client {
             let (writing, refused) = (self.writer.subscribe(), self.refused.subscribe());
             // The task ends with the runtime.
             tokio::spawn(refusals::write(client.clone(), writing, refused));
@@ -283,7 +286,8 @@ impl ProviderManager {
         }
     }
 
-    /// Reports the state of the objects' specs to the providers, and to the objects without a provider.
+    /// Reports the state of the objects' specs to the providers, and to the objects without a provider, as are those of
+    /// providers that have left the configuration.
     fn specify(&self, specifications: &BTreeMap<String, Specification>) {
         let of = |name: &String| {
             let mut specification = specifications.get(name).cloned().unwrap_or_default();
@@ -298,7 +302,11 @@ impl ProviderManager {
         };
         let names = specifications.keys();
         let unserved = names.filter(|name| !self.instances.contains_key(*name));
-        let refused: Vec<Refused> = unserved.map(|name| (name.clone(), of(name))).collect();
+        let unserved = unserved.map(|name| (name.clone(), of(name)));
+        let departed = self.departed.iter();
+        let departed = departed.filter(|name| !specifications.contains_key(*name));
+        let departed = departed.map(|name| (name.clone(), no_longer_configured()));
+        let refused: Vec<Refused> = unserved.chain(departed).collect();
         for (name, instance) in &self.instances {
             instance.specify(of(name));
         }
@@ -330,8 +338,11 @@ impl ProviderManager {
     /// Applies an edit, and keeps the reasons for the parts that could not be applied.
     async fn apply(&mut self, providers: Vec<ProviderConfig>) {
         self.left_out.clear();
-        let names: Vec<String> = providers.iter().map(|it| it.name.clone()).collect();
-        self.instances.retain(|name, _| names.contains(name));
+        let wanted = names(&providers);
+        let before = names(&self.wanted);
+        self.departed.extend(before);
+        self.departed.retain(|name| !wanted.contains(name));
+        self.instances.retain(|name, _| wanted.contains(name));
         for provider in providers {
             self.apply_one(provider).await;
         }
@@ -415,6 +426,17 @@ impl ProviderManager {
         self.provided.send_replace(provided.into());
         let overview = self.instances.values().map(ProviderInstance::overview);
         self.overview.send_replace(overview.collect());
+    }
+}
+
+/// The state of the object of a provider that has left the configuration.
+fn no_longer_configured() -> Specification {
+    Specification {
+        refusal: Some(SpecRefusal {
+            reason: RefusalReason::NotApplied,
+            message: "it is no longer configured".to_owned(),
+        }),
+        ..Specification::default()
     }
 }
 

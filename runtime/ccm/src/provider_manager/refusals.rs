@@ -1,6 +1,9 @@
-//! Records in the objects themselves which specs no running provider uses. Only the leader writes.
+//! Records in the objects themselves that no running provider uses them: their specs are refused, or their providers
+//! have left the configuration. Only the leader writes.
 
-use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, Specification};
+use ccm_delivery::record::{
+    ClusterRecordStore, MemoryRecordStore, RecordStoreError, Specification,
+};
 use kube::Client;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -36,8 +39,13 @@ pub(super) async fn write(
             );
             match store.refuse(specification).await {
                 Ok(()) => written.push(one.clone()),
+                // Without a spec it is only a courtesy: the right to write it may be missing for good.
+                Err(RecordStoreError::Refused(why)) if specification.generation.is_none() => {
+                    tracing::debug!(provider = %name, why, "it is not written that the object Provider is not used");
+                    written.push(one.clone());
+                }
                 Err(error) => {
-                    tracing::warn!(provider = %name, %error, "it cannot be written that the spec of the object Provider is not used");
+                    tracing::warn!(provider = %name, %error, "it cannot be written that the object Provider is not used");
                     has_failed = true;
                 }
             }

@@ -119,6 +119,34 @@ async fn objects_are_used_while_the_file_has_a_mistake_and_what_it_said_before_s
     assert!(!manager.notice.borrow().contains("ccm.yaml"));
 }
 
+/// Its object would be `Ready` for ever.
+#[tokio::test]
+async fn that_a_provider_has_left_the_file_is_written_into_its_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = configuration(folder.path());
+    let mut manager = manager(&folder.path().join("modules"));
+    let refused = |manager: &ProviderManager| {
+        let refused = manager.refused.borrow();
+        let refused = refused.iter().map(|(name, specification)| {
+            let refusal = specification.refusal.clone().unwrap();
+            format!("{name}: {}", refusal.message)
+        });
+        refused.collect::<Vec<_>>()
+    };
+    manager.look(&configuration).await;
+    assert!(refused(&manager).is_empty());
+    let file = configuration.file.clone().unwrap();
+    let before = fs::read_to_string(&file).unwrap();
+    fs::write(&file, before.replace("\"cloud\"", "\"other\"")).unwrap();
+    manager.look(&configuration).await;
+    assert_eq!(refused(&manager), ["cloud: it is no longer configured"]);
+    manager.look(&configuration).await;
+    assert_eq!(refused(&manager), ["cloud: it is no longer configured"]);
+    fs::write(&file, before).unwrap();
+    manager.look(&configuration).await;
+    assert_eq!(refused(&manager), ["other: it is no longer configured"]);
+}
+
 #[tokio::test]
 async fn a_provider_that_could_not_be_created_is_tried_again_without_an_edit() {
     let folder = tempfile::tempdir().unwrap();

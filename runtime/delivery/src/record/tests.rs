@@ -7,6 +7,7 @@
 )]
 
 mod cluster;
+mod departed;
 mod late;
 mod memory;
 mod status_json;

@@ -118,8 +118,8 @@ impl ClusterRecordStore {
         }
     }
 
-    /// Writes that the spec of an object is not used, and that nothing serves because of it. The recorded versions
-    /// stay.
+    /// Writes that the spec of an object is not used, or that its provider is no longer configured, and that nothing
+    /// serves because of it. The recorded versions stay. An object that does not exist is not created.
     ///
     /// # Errors
     /// As for `RecordStore::write`.
@@ -127,6 +127,9 @@ impl ClusterRecordStore {
         let StoredRecord::Known { record, .. } = self.read_now().await? else {
             return Ok(());
         };
+        if self.stored().is_absent {
+            return Ok(());
+        }
         let mut record = record.map(|record| *record).unwrap_or_default();
         record.trial = None;
         record.trouble = match &specification.refusal {
