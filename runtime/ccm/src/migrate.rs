@@ -13,13 +13,13 @@ mod workload;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow, bail};
 use ccm_core::safety::permit::Mode;
 
 use crate::api_server_proxy::unbound_client;
 use crate::cli::{self, Invocation};
 use crate::flags::{self, AuditLog, RunFlags};
-use crate::provider::{Form, cluster_config, visible};
+use crate::provider::{Form, cluster_config, cluster_server, visible};
 use crate::provider_loading::set_workload;
 use crate::run::{Examination, examine, exit_code};
 use crate::telemetry;
@@ -48,7 +48,8 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
     let mut arguments = Vec::new();
     if let Some(name) = &check.from {
         let client = unbound_client(&kubernetes)?;
-        let found = workload::read(&client, name, check.container.as_deref()).await?;
+        let found = workload::read(&client, name, check.container.as_deref()).await;
+        let found = found.with_context(|| cluster_server(&kubernetes))?;
         arguments.extend(found.arguments.into_iter().map(OsString::from));
         set_workload(found.context);
     }

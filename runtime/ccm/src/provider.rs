@@ -34,7 +34,7 @@ use ccm_host::LoadError;
 use serde_json::json;
 
 pub(crate) use self::arguments::{ClusterOptions, ConfigCommand, Form, ProviderCommand};
-pub(crate) use self::cluster::config as cluster_config;
+pub(crate) use self::cluster::{config as cluster_config, server as cluster_server};
 use self::terminal::Screen;
 pub(crate) use self::terminal::visible;
 use crate::cli;

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 
 use anyhow::{Context as _, anyhow};
+use ccm_proxy::without_login;
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
@@ -11,9 +12,20 @@ use crate::api_server_proxy::{named, set_proxy, unbound_client};
 use crate::api_server_url::complete;
 use crate::cli;
 
-/// Creates a client for the selected cluster.
-pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<Client> {
-    Ok(unbound_client(&config(options).await?)?)
+/// Creates a client for the selected cluster, and names its API server for errors.
+pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<(Client, String)> {
+    let config = config(options).await?;
+    Ok((unbound_client(&config)?, server(&config)))
+}
+
+/// The API server, for errors: a person may have several clusters.
+pub(crate) fn server(config: &Config) -> String {
+    let url = config.cluster_url.to_string();
+    let shown = match url.contains('@') {
+        true => without_login(&url).unwrap_or_default(),
+        false => url,
+    };
+    format!("the API server {}", shown.trim_end_matches('/'))
 }
 
 /// The client configuration of the selected cluster.

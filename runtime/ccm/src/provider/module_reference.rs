@@ -118,13 +118,9 @@ impl ModuleReference {
                 }
             }
             Kind::Location(Location::ConfigMap(key)) => {
-                let client = cluster::client(&access.cluster).await?;
-                next(ConfigMapSource::new(
-                    self.typed.clone(),
-                    client,
-                    key.clone(),
-                ))
-                .await
+                let (client, server) = cluster::client(&access.cluster).await?;
+                let source = ConfigMapSource::new(self.typed.clone(), client, key.clone());
+                next(source).await.context(server)
             }
             Kind::Location(Location::Oci(at)) => registry::pull(at, access, screen).await,
         }

@@ -3,9 +3,9 @@
 mod table;
 
 use anyhow::{Context as _, bail};
-use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::arguments::{Status, StatusForm};
@@ -13,7 +13,11 @@ use super::{Verdict, cluster, output};
 
 /// Reads the objects and describes them.
 pub(super) async fn status(options: &Status) -> anyhow::Result<Verdict> {
-    let client = cluster::client(&options.cluster).await?;
+    let (client, server) = cluster::client(&options.cluster).await?;
+    read(options, client).await.context(server)
+}
+
+async fn read(options: &Status, client: Client) -> anyhow::Result<Verdict> {
     let kind = GroupVersionKind::gvk("wasm-ccm.dev", "v1alpha1", "Provider");
     let api: Api<DynamicObject> = Api::all_with(
         client,
