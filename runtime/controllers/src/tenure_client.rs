@@ -42,7 +42,7 @@ use crate::clock::boottime;
 use crate::rest_client::NodesAsProtobuf;
 
 use credential::Credential;
-use rotation::Rotating;
+use rotation::rotating;
 
 pub use service_account::TokenSource;
 
@@ -123,7 +123,7 @@ fn authenticated(
         }
     };
     let of_config = config.clone();
-    let connections = Rotating::new(config, move || {
+    let connections = rotating(config, move || {
         let encrypted = of_config.rustls_https_connector_with_connector(dial.clone())?;
         let mut connector = TimeoutConnector::new(encrypted);
         connector.set_connect_timeout(of_config.connect_timeout);

@@ -145,3 +145,38 @@ async fn the_files_of_a_client_certificate_that_is_refused_are_read_at_once() {
     assert_eq!(requests.recv().await.unwrap(), first);
     assert_eq!(requests.recv().await.unwrap(), second);
 }
+
+/// A file on a file system that does not answer delays the request that reads it, and no other.
+#[tokio::test]
+async fn while_the_files_of_a_client_certificate_are_read_requests_are_sent() {
+    let (authority, folder) = (authority(), tempfile::tempdir().unwrap());
+    let (mut config, mut requests) = server(&authority, Vec::new()).await;
+    let first = rotate(&authority, folder.path());
+    let certificate = folder.path().join("client.crt");
+    config.auth_info.client_certificate = Some(certificate.display().to_string());
+    config.auth_info.client_key = Some(folder.path().join("client.key").display().to_string());
+    let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+    nodes.get("worker-1").await.unwrap();
+    // Whoever reads it waits for somebody who writes.
+    let text = std::fs::read(&certificate).unwrap();
+    std::fs::remove_file(&certificate).unwrap();
+    let mut mkfifo = std::process::Command::new("mkfifo");
+    assert!(mkfifo.arg(&certificate).status().unwrap().success());
+    minute_passes().await;
+    let reading = tokio::spawn({
+        let nodes = nodes.clone();
+        async move { nodes.get("worker-1").await.map(drop) }
+    });
+    // Opened as soon as it is read.
+    let open = move || std::fs::File::options().write(true).open(certificate);
+    let mut writer = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+    let other = nodes.get("worker-1");
+    let answered = tokio::time::timeout(std::time::Duration::from_secs(10), other).await;
+    std::io::Write::write_all(&mut writer, &text).unwrap();
+    drop(writer);
+    answered.unwrap().unwrap();
+    reading.await.unwrap().unwrap();
+    for _ in 0..3 {
+        assert_eq!(requests.recv().await.unwrap(), first);
+    }
+}
