@@ -9,7 +9,7 @@ use ccm_controllers::{RestClients, tenure_client};
 use ccm_core::safety::tenure::Tenure;
 use ccm_proxy::{from_environment, without_login};
 use http::Uri;
-use kube::config::Kubeconfig;
+use kube::config::{Cluster, Kubeconfig};
 use kube::{Client, Config};
 
 /// Sets the proxy of a client configuration: `named` of its kubeconfig, else that of this process's environment.
@@ -37,13 +37,21 @@ pub(crate) fn unbound_client(config: &Config) -> kube::Result<Client> {
 /// The `proxy-url` of the cluster that `kubeconfig` names in its context `context`, or in its current one. It counts
 /// whatever `NO_PROXY` says, as in client-go.
 pub(crate) fn named(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
+    let url = cluster(kubeconfig, context)?.proxy_url.clone()?;
+    Some(url).filter(|url| !url.is_empty())
+}
+
+/// The cluster of that context.
+pub(crate) fn cluster<'a>(
+    kubeconfig: &'a Kubeconfig,
+    context: Option<&str>,
+) -> Option<&'a Cluster> {
     let context = context.or(kubeconfig.current_context.as_deref())?;
     let mut contexts = kubeconfig.contexts.iter();
     let context = contexts.find(|one| one.name == context)?.context.as_ref()?;
     let mut clusters = kubeconfig.clusters.iter();
     let cluster = clusters.find(|one| one.name == context.cluster)?;
-    let url = cluster.cluster.as_ref()?.proxy_url.clone()?;
-    Some(url).filter(|url| !url.is_empty())
+    cluster.cluster.as_ref()
 }
 
 /// The proxy in front of `server`: `named`, or else one of the environment that `variable` reads.

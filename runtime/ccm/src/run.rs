@@ -35,7 +35,7 @@ use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-use crate::api_server_proxy::{named, set_proxy};
+use crate::api_server_proxy::{cluster, named, set_proxy};
 use crate::api_server_url::complete;
 use crate::audit::AuditWriter;
 use crate::builtin_grants;
@@ -453,9 +453,14 @@ async fn from_file(path: &Path) -> anyhow::Result<(Config, Option<String>)> {
     let kubeconfig = Kubeconfig::read_from(path)
         .with_context(|| format!("cannot read kubeconfig {}", path.display()))?;
     let proxy = named(&kubeconfig, None);
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    // kube follows this file only if it is named here.
+    let authority = cluster(&kubeconfig, None)
+        .filter(|cluster| cluster.certificate_authority_data.is_none())
+        .and_then(|cluster| cluster.certificate_authority.as_ref().map(PathBuf::from));
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .with_context(|| format!("kubeconfig {} is not usable", path.display()))?;
+    config.root_cert_file = authority;
     Ok((config, proxy))
 }
 

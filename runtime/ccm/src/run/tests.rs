@@ -86,3 +86,30 @@ async fn a_server_of_the_flag_has_its_own_name() {
         assert_eq!(config.tls_server_name.as_deref(), expected);
     }
 }
+
+/// As in client-go: an authority that is replaced in its file is used without a restart.
+#[tokio::test]
+async fn the_file_of_an_authority_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.crt");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let authority = rcgen::CertificateParams::default().self_signed(&key);
+    let pem = authority.unwrap().pem();
+    std::fs::write(&file, &pem).unwrap();
+    let server = "https://10.0.0.1:6443";
+    let data = k8s_openapi::ByteString(pem.into_bytes());
+    for (cluster, expected) in [
+        (
+            json!({"server": server, "certificate-authority": file}),
+            Some(file.clone()),
+        ),
+        (
+            json!({"server": server, "certificate-authority": file, "certificate-authority-data": data}),
+            None,
+        ),
+        (json!({"server": server}), None),
+    ] {
+        let config = configured(&cluster, None).await;
+        assert_eq!(config.root_cert_file, expected, "{cluster}");
+    }
+}

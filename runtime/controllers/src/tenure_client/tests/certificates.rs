@@ -180,3 +180,20 @@ async fn while_the_files_of_a_client_certificate_are_read_requests_are_sent() {
         assert_eq!(requests.recv().await.unwrap(), first);
     }
 }
+
+/// The authorities of a file count before those that were read at the start, so that a replaced file is used.
+#[tokio::test]
+async fn the_file_of_an_authority_counts_before_what_was_read() {
+    let (trusted, other, folder) = (authority(), authority(), tempfile::tempdir().unwrap());
+    rotate(&trusted, folder.path());
+    let (mut config, _requests) = server(&trusted, Vec::new()).await;
+    let file = folder.path().join("ca.crt");
+    std::fs::write(&file, trusted.pem()).unwrap();
+    let path = |name| Some(folder.path().join(name).display().to_string());
+    config.auth_info.client_certificate = path("client.crt");
+    config.auth_info.client_key = path("client.key");
+    config.root_cert = Some(vec![other.der().to_vec()]);
+    config.root_cert_file = Some(file);
+    let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+    nodes.get("worker-1").await.unwrap();
+}
