@@ -48,6 +48,18 @@ pub const RETRY: &str = "wasm-ccm.dev/retry";
 pub const ALLOW_DOWNGRADE: &str = "wasm-ccm.dev/allow-downgrade";
 /// Set by a person on a Provider: this digest may change many load balancers that the active version leaves alone.
 pub const ALLOW_CHANGES: &str = "wasm-ccm.dev/allow-changes";
+/// Set by a person on the definition of the kind Provider: it may be deleted, and every Provider with it. The policy of
+/// `deploy/kustomize` asks for it.
+pub const ALLOW_DELETION: &str = "wasm-ccm.dev/allow-deletion";
+
+/// Written by this manager on its Lease: when Nodes were deleted and for which provider, as far as these deletions count
+/// for the brake.
+pub const SPENT_NODE_DELETIONS: &str = "wasm-ccm.dev/spent-node-deletions";
+/// Written by this manager on its Lease: the same for load balancers.
+pub const SPENT_LOAD_BALANCER_DELETIONS: &str = "wasm-ccm.dev/spent-load-balancer-deletions";
+/// Written by this manager on its Lease: the same for routes.
+pub const SPENT_ROUTE_DELETIONS: &str = "wasm-ccm.dev/spent-route-deletions";
+
 /// Source component of the Events about Providers.
 pub const PROVIDER_EVENTS: &str = "ccm";
 

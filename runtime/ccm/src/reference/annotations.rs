@@ -1,8 +1,10 @@
 //! The page of labels, annotations and taints, from the constants of the runtime and of the shipped providers.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 
-use super::{cell, hold, read, source};
+use super::{cell, hold, read, root, source};
 
 const HCLOUD: &str = "load-balancer.hetzner.cloud/";
 
@@ -68,7 +70,7 @@ fn the_page_of_annotations_is_what_the_constants_say() {
             "## {heading}\n\n{about}\n\n| Name | Meaning |\n|---|---|\n"
         )
         .unwrap();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for source::Constant {
             value,
             documentation,
@@ -89,4 +91,30 @@ fn the_page_of_annotations_is_what_the_constants_say() {
         "All names that `ccm` shares with other programs and people. None of them changes, because other programs match on them.",
         &body,
     );
+}
+
+#[test]
+fn the_page_of_annotations_has_every_name_of_this_project() {
+    let mut used = BTreeSet::new();
+    let mut look = |path: &Path, text: &str| {
+        let mut parts = path.components();
+        if parts.any(|part| part.as_os_str().to_string_lossy().starts_with("tests")) {
+            return;
+        }
+        for rest in text.split("wasm-ccm.dev/").skip(1) {
+            let is_of_name = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-';
+            let name: String = rest.chars().take_while(is_of_name).collect();
+            used.insert(format!("wasm-ccm.dev/{name}"));
+        }
+    };
+    for name in ["core", "controllers", "delivery", "host", "serving", "ccm"] {
+        source::files(&root().join(format!("runtime/{name}/src")), &mut look);
+    }
+    let policy = "deploy/kustomize/base/keep-records.yaml";
+    look(Path::new(policy), &read(policy));
+    // The domain alone, and the API version.
+    used.retain(|name| !["wasm-ccm.dev/", "wasm-ccm.dev/v1alpha1"].contains(&&**name));
+    let page = read("deploy/docs/reference/annotations.md");
+    used.retain(|name| !page.contains(&format!("| `{name}` |")));
+    assert!(used.is_empty(), "{used:?}");
 }

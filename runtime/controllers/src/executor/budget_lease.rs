@@ -10,6 +10,9 @@ use ccm_core::moment::{Moment, Now};
 use ccm_core::reconciliation::effect::ClusterError;
 use ccm_core::safety::brake::{Brake, ClusterBudgets, Spent};
 use ccm_core::safety::tenure::Tenure;
+use ccm_core::well_known::{
+    SPENT_LOAD_BALANCER_DELETIONS, SPENT_NODE_DELETIONS, SPENT_ROUTE_DELETIONS,
+};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -22,12 +25,9 @@ use super::request::by_right;
 /// `=` and the provider's name, separated by commas. Deletions cannot be undone, so that a process that restarts again
 /// and again must not get a full budget each time; the next answer corrects the changes that the other brakes hold.
 const KEPT: [(Brake, &str); 3] = [
-    (Brake::NodeDeletion, "wasm-ccm.dev/spent-node-deletions"),
-    (
-        Brake::LoadBalancerDeletion,
-        "wasm-ccm.dev/spent-load-balancer-deletions",
-    ),
-    (Brake::RouteDeletion, "wasm-ccm.dev/spent-route-deletions"),
+    (Brake::NodeDeletion, SPENT_NODE_DELETIONS),
+    (Brake::LoadBalancerDeletion, SPENT_LOAD_BALANCER_DELETIONS),
+    (Brake::RouteDeletion, SPENT_ROUTE_DELETIONS),
 ];
 /// Maximum attempts at a write. The election renews the Lease every two seconds, so that conflicts do happen.
 const MOST_CONFLICTS: u32 = 10;
