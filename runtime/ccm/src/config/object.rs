@@ -46,7 +46,7 @@ impl WrittenObject {
         if fields.insert("name".to_owned(), name.into()).is_some() {
             return Err(invalid("name: it is the object's own".to_owned()));
         }
-        let raw = RawProvider::deserialize(entry).map_err(|error| invalid(error.to_string()))?;
+        let raw = RawProvider::deserialize(entry).map_err(|error| invalid(described(&error)))?;
         let mut mistakes = Vec::new();
         if raw.grants.is_none() {
             mistakes.push("grants: an object says itself what its module may reach".to_owned());
@@ -124,6 +124,19 @@ pub(crate) fn beside(
         reason: RefusalReason::Conflict,
         message: mistakes.join("; "),
     })
+}
+
+/// The mistake without the value that is one: it may be a secret in place of a reference to it, which an earlier
+/// definition of the kind lets pass, and the status is read by more people than Secrets are.
+fn described(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(", expected ") {
+        // A field's name is no value.
+        Some((found, expected)) if !found.starts_with("unknown field ") => {
+            format!("expected {expected}")
+        }
+        _ => text,
+    }
 }
 
 /// A refusal because of the spec itself.

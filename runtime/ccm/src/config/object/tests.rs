@@ -31,6 +31,24 @@ fn a_spec_is_an_entry_of_the_file_without_its_name() {
     assert_eq!(config.grants.unwrap().targets.len(), 1);
 }
 
+/// An earlier definition of the kind may let it pass, and everybody who may read objects reads their status.
+#[test]
+fn a_secret_in_place_of_a_reference_to_it_is_not_shown() {
+    let credential = "/grants/targets/0/credential";
+    for (place, value) in [
+        ("", json!("hunter2, expected 2")),
+        ("/bearer", json!("hunter2")),
+        ("/bearer", json!({"hunter2": "x"})),
+        ("/bearer/secret", json!("hunter2")),
+    ] {
+        let mut spec = spec();
+        *spec.pointer_mut(&format!("{credential}{place}")).unwrap() = value;
+        let refusal = read("hcloud", &spec).err().unwrap();
+        assert!(!refusal.message.contains("hunter2"), "{}", refusal.message);
+        assert!(refusal.message.contains("expected "), "{}", refusal.message);
+    }
+}
+
 #[test]
 fn g15_what_an_object_may_not_say_is_refused_with_its_reason() {
     let target = "/grants/targets/0";
