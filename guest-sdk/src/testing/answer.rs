@@ -3,7 +3,8 @@
 use super::headers;
 use crate::bindings::host::ccm::provider::http::{FetchError, Response};
 
-/// Limits of the host.
+/// Limits of the host. The number of headers is limited with HTTP/1.1 only.
+const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: usize = 64 << 10;
 const MAX_BODY: usize = 16 << 20;
 
@@ -29,6 +30,9 @@ pub(super) fn shown(
 
 fn check_head(status: u16, given: &[(String, String)]) -> Result<(), FetchError> {
     let unavailable = |why: &str| Err(FetchError::Unavailable(why.to_owned()));
+    if given.len() > MAX_HEADERS {
+        return unavailable("client error (SendRequest): message head is too large");
+    }
     if !(200..=599).contains(&status) {
         return unavailable(&format!("status {status} is no answer"));
     }

@@ -9,6 +9,7 @@ pub(super) const NO_STATUS: &str = "/things/no-status";
 pub(super) const COMPRESSED: &str = "/things/compressed";
 pub(super) const IDENTITY: &str = "/things/identity";
 pub(super) const MANY_HEADERS: &str = "/things/many-headers";
+pub(super) const TOO_MANY_HEADERS: &str = "/things/too-many-headers";
 pub(super) const LARGEST: &str = "/things/largest";
 pub(super) const TOO_LARGE: &str = "/things/too-large";
 
@@ -36,6 +37,7 @@ fn response(path: &str) -> Response {
         COMPRESSED => header("Content-Encoding", "gzip"),
         IDENTITY => header("Content-Encoding", "Identity"),
         MANY_HEADERS => (0..5).for_each(|_| header("x-long", &"v".repeat(16 << 10))),
+        TOO_MANY_HEADERS => (0..101).for_each(|number| header(&format!("x-{number}"), "v")),
         LARGEST => response.body = vec![b'x'; MOST],
         TOO_LARGE => response.body = vec![b'x'; MOST + 1],
         _ => {}

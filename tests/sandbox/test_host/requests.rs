@@ -309,6 +309,10 @@ fn cases() -> Vec<(Request, End)> {
         (get(cloud::COMPRESSED), unavailable("is compressed")),
         (get(cloud::IDENTITY), sent()),
         (get(cloud::MANY_HEADERS), large("bytes of headers")),
+        (
+            get(cloud::TOO_MANY_HEADERS),
+            unavailable("client error (SendRequest): message head is too large"),
+        ),
         (get(cloud::LARGEST), sent()),
         (get(cloud::TOO_LARGE), large("more than 16777216 bytes")),
     ];
