@@ -3,6 +3,7 @@
 //! # Guarantees
 //! - `gone` needs one of two proofs: the list lacks the machine, and the token could see a machine of that number; or its
 //!   number belongs to a machine with another UUID. A machine that could not be read is `unknown`.
+//!   The list alone is no proof, and neither are all rights in one answer: both omit what the token may not see.
 //! - A machine on a Proxmox node that does not answer is `unknown`. While its name is unknown, too, it may be that of
 //!   any new node without a machine.
 //! - A node without provider ID is found by name *and* UUID: names are not unique.
