@@ -60,13 +60,11 @@ pub struct Instance {
     /// The lifecycle state.
     pub instance_state: State,
     /// The instance type, such as `m5.large`.
-    #[serde(default)]
     pub instance_type: Option<String>,
     /// The zone that the instance runs in.
     #[serde(default)]
     pub placement: Placement,
     /// The ID of the instance's VPC, if it has one.
-    #[serde(default)]
     pub vpc_id: Option<String>,
     /// The private DNS name, which nodes have as their name.
     #[serde(default)]
@@ -78,7 +76,6 @@ pub struct Instance {
     #[serde(default)]
     pub ip_address: String,
     /// Whether EC2 drops packets whose source or destination is another machine, such as a pod.
-    #[serde(default)]
     pub source_dest_check: Option<bool>,
     /// All attached network interfaces.
     #[serde(default)]
@@ -301,7 +298,6 @@ pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
         zone_name: String,
         #[serde(default)]
         zone_id: String,
-        #[serde(default)]
         zone_type: Option<String>,
     }
     if let Some(zones) = state::get_json("zones") {

@@ -312,16 +312,13 @@ fn parsed<T: DeserializeOwned>(action: &str, response: &Response) -> Result<T, E
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Failure {
-    #[serde(default)]
-    errors: Errors,
-    #[serde(default)]
+    errors: Option<Errors>,
     error: Option<Reason>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Errors {
-    #[serde(default)]
     error: Option<Reason>,
 }
 
@@ -337,7 +334,7 @@ fn refusal(action: &str, response: &Response, error: Error) -> Refusal {
     let text = response.text().ok();
     let failure: Option<Failure> = text.and_then(|text| xml::read(text, "").ok());
     let Some(Reason { code, message }) =
-        failure.and_then(|failure| failure.error.or(failure.errors.error))
+        failure.and_then(|failure| failure.error.or_else(|| failure.errors?.error))
     else {
         return error.into();
     };

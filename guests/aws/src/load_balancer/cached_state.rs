@@ -1,20 +1,23 @@
 //! What the last calls about a load balancer found or made. It saves requests; without it each call reaches the same
 //! result.
 //!
-//! A Service that wants the same as a moment ago costs one read of its load balancer. A change of ports costs the
-//! changes alone, and a change of nodes needs no search for target groups. Changes that others make at AWS meanwhile
-//! are noticed by the hourly read, which compares everything, or when AWS refuses a change: every call forgets the
-//! entry before it changes something.
+//! A Service that wants the same as a moment ago costs one read of its load balancer. A Service that wants something else
+//! costs the changes alone, unless it wants other security groups; of a classic load balancer also one read, which shows
+//! all but attributes and rules. A change of nodes needs no search for target groups. Changes that others make at AWS
+//! meanwhile are noticed by the hourly read, which compares everything, or when AWS refuses a change: every call forgets
+//! the entry before it changes something.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ccm_guest::state;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::elb::{LoadBalancer, Targets};
+use super::elb::{Attributes, LoadBalancer, Targets};
 use super::listeners::Listening;
 use super::security_groups::Group;
+use super::wanted::Groups;
 
 /// How long an entry is kept: the host's maximum, and the time between two full comparisons.
 const AGE: Duration = Duration::from_secs(3600);
@@ -23,15 +26,16 @@ const AGE: Duration = Duration::from_secs(3600);
 const FRESH: Duration = Duration::from_secs(600);
 
 /// The last known state of a network load balancer, and the digest of what was wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
     /// Digest of everything that was wanted.
     pub digest: String,
-    /// Digest without the ports; `None` if a change of ports changes more than the ports and the nodes' security
-    /// groups.
-    pub frame: Option<String>,
+    /// The security groups that were wanted; `None`: they were not compared.
+    pub groups: Option<Groups>,
     /// The load balancer, as AWS described it last.
     pub load_balancer: LoadBalancer,
+    /// Its attributes, as far as they are known.
+    pub attributes: Attributes,
     /// Its listeners and target groups.
     pub listening: Listening,
     /// IDs of the instances of the nodes that were to receive traffic.
@@ -42,17 +46,17 @@ pub struct Remembered {
     pub tagged: BTreeSet<String>,
     /// Security groups of nodes whose rules let the load balancer in. `None`: rules are not managed.
     pub open: Option<BTreeSet<String>>,
-    /// These groups with their rules; `None` after a change of the rules.
-    pub node_groups: Option<Vec<Group>>,
+    /// These groups and the load balancer's own, with their rules; `None` after a change of the rules.
+    pub rules: Option<Vec<Group>>,
 }
 
 /// The entry of the load balancer with this name.
-pub fn get(name: &str) -> Option<Remembered> {
+pub fn get<T: DeserializeOwned>(name: &str) -> Option<T> {
     state::get_json(&key(name))
 }
 
 /// Stores the entry of a load balancer.
-pub fn set(name: &str, remembered: &Remembered) {
+pub fn set<T: Serialize>(name: &str, remembered: &T) {
     state::set_json(&key(name), remembered, AGE);
 }
 
@@ -66,16 +70,6 @@ pub fn is_fresh(name: &str) -> bool {
     state::get(&fresh(name)).is_some()
 }
 
-/// Stores the state that was wanted of a classic load balancer, and that it has now.
-pub fn set_same(name: &str, digest: &(String, BTreeSet<String>)) {
-    state::set_json(&key(name), digest, FRESH);
-}
-
-/// Whether the same state was wanted within the last ten minutes (`FRESH`).
-pub fn is_same(name: &str, digest: &(String, BTreeSet<String>)) -> bool {
-    state::get_json(&key(name)).as_ref() == Some(digest)
-}
-
 /// Removes the entry, before a change or after an unexpected answer.
 pub fn forget(name: &str) {
     state::delete(&key(name));
@@ -86,5 +80,5 @@ fn fresh(name: &str) -> String {
 }
 
 fn key(name: &str) -> String {
-    format!("nlb/{name}")
+    format!("lb/{name}")
 }

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use ccm_guest::load_balancer::{ProgressReply, Service};
 use ccm_guest::{Error, Event, LoadBalancerStatus};
+use serde::{Deserialize, Serialize};
 
 use super::deletion::progress;
-use super::elb as network;
-use super::ensure::{Nodes, drop_groups, own_group, tagged, unchangeable, unlike, vpc};
+use super::elb::{self as network, Attributes};
+use super::ensure::{Nodes, drop_groups, group_ids, tagged, unchangeable, unlike, vpc};
 use super::security_groups::{self, Group};
 use super::wanted::{Groups, Wanted, group_of_classic, is_classic, name, named_group};
 use super::{cached_state, subnets};
@@ -30,57 +31,133 @@ pub fn ensure(
     ids: BTreeSet<String>,
     events: &mut Vec<Event>,
 ) -> Result<LoadBalancerStatus, Error> {
-    let found = elb::by_name(&wanted.name)?;
-    let digest = (wanted.digest(), ids.clone());
-    if let Some(found) = &found
-        && cached_state::is_same(&wanted.name, &digest)
+    let name = &wanted.name;
+    let found = elb::by_name(name)?;
+    let known = cached_state::get(name).filter(|known: &Remembered| known.ids == ids);
+    let digest = wanted.digest();
+    if let (Some(found), Some(known)) = (&found, &known)
+        && known.digest == digest
+        && cached_state::is_fresh(name)
     {
         return Ok(found.status());
     }
-    cached_state::forget(&wanted.name);
-    if found.is_none() && network::by_name(&wanted.name)?.is_some() {
-        return Err(unlike(&wanted.name));
-    }
-    let nodes = Nodes::look_up(ids)?;
-    let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
-    let all = security_groups::list("vpc-id", &vpc)?;
-    let own = own_group(wanted, &vpc, &all)?;
-    let mut group_ids = match (&wanted.groups, &own) {
-        (Groups::Named(ids), _) => ids.clone(),
-        (_, own) => own.iter().map(|own| own.group_id.clone()).collect(),
+    cached_state::forget(name);
+    let (classic, known) = match (found, known) {
+        (Some(found), Some(known))
+            if known.digest != digest
+                && known.wanted_groups == wanted_groups(wanted)
+                && known.group_ids == found.groups() =>
+        {
+            events.extend(unchangeable(wanted, &found.scheme, &found.subnets.items));
+            let known = change(&found, wanted, Remembered { digest, ..known })?;
+            (found, known)
+        }
+        (None, _) if network::by_name(name)?.is_some() => return Err(unlike(name)),
+        (found, _) => {
+            let made = make(settings, wanted, Nodes::look_up(ids)?, found, events)?;
+            cached_state::set_fresh(name);
+            made
+        }
     };
+    cached_state::set(name, &known);
+    Ok(classic.status())
+}
+
+/// The last known state of a classic load balancer that one request does not show, and the digest of what was wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Remembered {
+    digest: String,
+    /// IDs of the instances of the nodes that were to receive traffic.
+    ids: BTreeSet<String>,
+    /// The security groups that were wanted, and the additional ones.
+    wanted_groups: (Groups, Vec<String>),
+    /// The security groups that it then had.
+    group_ids: BTreeSet<String>,
+    /// Its own group with its rules; empty after a change of the rules.
+    own: Vec<Group>,
+    attributes: Attributes,
+    /// Security groups that carry the cluster's tag.
+    tagged: BTreeSet<String>,
+    /// Security groups of nodes whose rules let the load balancer in.
+    open: BTreeSet<String>,
+}
+
+fn wanted_groups(wanted: &Wanted) -> (Groups, Vec<String>) {
+    (wanted.groups.clone(), wanted.extra_groups.clone())
+}
+
+/// Reads all that belongs to the load balancer, or creates it, and makes it as wanted.
+fn make(
+    settings: &Settings,
+    wanted: &Wanted,
+    nodes: Nodes,
+    found: Option<Classic>,
+    events: &mut Vec<Event>,
+) -> Result<(Classic, Remembered), Error> {
+    let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
+    let mut all = security_groups::list("vpc-id", &vpc)?;
+    let mut group_ids = group_ids(&wanted.groups, wanted, &vpc, &mut all)?;
     group_ids.extend(wanted.extra_groups.iter().cloned());
-    if let Some(own) = &own {
-        security_groups::set_own(own, &security_groups::for_own(wanted))?;
-    }
-    let is_new = found.is_none();
-    let classic = match found {
+    let (classic, attributes) = match found {
         Some(found) => {
-            let has = &found.subnets.items;
-            events.extend(unchangeable(wanted, &found.scheme, has));
-            let are: BTreeSet<&String> = found.security_groups.items.iter().collect();
-            if are != group_ids.iter().collect() {
+            events.extend(unchangeable(wanted, &found.scheme, &found.subnets.items));
+            let are = found.groups();
+            if !are.iter().eq(group_ids.iter().collect::<BTreeSet<_>>()) {
                 elb::set_security_groups(&found, &group_ids)?;
-                drop_groups(settings, &all, &are, &group_ids)?;
+                drop_groups(settings, &all, &are.iter().collect(), &group_ids)?;
             }
-            elb::set_listeners(&found, wanted)?;
-            found
+            let attributes = elb::attributes(&found)?;
+            (found, attributes)
         }
         None => {
             let chosen = subnets::choose(settings, wanted, &vpc)?.into_iter();
             let chosen: Vec<String> = chosen.map(|one| one.subnet_id).collect();
-            elb::create(wanted, &chosen, &group_ids)?
+            let classic = elb::create(wanted, &chosen, &group_ids)?;
+            (classic, elb::new_attributes())
         }
     };
-    elb::set_policies(&classic, wanted)?;
-    elb::set_attributes(&classic, is_new, wanted)?;
-    if let Some(first) = wanted.ports.first() {
-        elb::set_health(&classic, &first.health, first)?;
-    }
-    admit(settings, &nodes, &all, group_ids.first(), events)?;
+    let own = all
+        .iter()
+        .filter(|group| Groups::Own(group.group_name.clone()) == wanted.groups);
+    let known = Remembered {
+        digest: wanted.digest(),
+        ids: nodes.ids.clone(),
+        wanted_groups: wanted_groups(wanted),
+        group_ids: group_ids.iter().cloned().collect(),
+        own: own.cloned().collect(),
+        attributes,
+        tagged: tagged(&all, settings),
+        open: BTreeSet::new(),
+    };
+    let mut known = change(&classic, wanted, known)?;
+    known.open = admit(settings, &nodes, &all, group_ids.first(), events)?;
     elb::set_instances(&classic, &nodes.targets)?;
-    cached_state::set_same(&wanted.name, &digest);
-    Ok(classic.status())
+    Ok((classic, known))
+}
+
+/// Changes everything that differs but the security groups and the instances.
+fn change(classic: &Classic, wanted: &Wanted, known: Remembered) -> Result<Remembered, Error> {
+    let mut own = known.own;
+    if let Groups::Own(name) = &wanted.groups {
+        if own.is_empty() {
+            own = security_groups::list("vpc-id", &classic.vpc_id)?;
+            own.retain(|group| group.group_name == *name);
+        }
+        if !security_groups::set_own(&own, name, &security_groups::for_own(wanted))? {
+            own.clear();
+        }
+    }
+    elb::set_listeners(classic, wanted)?;
+    elb::set_policies(classic, wanted)?;
+    let attributes = elb::set_attributes(classic, known.attributes, wanted)?;
+    if let Some(first) = wanted.ports.first() {
+        elb::set_health(classic, &first.health, first)?;
+    }
+    Ok(Remembered {
+        own,
+        attributes,
+        ..known
+    })
 }
 
 /// See [`ccm_guest::LoadBalancer::update_targets`]; returns whether the load balancer exists. If the Service wants the
@@ -95,17 +172,30 @@ pub fn update_targets(
     events: &mut Vec<Event>,
 ) -> Result<bool, Error> {
     let name = name(service);
+    let known: Option<Remembered> = cached_state::get(&name);
+    // The cached state is invalid until all of it has been done.
     cached_state::forget(&name);
     let Some(classic) = elb::by_name(&name)? else {
         return Ok(false);
     };
     let nodes = Nodes::look_up(ids)?;
-    if is_classic(service) {
+    let is_open = |known: &Remembered| {
+        let (needed, unclear) =
+            security_groups::of_nodes(&known.tagged, &nodes.instances, settings);
+        !settings.opens_node_groups || unclear.is_none() && needed.is_subset(&known.open)
+    };
+    let known = known.filter(is_open);
+    if is_classic(service) && known.is_none() {
         let all = security_groups::list("vpc-id", &classic.vpc_id)?;
         let source = source(settings, service, &all);
         admit(settings, &nodes, &all, source.as_ref(), events)?;
     }
     elb::set_instances(&classic, &nodes.targets)?;
+    if let Some(known) = known {
+        let ids = nodes.ids;
+        let known = Remembered { ids, ..known };
+        cached_state::set(&name, &known);
+    }
     Ok(true)
 }
 
@@ -119,25 +209,26 @@ fn source(settings: &Settings, service: &Service, all: &[Group]) -> Option<Strin
     })
 }
 
-/// Lets the load balancer's group into the nodes' groups, and removes such rules from other groups with the cluster's
-/// tag.
+/// Lets the load balancer's group into the nodes' groups, which are returned, and removes such rules from other groups
+/// with the cluster's tag.
 fn admit(
     settings: &Settings,
     nodes: &Nodes,
     all: &[Group],
     source: Option<&String>,
     events: &mut Vec<Event>,
-) -> Result<(), Error> {
+) -> Result<BTreeSet<String>, Error> {
     let Some(source) = source.filter(|_| settings.opens_node_groups) else {
-        return Ok(());
+        return Ok(BTreeSet::new());
     };
     let tagged = tagged(all, settings);
-    let (open, unclear) = security_groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
+    let (open, unclear) = security_groups::of_nodes(&tagged, &nodes.instances, settings);
     events.extend(unclear);
     let of_nodes =
         |group: &&Group| open.contains(&group.group_id) || tagged.contains(&group.group_id);
     let looked_at = all.iter().filter(of_nodes);
-    security_groups::admit(looked_at, source, &open)
+    security_groups::admit(looked_at, source, &open)?;
+    Ok(open)
 }
 
 /// See [`ccm_guest::LoadBalancer::delete`]; also returns whether the load balancer existed. Rules in the nodes' groups

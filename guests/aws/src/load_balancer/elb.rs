@@ -26,6 +26,9 @@ struct Attribute {
     value: String,
 }
 
+/// Attributes by their keys.
+pub type Attributes = BTreeMap<String, String>;
+
 /// The load balancer of this name.
 ///
 /// # Errors
@@ -62,7 +65,7 @@ fn chosen(
     }
 }
 
-/// Creates a load balancer.
+/// Creates a load balancer with these security groups.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
@@ -95,7 +98,11 @@ pub fn create(
                 wanted.private_addresses.get(index),
             );
     }
-    Ok(query.one()?)
+    let made = query.one()?;
+    Ok(LoadBalancer {
+        security_groups: groups.iter().cloned().collect(),
+        ..made
+    })
 }
 
 /// The listeners of a load balancer.
@@ -346,45 +353,62 @@ pub enum Of<'a> {
     TargetGroup(&'a str),
 }
 
-/// Changes the attributes that differ. A new object has AWS' defaults, so its attributes are not read.
+impl Of<'_> {
+    /// The requests that read and change its attributes.
+    fn requests(self) -> (Query, Query) {
+        let (read, write, key, arn) = match self {
+            Of::LoadBalancer(arn) => (
+                "DescribeLoadBalancerAttributes",
+                "ModifyLoadBalancerAttributes",
+                "LoadBalancerArn",
+                arn,
+            ),
+            Of::TargetGroup(arn) => (
+                "DescribeTargetGroupAttributes",
+                "ModifyTargetGroupAttributes",
+                "TargetGroupArn",
+                arn,
+            ),
+        };
+        let of_it = |action| Query::elb(action).set(key, arn);
+        (of_it(read), of_it(write))
+    }
+}
+
+/// The attributes of an object.
+///
+/// # Errors
+/// A refusal by AWS, or no answer.
+pub fn attributes(of: Of<'_>) -> Answer<Attributes> {
+    let (read, _) = of.requests();
+    let described: Page<Attribute> = read.send()?;
+    let pairs = described.into_iter().map(|one| (one.key, one.value));
+    Ok(pairs.collect())
+}
+
+/// Changes the attributes that differ, and returns the new state. The attributes of a new object need not be read: it
+/// has AWS' defaults.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn set_attributes<K: AsRef<str> + Ord>(
     of: Of<'_>,
-    is_new: bool,
+    mut are: Attributes,
     wanted: &BTreeMap<K, String>,
-) -> Result<(), Error> {
-    let (read, write, key, arn) = match of {
-        Of::LoadBalancer(arn) => (
-            "DescribeLoadBalancerAttributes",
-            "ModifyLoadBalancerAttributes",
-            "LoadBalancerArn",
-            arn,
-        ),
-        Of::TargetGroup(arn) => (
-            "DescribeTargetGroupAttributes",
-            "ModifyTargetGroupAttributes",
-            "TargetGroupArn",
-            arn,
-        ),
-    };
-    let mut are = BTreeMap::new();
-    if !is_new {
-        let described: Page<Attribute> = Query::elb(read).set(key, arn).send()?;
-        are.extend(described.into_iter().map(|one| (one.key, one.value)));
-    }
+) -> Answer<Attributes> {
     let changed = differing(&are, wanted);
-    if changed.is_empty() {
-        return Ok(());
+    if !changed.is_empty() {
+        let (_, write) = of.requests();
+        write.pairs("Attributes.member", changed.clone()).act()?;
+        let changed = changed.into_iter();
+        are.extend(changed.map(|(key, value)| (key.to_owned(), value.clone())));
     }
-    let query = Query::elb(write).set(key, arn);
-    Ok(query.pairs("Attributes.member", changed).act()?)
+    Ok(are)
 }
 
 /// The wanted attributes that differ. An attribute that AWS does not return is off or empty.
 pub fn differing<'a, K: AsRef<str> + Ord>(
-    are: &BTreeMap<String, String>,
+    are: &Attributes,
     wanted: &'a BTreeMap<K, String>,
 ) -> Vec<(&'a str, &'a String)> {
     let is = |key: &str| match are.get(key) {

@@ -6,7 +6,7 @@ use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Servic
 use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node};
 
 use super::cached_state::{self, Remembered};
-use super::elb::{self, LoadBalancer, Of, Targets};
+use super::elb::{self, Attributes, LoadBalancer, Of, Targets};
 use super::listeners::{self, Listening};
 use super::security_groups::{self, Group};
 use super::wanted::{self, Groups, Wanted};
@@ -40,12 +40,15 @@ fn reach(
         return classic::ensure(settings, &wanted, ids, events);
     }
     let name = wanted.name.clone();
-    let known = cached_state::get(&name).filter(|known| known.ids == ids);
+    let known = cached_state::get(&name).filter(|known: &Remembered| known.ids == ids);
     let digest = wanted.digest();
     let known = match known {
-        Some(known) if known.digest != digest && is_framed_so(&known, &wanted) => {
+        Some(known) if known.digest != digest && known.groups.as_ref() == Some(&wanted.groups) => {
             cached_state::forget(&name);
-            change_ports(settings, &wanted, known, events)?
+            let load_balancer = &known.load_balancer;
+            let subnets = load_balancer.subnets();
+            events.extend(unchangeable(&wanted, &load_balancer.scheme, &subnets));
+            change(settings, wanted, Remembered { digest, ..known }, None)?
         }
         known => {
             let found = elb::by_name(&name)?;
@@ -69,69 +72,30 @@ fn reach(
     Ok(known.load_balancer.status())
 }
 
-fn is_framed_so(known: &Remembered, wanted: &Wanted) -> bool {
-    known.frame.is_some() && known.frame == wanted.frame()
-}
-
-/// Changes only the ports that differ from the cached ones. Reads nothing but rules that have changed.
-fn change_ports(
-    settings: &Settings,
-    wanted: &Wanted,
-    known: Remembered,
-    events: &mut Vec<Event>,
-) -> Result<Remembered, Error> {
-    let load_balancer = &known.load_balancer;
-    let subnets = load_balancer.subnets();
-    events.extend(unchangeable(wanted, &load_balancer.scheme, &subnets));
-    let listening = listeners::apply(wanted, load_balancer, known.listening, &known.targets)?;
-    let mut node_groups = None;
-    if let Some(open) = &known.open {
-        let groups = match known.node_groups {
-            Some(groups) => groups,
-            None => security_groups::list("vpc-id", &load_balancer.vpc_id)?,
-        };
-        let are_as_wanted = open_nodes(settings, wanted, load_balancer, &groups, open, None)?;
-        node_groups = are_as_wanted.then_some(groups);
-    }
-    Ok(Remembered {
-        digest: wanted.digest(),
-        listening,
-        node_groups,
-        ..known
-    })
-}
-
+/// Reads all that belongs to the load balancer, or creates it, and makes it as wanted.
 fn make(
     settings: &Settings,
-    mut wanted: Wanted,
+    wanted: Wanted,
     nodes: Nodes,
     found: Option<LoadBalancer>,
     events: &mut Vec<Event>,
 ) -> Result<Remembered, Error> {
-    let (digest, frame) = (wanted.digest(), wanted.frame());
     let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
-    if found
-        .as_ref()
-        .is_some_and(|found| found.security_groups.items.is_empty())
-    {
-        // AWS adds no security groups to a load balancer that was created without any.
-        wanted.groups = Groups::Unmanaged;
-    }
+    let managed = match &found {
+        Some(found) => managed(&wanted, found),
+        None => &wanted.groups,
+    };
     let mut all = Vec::new();
-    if settings.opens_node_groups || matches!(wanted.groups, Groups::Own(_)) {
+    if settings.opens_node_groups || matches!(managed, Groups::Own(_)) {
         all = security_groups::list("vpc-id", &vpc)?;
     }
-    let own = own_group(&wanted, &vpc, &all)?;
-    let ids = match (&wanted.groups, &own) {
-        (Groups::Named(ids), _) => ids.clone(),
-        (_, Some(own)) => vec![own.group_id.clone()],
-        _ => Vec::new(),
-    };
-    let (load_balancer, chosen) = match &found {
+    let ids = group_ids(managed, &wanted, &vpc, &mut all)?;
+    let is_new = found.is_none();
+    let (load_balancer, chosen) = match found {
         Some(found) => {
             events.extend(unchangeable(&wanted, &found.scheme, &found.subnets()));
-            set_security_groups(settings, &wanted, found, &ids, &all)?;
-            (found.clone(), None)
+            set_security_groups(settings, &wanted, &found, &ids, &all)?;
+            (found, None)
         }
         None => {
             let chosen = subnets::choose(settings, &wanted, &vpc)?;
@@ -139,46 +103,83 @@ fn make(
             (elb::create(&wanted, &subnets, &ids)?, Some(chosen))
         }
     };
-    if let Some(own) = &own {
-        security_groups::set_own(own, &security_groups::for_own(&wanted))?;
+    let (mut listening, mut attributes) = (Listening::default(), Attributes::new());
+    if !is_new {
+        let arn = &load_balancer.load_balancer_arn;
+        listening = Listening::read(arn)?;
+        attributes = elb::attributes(Of::LoadBalancer(arn))?;
     }
-    let listening = match &found {
-        Some(found) => Listening::read(&found.load_balancer_arn)?,
-        None => Listening::default(),
-    };
-    let listening = listeners::apply(&wanted, &load_balancer, listening, &nodes.targets)?;
-    if found.is_some() {
-        // Also of those that were created above: AWS returns the group that an interrupted call left, with its nodes.
-        listeners::set_targets(&listening.registered(), &nodes.targets)?;
-    }
-    elb::set_attributes(
-        Of::LoadBalancer(&load_balancer.load_balancer_arn),
-        found.is_none(),
-        &wanted.attributes,
-    )?;
     let tagged = tagged(&all, settings);
-    let (mut open, mut node_groups) = (None, None);
+    let mut open = None;
     if settings.opens_node_groups {
-        let (needed, unclear) =
-            security_groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
+        let (needed, unclear) = security_groups::of_nodes(&tagged, &nodes.instances, settings);
         events.extend(unclear);
-        if open_nodes(settings, &wanted, &load_balancer, &all, &needed, chosen)? {
-            all.retain(|group| needed.contains(&group.group_id));
-            node_groups = Some(all);
-        }
         open = Some(needed);
     }
-    Ok(Remembered {
-        digest,
-        frame,
+    let known = Remembered {
+        digest: wanted.digest(),
+        groups: Some(wanted.groups.clone()),
         load_balancer,
+        attributes,
         listening,
         ids: nodes.ids,
         targets: nodes.targets,
         tagged,
         open,
-        node_groups,
+        rules: Some(all),
+    };
+    let known = change(settings, wanted, known, chosen)?;
+    if !is_new {
+        // Also of those that were created above: AWS returns the group that an interrupted call left, with its nodes.
+        listeners::set_targets(&known.listening.registered(), &known.targets)?;
+    }
+    Ok(known)
+}
+
+/// Changes everything that differs from the known state. Reads nothing but rules that have changed.
+fn change(
+    settings: &Settings,
+    wanted: Wanted,
+    known: Remembered,
+    chosen: Option<Vec<Subnet>>,
+) -> Result<Remembered, Error> {
+    let load_balancer = &known.load_balancer;
+    let own = match managed(&wanted, load_balancer) {
+        Groups::Own(name) => Some(name),
+        Groups::Named(_) | Groups::Unmanaged => None,
+    };
+    let mut groups = match known.rules {
+        Some(groups) => groups,
+        None if known.open.is_none() && own.is_none() => Vec::new(),
+        None => security_groups::list("vpc-id", &load_balancer.vpc_id)?,
+    };
+    let mut were_so = true;
+    if let Some(name) = own {
+        were_so &= security_groups::set_own(&groups, name, &security_groups::for_own(&wanted))?;
+    }
+    let listening = listeners::apply(&wanted, load_balancer, known.listening, &known.targets)?;
+    let of = Of::LoadBalancer(&load_balancer.load_balancer_arn);
+    let attributes = elb::set_attributes(of, known.attributes, &wanted.attributes)?;
+    if let Some(open) = &known.open {
+        were_so &= open_nodes(settings, &wanted, load_balancer, &groups, open, chosen)?;
+    }
+    let is_open = |id: &String| known.open.as_ref().is_some_and(|open| open.contains(id));
+    groups.retain(|group| is_open(&group.group_id) || Some(&group.group_name) == own);
+    Ok(Remembered {
+        attributes,
+        listening,
+        rules: were_so.then_some(groups),
+        ..known
     })
+}
+
+/// The security groups that are managed: none of a load balancer that was created without any, because AWS adds none to
+/// it.
+fn managed<'a>(wanted: &'a Wanted, load_balancer: &LoadBalancer) -> &'a Groups {
+    match load_balancer.security_groups.items.is_empty() {
+        true => &Groups::Unmanaged,
+        false => &wanted.groups,
+    }
 }
 
 /// See [`ccm_guest::LoadBalancer::update_targets`].
@@ -230,7 +231,7 @@ fn update_network(
     events: &mut Vec<Event>,
 ) -> Result<bool, Error> {
     let name = wanted::name(service);
-    let known = cached_state::get(&name);
+    let known: Option<Remembered> = cached_state::get(&name);
     // The cached state is invalid until all of it has been done.
     cached_state::forget(&name);
     let was_known = known.is_some();
@@ -241,17 +242,12 @@ fn update_network(
                 return Ok(false);
             };
             let groups = elb::target_groups(Some(&load_balancer.load_balancer_arn))?;
+            // Its digest equals no other, so that the next call about the Service compares everything.
             Remembered {
-                // Equals no digest, so that the next call about the Service compares everything.
-                digest: String::new(),
-                frame: None,
                 load_balancer,
                 listening: Listening::of_groups(groups),
-                ids: BTreeSet::new(),
-                targets: Targets::default(),
-                tagged: BTreeSet::new(),
                 open: settings.opens_node_groups.then(BTreeSet::new),
-                node_groups: None,
+                ..Remembered::default()
             }
         }
     };
@@ -268,16 +264,15 @@ fn update_network(
     if let (Some(open), Ok(wanted)) = (&known.open, wanted)
         && !wanted.is_classic
     {
-        let (needed, _) =
-            security_groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
+        let (needed, _) = security_groups::of_nodes(&known.tagged, &nodes.instances, settings);
         if !needed.is_subset(open) || !was_known {
             let all = security_groups::list("vpc-id", &known.load_balancer.vpc_id)?;
             known.tagged = tagged(&all, settings);
             let (needed, unclear) =
-                security_groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
+                security_groups::of_nodes(&known.tagged, &nodes.instances, settings);
             events.extend(unclear);
             open_nodes(settings, &wanted, &known.load_balancer, &all, &needed, None)?;
-            (known.open, known.node_groups) = (Some(needed), None);
+            (known.open, known.rules) = (Some(needed), None);
         }
     }
     cached_state::set(&name, &known);
@@ -306,7 +301,7 @@ pub(super) fn vpc(
 
 /// The instances of the nodes that are to receive traffic.
 pub(super) struct Nodes {
-    ids: BTreeSet<String>,
+    pub(super) ids: BTreeSet<String>,
     pub(super) instances: Vec<Instance>,
     pub(super) targets: Targets,
 }
@@ -360,14 +355,23 @@ pub(super) fn tagged(all: &[Group], settings: &Settings) -> BTreeSet<String> {
     tagged.map(|group| group.group_id.clone()).collect()
 }
 
-pub(super) fn own_group(wanted: &Wanted, vpc: &str, all: &[Group]) -> Result<Option<Group>, Error> {
-    let Groups::Own(name) = &wanted.groups else {
-        return Ok(None);
+/// The IDs of the load balancer's groups. Its own one is created if it is not among `all`.
+pub(super) fn group_ids(
+    groups: &Groups,
+    wanted: &Wanted,
+    vpc: &str,
+    all: &mut Vec<Group>,
+) -> Result<Vec<String>, Error> {
+    let name = match groups {
+        Groups::Named(ids) => return Ok(ids.clone()),
+        Groups::Unmanaged => return Ok(Vec::new()),
+        Groups::Own(name) => name,
     };
-    match all.iter().find(|group| group.group_name == *name) {
-        Some(group) => Ok(Some(group.clone())),
-        None => security_groups::create(name, vpc, &wanted.tags).map(Some),
+    if !all.iter().any(|group| group.group_name == *name) {
+        all.push(security_groups::create(name, vpc, &wanted.tags)?);
     }
+    let own = all.iter().find(|group| group.group_name == *name);
+    Ok(own.map(|own| own.group_id.clone()).into_iter().collect())
 }
 
 fn set_security_groups(

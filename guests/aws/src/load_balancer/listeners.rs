@@ -123,16 +123,13 @@ pub fn set_targets(groups: &[Registered], wanted: &Targets) -> Result<(), Error>
 
 fn set_group_attributes(wanted: &Wanted, group: &TargetGroup) -> Result<(), Error> {
     // As with the Go provider, an attribute that is not named keeps its value.
-    match wanted.group_attributes.is_empty() {
-        true => Ok(()),
+    if !wanted.group_attributes.is_empty() {
+        let of = Of::TargetGroup(&group.target_group_arn);
         // Whether the client's address is preserved by default depends on the protocol, so the attributes of new groups
         // are read, too.
-        false => elb::set_attributes(
-            Of::TargetGroup(&group.target_group_arn),
-            false,
-            &wanted.group_attributes,
-        ),
+        elb::set_attributes(of, elb::attributes(of)?, &wanted.group_attributes)?;
     }
+    Ok(())
 }
 
 fn group_of<'a>(listener: &Listener, groups: &'a [TargetGroup]) -> Option<&'a TargetGroup> {

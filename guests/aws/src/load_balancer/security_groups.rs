@@ -47,9 +47,7 @@ pub struct Group {
 #[serde(rename_all = "camelCase")]
 struct Permission {
     ip_protocol: String,
-    #[serde(default)]
     from_port: Option<i32>,
-    #[serde(default)]
     to_port: Option<i32>,
     #[serde(default)]
     ip_ranges: List<Source>,
@@ -152,37 +150,29 @@ pub fn list_of(settings: &Settings, vpc: Option<&String>) -> Result<Vec<Group>, 
 }
 
 /// The groups of the nodes that have to let traffic in: of each instance the one with the cluster's tag, or its only
-/// one. `tagged` are the groups with that tag. Also returns events about instances whose group cannot be determined.
+/// one. `tagged` are the groups with that tag. Also returns an event about instances whose group cannot be determined.
 pub fn of_nodes(
     tagged: &BTreeSet<String>,
     instances: &[Instance],
-    cluster: &Cluster,
-) -> (BTreeSet<String>, Vec<Event>) {
+    settings: &Settings,
+) -> (BTreeSet<String>, Option<Event>) {
     let mut chosen = BTreeSet::new();
     let mut unclear = Vec::new();
     for instance in instances {
-        let all: Vec<&str> = instance
-            .group_set
-            .items
-            .iter()
-            .map(|group| group.group_id.as_str())
-            .collect();
-        let marked: Vec<&str> = all
-            .iter()
-            .filter(|id| tagged.contains(**id))
-            .copied()
-            .collect();
-        match (marked.as_slice(), all.as_slice()) {
-            ([one], _) | ([], [one]) => drop(chosen.insert((*one).to_owned())),
+        let all = instance.group_set.items.iter().map(|one| &one.group_id);
+        let all: Vec<&String> = all.collect();
+        let mut marked = all.iter().filter(|id| tagged.contains(**id));
+        match (marked.next(), marked.next(), all.as_slice()) {
+            (Some(one), None, _) | (None, _, [one]) => drop(chosen.insert((*one).clone())),
             _ => unclear.push(instance.instance_id.as_str()),
         }
     }
     let event = (!unclear.is_empty()).then(|| {
-        let (key, which) = (cluster.key(), listed(&unclear));
+        let (key, which) = (settings.cluster.key(), listed(&unclear));
         let why = format!("exactly one security group of each node has to have the tag {key}; traffic is not let in to {which}");
         Event::warning("SecurityGroupUnclear", why)
     });
-    (chosen, event.into_iter().collect())
+    (chosen, event)
 }
 
 /// The rules that a load balancer needs in a node's group. `subnets` are the ranges of its subnets, where health checks
@@ -283,12 +273,18 @@ pub fn admit<'a>(
     Ok(())
 }
 
-/// Gives a load balancer's own group exactly these rules.
+/// Gives the load balancer's own group, which is the one of this name, exactly these rules. Returns whether the rules
+/// were so before.
 ///
 /// # Errors
-/// A refusal by AWS for one of the rules, or no answer.
-pub fn set_own(group: &Group, wanted: &Rules) -> Result<(), Error> {
-    change(group, &Change::of(&group.rules(), wanted, |_, _| true))
+/// A refusal by AWS for one of the rules, or no answer; [`Error::Unavailable`] if there is no such group.
+pub fn set_own(groups: &[Group], name: &str, wanted: &Rules) -> Result<bool, Error> {
+    let group = groups.iter().find(|group| group.group_name == name);
+    let gone = || Error::unavailable(format!("the security group {name} is gone"));
+    let group = group.ok_or_else(gone)?;
+    let needed = Change::of(&group.rules(), wanted, |_, _| true);
+    change(group, &needed)?;
+    Ok(needed == Change::default())
 }
 
 /// The difference between a group's rules and the wanted ones.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ccm_guest::load_balancer::{Service, ServicePort};
 use ccm_guest::{Error, Event, Node, Protocol};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::annotations::{self as names, get, judge, pairs, values};
@@ -57,7 +57,7 @@ pub struct Wanted {
 }
 
 /// The security groups of a load balancer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Groups {
     /// They are left as they are.
     Unmanaged,
@@ -263,17 +263,6 @@ impl Wanted {
     /// A digest of everything that is wanted.
     pub fn digest(&self) -> String {
         digest(&serde_json::to_string(self).unwrap_or_default(), 16)
-    }
-
-    /// A digest without the ports. `None` if they determine more than listeners, target groups and rules in the nodes'
-    /// groups.
-    pub fn frame(&self) -> Option<String> {
-        let frame = Wanted {
-            ports: Vec::new(),
-            ..self.clone()
-        };
-        let alone = !matches!(self.groups, Groups::Own(_)) && self.group_attributes.is_empty();
-        alone.then(|| frame.digest())
     }
 
     /// The name of a port's target group. It contains a digest of the fields that cannot be changed in a target group.

@@ -17,7 +17,6 @@ pub struct Action {
     #[serde(default)]
     pub command: String,
     /// The reason of the failure; only with the status `error`.
-    #[serde(default)]
     pub error: Option<ActionError>,
 }
 

@@ -38,7 +38,6 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Subnet {
     /// The address range. The vendor's documentation does not guarantee this field.
-    #[serde(default)]
     pub ip_range: Option<String>,
     /// The gateway of the servers in the subnet.
     pub gateway: String,

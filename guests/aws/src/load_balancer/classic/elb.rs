@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ccm_guest::{Error, Ingress, LoadBalancerStatus};
 use serde::Deserialize;
 
-use super::super::elb::{Targets, differing};
+use super::super::elb::{Attributes, Targets, differing};
 use super::super::wanted::{Health, Port, Wanted};
 use crate::query::{Answer, List, Page, Query};
 
@@ -102,6 +102,11 @@ impl Classic {
     pub fn status(&self) -> LoadBalancerStatus {
         let name = Some(self.dns_name.to_lowercase()).filter(|name| !name.is_empty());
         LoadBalancerStatus::new(name.map(Ingress::hostname))
+    }
+
+    /// The IDs of its security groups.
+    pub fn groups(&self) -> BTreeSet<String> {
+        self.security_groups.items.iter().cloned().collect()
     }
 
     fn query(&self, action: &'static str) -> Query {
@@ -307,12 +312,11 @@ pub fn set_health(classic: &Classic, health: &Health, first: &Port) -> Answer<()
         .act()
 }
 
-/// Changes the attributes that differ. A new load balancer has AWS' defaults, so its attributes are not read.
+/// The attributes of a load balancer, by their fields.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Result<(), Error> {
-    type Part = BTreeMap<String, String>;
+pub fn attributes(classic: &Classic) -> Answer<Attributes> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Described {
@@ -321,35 +325,49 @@ pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Resul
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "PascalCase", default)]
     struct Parts {
-        access_log: Part,
-        connection_draining: Part,
-        connection_settings: Part,
-        cross_zone_load_balancing: Part,
+        access_log: Attributes,
+        connection_draining: Attributes,
+        connection_settings: Attributes,
+        cross_zone_load_balancing: Attributes,
     }
-    let mut are = BTreeMap::from([("ConnectionSettings.IdleTimeout".to_owned(), "60".to_owned())]);
-    if !is_new {
-        let described: Described = classic.query("DescribeLoadBalancerAttributes").send()?;
-        let parts = described.load_balancer_attributes;
-        for (name, part) in [
-            ("AccessLog", parts.access_log),
-            ("ConnectionDraining", parts.connection_draining),
-            ("ConnectionSettings", parts.connection_settings),
-            ("CrossZoneLoadBalancing", parts.cross_zone_load_balancing),
-        ] {
-            let named = part
-                .into_iter()
-                .map(|(key, value)| (format!("{name}.{key}"), value));
-            are.extend(named);
+    let described: Described = classic.query("DescribeLoadBalancerAttributes").send()?;
+    let parts = described.load_balancer_attributes;
+    let mut attributes = new_attributes();
+    for (name, part) in [
+        ("AccessLog", parts.access_log),
+        ("ConnectionDraining", parts.connection_draining),
+        ("ConnectionSettings", parts.connection_settings),
+        ("CrossZoneLoadBalancing", parts.cross_zone_load_balancing),
+    ] {
+        let part = part.into_iter();
+        attributes.extend(part.map(|(key, value)| (format!("{name}.{key}"), value)));
+    }
+    Ok(attributes)
+}
+
+/// AWS' defaults, which a new load balancer has.
+pub fn new_attributes() -> Attributes {
+    BTreeMap::from([("ConnectionSettings.IdleTimeout".to_owned(), "60".to_owned())])
+}
+
+/// Changes the attributes if they differ, and returns the new state.
+///
+/// # Errors
+/// A refusal by AWS, or no answer.
+pub fn set_attributes(
+    classic: &Classic,
+    mut are: Attributes,
+    wanted: &Wanted,
+) -> Answer<Attributes> {
+    if !differing(&are, &wanted.attributes).is_empty() {
+        let mut query = classic.query("ModifyLoadBalancerAttributes");
+        for (key, value) in &wanted.attributes {
+            query = query.set(format!("LoadBalancerAttributes.{key}"), value);
+            are.insert((*key).to_owned(), value.clone());
         }
+        query.act()?;
     }
-    if differing(&are, &wanted.attributes).is_empty() {
-        return Ok(());
-    }
-    let mut query = classic.query("ModifyLoadBalancerAttributes");
-    for (key, value) in &wanted.attributes {
-        query = query.set(format!("LoadBalancerAttributes.{key}"), value);
-    }
-    Ok(query.act()?)
+    Ok(are)
 }
 
 /// Registers and deregisters instances, so that the load balancer has the wanted ones.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::query::List;
 
 /// A load balancer of the API's version 2.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct LoadBalancer {
     /// The ARN, which identifies it in requests.
@@ -63,7 +63,6 @@ pub struct Listener {
     /// `TCP`, `UDP`, `TLS` and so on.
     pub protocol: String,
     /// Name of the security policy; only with TLS.
-    #[serde(default)]
     pub ssl_policy: Option<String>,
     /// The certificates; only with TLS.
     #[serde(default)]
@@ -110,7 +109,6 @@ pub struct TargetGroup {
     #[serde(default)]
     pub health_check_port: String,
     /// Path of health checks.
-    #[serde(default)]
     pub health_check_path: Option<String>,
     /// Seconds between health checks.
     #[serde(default)]

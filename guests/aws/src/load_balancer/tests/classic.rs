@@ -1,10 +1,6 @@
 //! Classic load balancers: which requests are sent for a Service, and which are not.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "tests, and figures"
-)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::Error;
 use ccm_guest::load_balancer::{
@@ -12,13 +8,14 @@ use ccm_guest::load_balancer::{
 };
 use ccm_guest::testing::{Answer, TestHost};
 
-use super::costs::{four, four_registered};
 use super::requests::set;
 use crate::fixtures::{
-    Form, INSTANCE, NOT_FOUND, actions, changes, form, forms, host, known, service, settings, xml,
+    Form, NOT_FOUND, actions, changes, form, forms, host, known, service, settings, xml,
 };
 use crate::load_balancer::wanted::{Groups, Wanted};
 use crate::load_balancer::{deletion, ensure};
+
+mod costs;
 
 const CLASSIC: &str = include_str!("../../../fixtures/classic.xml");
 const ATTRIBUTES: &str = include_str!("../../../fixtures/classic-attributes.xml");
@@ -97,8 +94,8 @@ fn a_new_one_is_made_with_its_ports_and_a_group_of_its_own() {
     assert_eq!(name.as_deref(), Some("web-1.eu-west-1.elb.amazonaws.com"));
     let expected = [
         "CreateSecurityGroup",
-        "AuthorizeSecurityGroupIngress",
         "CreateLoadBalancer",
+        "AuthorizeSecurityGroupIngress",
         "CreateLoadBalancerPolicy",
         "SetLoadBalancerPoliciesForBackendServer",
         "SetLoadBalancerPoliciesForBackendServer",
@@ -137,64 +134,6 @@ fn a_new_one_is_made_with_its_ports_and_a_group_of_its_own() {
         .find(|form| form["Action"] == "ConfigureHealthCheck")
         .unwrap();
     assert_eq!(health["HealthCheck.Target"], "TCP:30080");
-}
-
-/// What each event costs, beside the Go provider's requests for it, counted in its source (version 1.37.1). The README
-/// has the same rows.
-#[test]
-fn each_event_costs_what_the_readme_says() {
-    let readme = include_str!("../../../../README.md");
-    let cost = |event: &str, go: &str, sent: &[String]| {
-        let row = format!("| {event} | {} | {go} |", sent.len());
-        println!("{row} {sent:?}");
-        assert!(
-            readme.contains(&row),
-            "guests/README.md lacks\n{row}\nof {sent:#?}"
-        );
-    };
-    let ensure = || {
-        let request = EnsureRequest::new(web(&[]), four(4));
-        ensure::ensure(&settings(&[]), &request).unwrap();
-    };
-    let new = host(move |action, form| match action {
-        "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
-        "CreateLoadBalancer" => Some(xml(200, MADE)),
-        "CreateSecurityGroup" => Some(xml(200, MADE_GROUP)),
-        _ => four_registered(action, form),
-    });
-    ensure();
-    cost("create a classic one", "19", &actions(&new));
-    drop(new);
-    let member = |id: &str| format!("<member><InstanceId>{id}</InstanceId></member>");
-    let four_of_them: String = (0..4)
-        .map(|number| member(&format!("i-{number:017x}")))
-        .collect();
-    let registered = CLASSIC.replace(&member(INSTANCE), &four_of_them);
-    let there = host(until_deleted(move |action, form| {
-        match (action, form["Version"].as_str()) {
-            ("DescribeLoadBalancers", "2012-06-01") => Some(xml(200, &registered)),
-            ("DescribeInstances", _) => four_registered(action, form),
-            _ => existing(action, form),
-        }
-    }));
-    let mut before = 0;
-    let mut since = || {
-        let all = actions(&there);
-        let new = all[before..].to_vec();
-        before = all.len();
-        new
-    };
-    ensure();
-    cost("the hourly look at a classic one", "never", &since());
-    ensure();
-    let event = "another annotation that says nothing about a classic one";
-    cost(event, "10", &since());
-    let request = UpdateRequest::new(web(&[]), four(5));
-    ensure::update_targets(&settings(&[]), &request).unwrap();
-    cost("node added to a classic one", "5", &since());
-    deletion::delete(&settings(&[]), &DeleteRequest::new(web(&[]))).unwrap();
-    let _ = deletion::get(&web(&[]));
-    cost("delete a classic one, and the proof of it", "9", &since());
 }
 
 #[test]

@@ -11,9 +11,10 @@ use ccm_guest::testing::Answer;
 
 use super::requests::set;
 use crate::fixtures::{
-    Form, INSTANCE, INSTANCES, NOT_FOUND, actions, host, node, service, settings, xml,
+    Form, INSTANCE, INSTANCES, NOT_FOUND, actions, forms, host, is_of_classic, node, service,
+    settings, xml,
 };
-use crate::load_balancer::{deletion, ensure};
+use crate::load_balancer::{deletion, ensure, wanted};
 
 const GROUPS: &str = include_str!("../../../fixtures/security-groups.xml");
 
@@ -71,7 +72,7 @@ fn each_event_costs_what_the_readme_says() {
         let request = UpdateRequest::new(service(&[]), four(5));
         drop(ensure::update_targets(&settings, &request).unwrap());
     };
-    let events: [(&str, usize, &dyn Fn()); 6] = [
+    let events: [(&str, usize, &dyn Fn()); 9] = [
         (
             "another annotation that says nothing about it",
             12,
@@ -100,6 +101,27 @@ fn each_event_costs_what_the_readme_says() {
             "another threshold of health checks",
             16,
             &ensured(|one| set(one, "healthcheck-healthy-threshold", "5")),
+        ),
+        (
+            "cross-zone load balancing, or another attribute",
+            13,
+            &ensured(|one| set(one, "cross-zone-load-balancing-enabled", "true")),
+        ),
+        (
+            "another attribute of the target groups",
+            17,
+            &ensured(|one| {
+                set(
+                    one,
+                    "target-group-attributes",
+                    "proxy_protocol_v2.enabled=true",
+                )
+            }),
+        ),
+        (
+            "other source ranges",
+            22,
+            &ensured(|one| one.source_ranges = vec!["10.0.0.0/8".to_owned()]),
         ),
     ];
     for (event, go, happen) in events {
@@ -159,12 +181,12 @@ fn ports_change_one_after_another_and_a_refusal_ends_what_is_remembered() {
     // The rules have changed: they are read once more.
     ensure(81, 30081).unwrap();
     let moved = [
+        "DescribeSecurityGroups",
         "CreateTargetGroup",
         "RegisterTargets",
         "CreateListener",
         "DeleteListener",
         "DeleteTargetGroup",
-        "DescribeSecurityGroups",
     ];
     let sent = since();
     assert_eq!(sent[..moved.len()], moved);
@@ -174,6 +196,70 @@ fn ports_change_one_after_another_and_a_refusal_ends_what_is_remembered() {
     gone.set(false);
     ensure(81, 30082).unwrap();
     assert_eq!(since()[0], "DescribeLoadBalancers");
+}
+
+/// AWS keeps the folder while logs are off.
+#[test]
+fn attributes_are_known_after_several_changes() {
+    let there = host(four_registered);
+    let on = [
+        ("access-log-enabled", "true"),
+        ("access-log-s3-bucket-name", "logs"),
+    ];
+    let folder = [&on[..], &[("access-log-s3-bucket-prefix", "a")]].concat();
+    for more in [&folder[..], &[], &on] {
+        let request = EnsureRequest::new(service(more), four(4));
+        ensure::ensure(&settings(&[]), &request).unwrap();
+    }
+    let last = forms(&there).pop().unwrap();
+    assert_eq!(last["Action"], "ModifyLoadBalancerAttributes");
+    let mut pairs: Vec<(&str, &str)> = (1..=2)
+        .map(|number| {
+            let field = |name: &str| last[&format!("Attributes.member.{number}.{name}")].as_str();
+            (field("Key"), field("Value"))
+        })
+        .collect();
+    pairs.sort_unstable();
+    let expected = [
+        ("access_logs.s3.enabled", "true"),
+        ("access_logs.s3.prefix", ""),
+    ];
+    assert_eq!(pairs, expected);
+}
+
+/// A load balancer's own group gets its rules from the cached ones, too.
+#[test]
+fn ports_of_a_load_balancer_with_an_own_group_change_without_a_look() {
+    let managed = settings(&[("NLBSecurityGroupMode", "Managed")]);
+    let own = wanted::own_group(&managed, &service(&[]));
+    let groups = GROUPS.replace("<groupName>default<", &format!("<groupName>{own}<"));
+    let has_groups = include_str!("../../../fixtures/load-balancers.xml").replace(
+        "<Type>network",
+        "<SecurityGroups><member>sg-other</member></SecurityGroups><Type>network",
+    );
+    let there = host(move |action, form| match action {
+        "DescribeSecurityGroups" => Some(xml(200, &groups)),
+        "DescribeLoadBalancers" if !is_of_classic(form) => Some(xml(200, &has_groups)),
+        _ => four_registered(action, form),
+    });
+    let ensure = |port: u16| {
+        let mut changed = service(&[]);
+        changed.ports[0].port = port;
+        ensure::ensure(&managed, &EnsureRequest::new(changed, four(4))).unwrap();
+    };
+    ensure(80);
+    // The rules were changed, so they are read.
+    for port in [81, 82] {
+        let before = actions(&there).len();
+        ensure(port);
+        let sent = &actions(&there)[before..];
+        assert_eq!(
+            sent[..2],
+            ["DescribeSecurityGroups", "AuthorizeSecurityGroupIngress"]
+        );
+        let reads = sent.iter().filter(|one| one.starts_with("Describe"));
+        assert_eq!(reads.count(), 1, "{sent:?}");
+    }
 }
 
 /// Nodes whose instances are copies of the fixture's, with other IDs.
@@ -207,6 +293,10 @@ pub(super) fn four_registered(action: &str, form: &Form) -> Option<Answer> {
                 ),
             ))
         }
+        "DescribeTargetGroupAttributes" => Some(xml(
+            200,
+            "<DescribeTargetGroupAttributesResponse><DescribeTargetGroupAttributesResult><Attributes/></DescribeTargetGroupAttributesResult></DescribeTargetGroupAttributesResponse>",
+        )),
         "DescribeTargetHealth" => {
             let target = |number: usize| {
                 format!("<member><Target><Id>i-{number:017x}</Id></Target></member>")

@@ -66,10 +66,8 @@ pub struct PublicNet {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct PublicIp {
     /// The address as text.
-    #[serde(default)]
     pub ip: Option<String>,
     /// The reverse DNS name.
-    #[serde(default)]
     pub dns_ptr: Option<String>,
 }
 
@@ -79,7 +77,6 @@ pub struct PrivateNet {
     /// The network's id.
     pub network: u64,
     /// The address in the network.
-    #[serde(default)]
     pub ip: Option<String>,
 }
 
@@ -89,13 +86,10 @@ pub struct Type {
     /// The type's name, such as `lb11`.
     pub name: String,
     /// Maximum number of targets. `None`: unknown; the API refuses too many.
-    #[serde(default)]
     pub max_targets: Option<usize>,
     /// Maximum number of listening ports.
-    #[serde(default)]
     pub max_services: Option<usize>,
     /// Date from which the type is no longer available; `None`: not announced.
-    #[serde(default)]
     pub deprecated: Option<String>,
 }
 
@@ -128,10 +122,8 @@ pub struct Service {
     #[serde(default)]
     pub proxyprotocol: bool,
     /// HTTP options; only for `http` and `https`.
-    #[serde(default)]
     pub http: Option<Http>,
     /// The health check of targets.
-    #[serde(default)]
     pub health_check: Option<HealthCheck>,
 }
 
@@ -139,10 +131,8 @@ pub struct Service {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Http {
     /// Name of the sticky session cookie.
-    #[serde(default)]
     pub cookie_name: Option<String>,
     /// Lifetime of the cookie in seconds.
-    #[serde(default)]
     pub cookie_lifetime: Option<u64>,
     /// Ids of the certificates for TLS.
     #[serde(default, deserialize_with = "or_default")]
@@ -154,7 +144,6 @@ pub struct Http {
     #[serde(default, deserialize_with = "or_default")]
     pub sticky_sessions: bool,
     /// Seconds until an idle connection is closed.
-    #[serde(default)]
     pub timeout_idle: Option<u64>,
 }
 
@@ -166,16 +155,12 @@ pub struct HealthCheck {
     /// The port of the targets.
     pub port: u16,
     /// Seconds between two checks.
-    #[serde(default)]
     pub interval: Option<u64>,
     /// Seconds until a check without an answer fails.
-    #[serde(default)]
     pub timeout: Option<u64>,
     /// Number of failures before a target counts as unhealthy.
-    #[serde(default)]
     pub retries: Option<u64>,
     /// The check's HTTP request; only for `http` and `https`.
-    #[serde(default)]
     pub http: Option<HealthCheckHttp>,
 }
 
@@ -183,10 +168,8 @@ pub struct HealthCheck {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct HealthCheckHttp {
     /// The request's `Host` header.
-    #[serde(default)]
     pub domain: Option<String>,
     /// The request's path.
-    #[serde(default)]
     pub path: Option<String>,
     /// Status codes of a healthy target, such as `2??`.
     #[serde(default, deserialize_with = "or_default")]
@@ -203,10 +186,8 @@ pub struct Target {
     #[serde(rename = "type")]
     pub kind: String,
     /// The server; only for the kind `server`.
-    #[serde(default)]
     pub server: Option<TargetServer>,
     /// The address; only for the kind `ip`.
-    #[serde(default)]
     pub ip: Option<TargetIp>,
     /// Whether the server is reached by its private address.
     #[serde(default, deserialize_with = "or_default")]
@@ -241,7 +222,6 @@ pub struct Certificate {
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Issuance status of a managed certificate.
-    #[serde(default)]
     pub status: Option<CertificateStatus>,
     /// The load balancers that use it.
     #[serde(default, deserialize_with = "or_default")]
@@ -262,7 +242,6 @@ pub struct CertificateStatus {
     #[serde(default)]
     pub issuance: String,
     /// Why the issuance failed.
-    #[serde(default)]
     pub error: Option<ActionError>,
 }
 
