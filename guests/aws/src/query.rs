@@ -177,45 +177,50 @@ impl Query {
         }
     }
 
-    /// Adds `PREFIX.1`, `PREFIX.2` and so on.
+    /// Adds the fields of each element, under `PREFIX.1`, `PREFIX.2` and so on.
     #[must_use]
-    pub fn list<T: ToString>(mut self, prefix: &str, values: impl IntoIterator<Item = T>) -> Query {
-        for (index, value) in values.into_iter().enumerate() {
-            self = self.set(format!("{prefix}.{}", index + 1), value);
+    pub fn each<T>(
+        mut self,
+        prefix: &str,
+        elements: impl IntoIterator<Item = T>,
+        fields: impl Fn(Query, &str, T) -> Query,
+    ) -> Query {
+        for (index, element) in elements.into_iter().enumerate() {
+            self = fields(self, &format!("{prefix}.{}", index + 1), element);
         }
         self
+    }
+
+    /// Adds `PREFIX.1`, `PREFIX.2` and so on.
+    #[must_use]
+    pub fn list<T: ToString>(self, prefix: &str, values: impl IntoIterator<Item = T>) -> Query {
+        self.each(prefix, values, |query, key, value| query.set(key, value))
     }
 
     /// Adds the filters of an EC2 request. In the values, `*` and `?` are wildcards: none may come from outside
     /// unchecked.
     #[must_use]
     pub fn filters<T: ToString>(
-        mut self,
+        self,
         filters: impl IntoIterator<Item = (String, Vec<T>)>,
     ) -> Query {
-        for (index, (name, values)) in filters.into_iter().enumerate() {
-            let filter = format!("Filter.{}", index + 1);
-            self = self
-                .set(format!("{filter}.Name"), name)
-                .list(&format!("{filter}.Value"), values);
-        }
-        self
+        self.each("Filter", filters, |query, filter, (name, values)| {
+            let query = query.set(format!("{filter}.Name"), name);
+            query.list(&format!("{filter}.Value"), values)
+        })
     }
 
     /// Adds key-value pairs as `PREFIX.1.Key`, `PREFIX.1.Value` and so on.
     #[must_use]
     pub fn pairs<K: ToString, V: ToString>(
-        mut self,
+        self,
         prefix: &str,
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Query {
-        for (index, (key, value)) in pairs.into_iter().enumerate() {
-            let pair = format!("{prefix}.{}", index + 1);
-            self = self
-                .set(format!("{pair}.Key"), key)
-                .set(format!("{pair}.Value"), value);
-        }
-        self
+        self.each(prefix, pairs, |query, pair, (key, value)| {
+            let query = query.set(format!("{pair}.Key"), key);
+            query.set(format!("{pair}.Value"), value)
+        })
     }
 
     /// Sends the request and reads the answer.

@@ -79,25 +79,25 @@ pub fn create(
     } else {
         "internet-facing"
     };
-    let mut query = Query::elb("CreateLoadBalancer")
+    let query = Query::elb("CreateLoadBalancer")
         .set("Name", &wanted.name)
         .set("Type", "network")
         .set("Scheme", scheme)
         .list("SecurityGroups.member", groups)
         .pairs("Tags.member", wanted.tags.iter().cloned());
-    for (index, subnet) in subnets.iter().enumerate() {
-        let mapping = format!("SubnetMappings.member.{}", index + 1);
-        query = query
-            .set(format!("{mapping}.SubnetId"), subnet)
-            .set_some(
-                &format!("{mapping}.AllocationId"),
-                wanted.allocations.get(index),
-            )
-            .set_some(
-                &format!("{mapping}.PrivateIPv4Address"),
-                wanted.private_addresses.get(index),
-            );
-    }
+    let subnets = subnets.iter().enumerate();
+    let query = query.each(
+        "SubnetMappings.member",
+        subnets,
+        |query, mapping, (index, subnet)| {
+            let allocation = wanted.allocations.get(index);
+            let address = wanted.private_addresses.get(index);
+            query
+                .set(format!("{mapping}.SubnetId"), subnet)
+                .set_some(&format!("{mapping}.AllocationId"), allocation)
+                .set_some(&format!("{mapping}.PrivateIPv4Address"), address)
+        },
+    );
     let made = query.one()?;
     Ok(LoadBalancer {
         security_groups: groups.iter().cloned().collect(),
@@ -331,13 +331,11 @@ pub fn set_targets(
     let (leaving, coming) = wanted.changes(are);
     for (action, changed) in [("DeregisterTargets", leaving), ("RegisterTargets", coming)] {
         for some in changed.chunks(TARGETS) {
-            let mut query = Query::elb(action).set("TargetGroupArn", group);
-            for (index, id) in some.iter().enumerate() {
-                let target = format!("Targets.member.{}", index + 1);
-                query = query
-                    .set(format!("{target}.Id"), id)
-                    .set(format!("{target}.Port"), port);
-            }
+            let query = Query::elb(action).set("TargetGroupArn", group);
+            let query = query.each("Targets.member", some, |query, target, id| {
+                let query = query.set(format!("{target}.Id"), id);
+                query.set(format!("{target}.Port"), port)
+            });
             query.act()?;
         }
     }

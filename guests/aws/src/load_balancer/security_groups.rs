@@ -381,29 +381,27 @@ fn send(
 }
 
 fn permissions(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> Query {
-    let mut query = Query::ec2(action).set("GroupId", &group.group_id);
-    for (index, (rule, why)) in rules.iter().enumerate() {
-        let permission = format!("IpPermissions.{}", index + 1);
+    let query = Query::ec2(action).set("GroupId", &group.group_id);
+    query.each("IpPermissions", rules, |query, permission, (rule, why)| {
         let (ranges, range) = match rule.range.as_str() {
             group if group.starts_with("sg-") => ("Groups", "GroupId"),
             range if range.contains(':') => ("Ipv6Ranges", "CidrIpv6"),
             _ => ("IpRanges", "CidrIp"),
         };
-        let ports = (rule.protocol != EVERYTHING).then_some((rule.from, rule.to));
-        query = query
+        let source = format!("{permission}.{ranges}.1");
+        let has_ports = rule.protocol != EVERYTHING;
+        let (from, to) = (Some(rule.from), Some(rule.to));
+        let why = Some(why).filter(|why| !why.is_empty());
+        query
             .set(format!("{permission}.IpProtocol"), &rule.protocol)
             .set_some(
                 &format!("{permission}.FromPort"),
-                ports.map(|ports| ports.0),
+                from.filter(|_| has_ports),
             )
-            .set_some(&format!("{permission}.ToPort"), ports.map(|ports| ports.1))
-            .set(format!("{permission}.{ranges}.1.{range}"), &rule.range)
-            .set_some(
-                &format!("{permission}.{ranges}.1.Description"),
-                Some(why).filter(|why| !why.is_empty()),
-            );
-    }
-    query
+            .set_some(&format!("{permission}.ToPort"), to.filter(|_| has_ports))
+            .set(format!("{source}.{range}"), &rule.range)
+            .set_some(&format!("{source}.Description"), why)
+    })
 }
 
 /// Creates a load balancer's own group.

@@ -176,17 +176,15 @@ fn certificate(port: &Port) -> Option<&str> {
     port.tls.as_ref().map(|tls| tls.certificate.as_str())
 }
 
-fn with_listeners<'a>(mut query: Query, ports: impl IntoIterator<Item = &'a Port>) -> Query {
-    for (index, port) in ports.into_iter().enumerate() {
-        let listener = format!("Listeners.member.{}", index + 1);
-        query = query
+fn with_listeners<'a>(query: Query, ports: impl IntoIterator<Item = &'a Port>) -> Query {
+    query.each("Listeners.member", ports, |query, listener, port| {
+        query
             .set(format!("{listener}.Protocol"), port.front_protocol)
             .set(format!("{listener}.LoadBalancerPort"), port.front)
             .set(format!("{listener}.InstanceProtocol"), port.back_protocol)
             .set(format!("{listener}.InstancePort"), port.back)
-            .set_some(&format!("{listener}.SSLCertificateId"), certificate(port));
-    }
-    query
+            .set_some(&format!("{listener}.SSLCertificateId"), certificate(port))
+    })
 }
 
 /// Changes the ports that differ, by deletion and creation, because AWS cannot change a port.
@@ -385,10 +383,10 @@ pub fn set_instances(classic: &Classic, wanted: &Targets) -> Answer<()> {
         if changed.is_empty() {
             continue;
         }
-        let mut query = classic.query(action);
-        for (index, id) in changed.into_iter().enumerate() {
-            query = query.set(format!("Instances.member.{}.InstanceId", index + 1), id);
-        }
+        let query = classic.query(action);
+        let query = query.each("Instances.member", changed, |query, instance, id| {
+            query.set(format!("{instance}.InstanceId"), id)
+        });
         query.act()?;
     }
     Ok(())
