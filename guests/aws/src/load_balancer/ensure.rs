@@ -48,7 +48,13 @@ fn reach(
             let load_balancer = &known.load_balancer;
             let subnets = load_balancer.subnets();
             events.extend(unchangeable(&wanted, &load_balancer.scheme, &subnets));
-            change(settings, wanted, Remembered { digest, ..known }, None)?
+            change(
+                settings,
+                wanted,
+                Remembered { digest, ..known },
+                None,
+                false,
+            )?
         }
         known => {
             let found = elb::by_name(&name)?;
@@ -128,20 +134,17 @@ fn make(
         open,
         rules: Some(all),
     };
-    let known = change(settings, wanted, known, chosen)?;
-    if !is_new {
-        // Also of those that were created above: AWS returns the group that an interrupted call left, with its nodes.
-        listeners::set_targets(&known.listening.registered(), &known.targets)?;
-    }
-    Ok(known)
+    change(settings, wanted, known, chosen, !is_new)
 }
 
-/// Changes everything that differs from the known state. Reads nothing but rules that have changed.
+/// Changes everything that differs from the known state. Reads nothing but rules that have changed, and the registered
+/// targets if `reads_targets`.
 fn change(
     settings: &Settings,
     wanted: Wanted,
     known: Remembered,
     chosen: Option<Vec<Subnet>>,
+    reads_targets: bool,
 ) -> Result<Remembered, Error> {
     let load_balancer = &known.load_balancer;
     let own = match managed(&wanted, load_balancer) {
@@ -158,6 +161,10 @@ fn change(
         were_so &= security_groups::set_own(&groups, name, &security_groups::for_own(&wanted))?;
     }
     let listening = listeners::apply(&wanted, load_balancer, known.listening, &known.targets)?;
+    if reads_targets {
+        // Also of those that were created above: AWS returns the group that an interrupted call left, with its nodes.
+        listeners::set_targets(&listening.registered(), &known.targets)?;
+    }
     let of = Of::LoadBalancer(&load_balancer.load_balancer_arn);
     let attributes = elb::set_attributes(of, known.attributes, &wanted.attributes)?;
     if let Some(open) = &known.open {
