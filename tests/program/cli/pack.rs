@@ -315,7 +315,7 @@ fn a_module_that_is_split_over_keys_is_put_together_again() {
         "--configmap",
         "ns/name",
         "--split",
-        "9000",
+        "5000",
     ]);
     assert_eq!(output.code, 2, "{}{}", output.out, output.err);
     assert!(output.out.contains("at most 100"), "{}", output.out);
