@@ -18,19 +18,26 @@ use crate::load_balancer::{deletion, ensure, wanted};
 
 const GROUPS: &str = include_str!("../../../fixtures/security-groups.xml");
 
+pub(super) const README: &str = include_str!("../../../../README.md");
+
+/// The row of an event with these requests and the Go provider's number of them, which the README must have.
+pub(super) fn row_of_readme(event: &str, go: usize, sent: &[String]) -> String {
+    let row = format!("| {event} | {} | {go} |", sent.len());
+    println!("{row} {sent:?}");
+    assert!(
+        README.contains(&row),
+        "guests/README.md lacks\n{row}\nof {sent:#?}"
+    );
+    row
+}
+
 /// What each event costs, beside the Go provider's requests for it, counted in its source (version 1.37.1): at most a
 /// third, unless the changes alone, which AWS has no request to make together, are more. The README has the same rows.
 #[test]
 fn each_event_costs_what_the_readme_says() {
     let settings = settings(&[]);
-    let readme = include_str!("../../../../README.md");
     let cost = |event: &str, go: usize, sent: &[String]| {
-        let row = format!("| {event} | {} | {go} |", sent.len());
-        println!("{row} {sent:?}");
-        assert!(
-            readme.contains(&row),
-            "guests/README.md lacks\n{row}\nof {sent:#?}"
-        );
+        let row = row_of_readme(event, go, sent);
         let changes = sent.iter().filter(|one| !one.starts_with("Describe"));
         let changes = changes.count();
         assert!(sent.len() * 3 <= go || changes * 3 > go, "{row} {sent:?}");
@@ -58,7 +65,7 @@ fn each_event_costs_what_the_readme_says() {
     let there = host(four_registered);
     ensure(service(&[]), 4);
     let row = "| the hourly look, when all is as wanted | 8 | never |";
-    assert!(readme.contains(row));
+    assert!(README.contains(row));
     assert_eq!(actions(&there).len(), 8);
     drop(there);
     let ensured = |change: fn(&mut Service)| {

@@ -1,8 +1,6 @@
 //! How many requests each event costs.
 
-#![allow(clippy::print_stdout, reason = "figures")]
-
-use super::super::costs::{four, four_registered};
+use super::super::costs::{README, four, four_registered, row_of_readme};
 use super::*;
 use crate::fixtures::INSTANCE;
 
@@ -37,14 +35,8 @@ fn each_event_costs_what_the_readme_says() {
         "node added to a classic one",
         "delete a classic one, and the proof of it",
     ];
-    let readme = include_str!("../../../../../README.md");
     let cost = |event: &str, go: usize, sent: &[String]| {
-        let row = format!("| {event} | {} | {go} |", sent.len());
-        println!("{row} {sent:?}");
-        assert!(
-            readme.contains(&row),
-            "guests/README.md lacks\n{row}\nof {sent:#?}"
-        );
+        let row = row_of_readme(event, go, sent);
         assert_eq!(sent.len() * 3 > go, ABOVE.contains(&event), "{row}");
     };
     let new = host(move |action, form| match action {
@@ -59,7 +51,7 @@ fn each_event_costs_what_the_readme_says() {
 
     let there = with_four();
     ensure(web(&[]));
-    assert!(readme.contains("| the hourly look at a classic one | 4 | never |"));
+    assert!(README.contains("| the hourly look at a classic one | 4 | never |"));
     assert_eq!(actions(&there).len(), 4);
     drop(there);
 
