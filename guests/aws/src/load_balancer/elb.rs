@@ -352,24 +352,12 @@ pub enum Of<'a> {
 }
 
 impl Of<'_> {
-    /// The requests that read and change its attributes.
-    fn requests(self) -> (Query, Query) {
-        let (read, write, key, arn) = match self {
-            Of::LoadBalancer(arn) => (
-                "DescribeLoadBalancerAttributes",
-                "ModifyLoadBalancerAttributes",
-                "LoadBalancerArn",
-                arn,
-            ),
-            Of::TargetGroup(arn) => (
-                "DescribeTargetGroupAttributes",
-                "ModifyTargetGroupAttributes",
-                "TargetGroupArn",
-                arn,
-            ),
-        };
-        let of_it = |action| Query::elb(action).set(key, arn);
-        (of_it(read), of_it(write))
+    /// The request about it: one action for a load balancer, another for a target group.
+    fn query(self, of_load_balancer: &'static str, of_target_group: &'static str) -> Query {
+        match self {
+            Of::LoadBalancer(arn) => Query::elb(of_load_balancer).set("LoadBalancerArn", arn),
+            Of::TargetGroup(arn) => Query::elb(of_target_group).set("TargetGroupArn", arn),
+        }
     }
 }
 
@@ -378,7 +366,10 @@ impl Of<'_> {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn attributes(of: Of<'_>) -> Answer<Attributes> {
-    let (read, _) = of.requests();
+    let read = of.query(
+        "DescribeLoadBalancerAttributes",
+        "DescribeTargetGroupAttributes",
+    );
     let described: Page<Attribute> = read.send()?;
     let pairs = described.into_iter().map(|one| (one.key, one.value));
     Ok(pairs.collect())
@@ -396,7 +387,10 @@ pub fn set_attributes<K: AsRef<str> + Ord>(
 ) -> Answer<Attributes> {
     let changed = differing(&are, wanted);
     if !changed.is_empty() {
-        let (_, write) = of.requests();
+        let write = of.query(
+            "ModifyLoadBalancerAttributes",
+            "ModifyTargetGroupAttributes",
+        );
         write.pairs("Attributes.member", changed.clone()).act()?;
         let changed = changed.into_iter();
         are.extend(changed.map(|(key, value)| (key.to_owned(), value.clone())));

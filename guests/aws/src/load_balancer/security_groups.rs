@@ -390,15 +390,17 @@ fn permissions(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> 
         };
         let source = format!("{permission}.{ranges}.1");
         let has_ports = rule.protocol != EVERYTHING;
-        let (from, to) = (Some(rule.from), Some(rule.to));
         let why = Some(why).filter(|why| !why.is_empty());
         query
             .set(format!("{permission}.IpProtocol"), &rule.protocol)
             .set_some(
                 &format!("{permission}.FromPort"),
-                from.filter(|_| has_ports),
+                has_ports.then_some(rule.from),
             )
-            .set_some(&format!("{permission}.ToPort"), to.filter(|_| has_ports))
+            .set_some(
+                &format!("{permission}.ToPort"),
+                has_ports.then_some(rule.to),
+            )
             .set(format!("{source}.{range}"), &rule.range)
             .set_some(&format!("{source}.Description"), why)
     })
