@@ -19,7 +19,7 @@ const NAME_BYTES: usize = 120;
 const CAUSE_BYTES: usize = 1_024;
 
 /// Why a call did not complete.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Failure {
     /// A trap, an exceeded store limit, or a host function that refused.
     Trap {
