@@ -19,6 +19,8 @@ mod tests;
 const CLUSTER: &str = "kubernetes.io/cluster/";
 /// Tag whose value names a cluster, older than [`CLUSTER`].
 const LEGACY: &str = "KubernetesCluster";
+/// Port of kube-proxy's health check on every node.
+pub const KUBE_PROXY: u16 = 10256;
 
 /// The parsed configuration, which may leave the cluster's ID to the tags of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,7 +193,7 @@ impl Configuration {
         let port = values.number("ClusterServiceSharedLoadBalancerHealthProbePort", 1..=65535);
         let path = values.text("ClusterServiceSharedLoadBalancerHealthProbePath");
         let shared_health = shared.unwrap_or(false).then(|| SharedHealth {
-            port: port.unwrap_or(10256),
+            port: port.unwrap_or(KUBE_PROXY),
             path: path.unwrap_or("/healthz").to_owned(),
         });
         let own = values.choice("NLBSecurityGroupMode", &[("Managed", true)]);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deletion::progress;
 use super::elb::{self as network, Attributes};
-use super::ensure::{Nodes, drop_groups, group_ids, tagged, unchangeable, unlike, vpc};
+use super::ensure::{Nodes, drop_own_group, group_ids, tagged, unchangeable, unlike, vpc};
 use super::security_groups::{self, Group};
 use super::wanted::{Groups, Wanted, group_of_classic, is_classic, name, named_group};
 use super::{cached_state, subnets};
@@ -104,7 +104,15 @@ fn make(
             let are = found.groups();
             if !are.iter().eq(group_ids.iter().collect::<BTreeSet<_>>()) {
                 elb::set_security_groups(&found, &group_ids)?;
-                drop_groups(settings, &all, &are.iter().collect(), &group_ids)?;
+                let left: BTreeSet<&String> =
+                    are.iter().filter(|id| !group_ids.contains(id)).collect();
+                drop_own_group(settings, wanted, &all, &left)?;
+                let own = all.iter().find(|one| one.group_name == wanted.own_group);
+                let is_own = |id: &String| own.is_some_and(|own| own.group_id == *id);
+                let named: Vec<&String> = left.into_iter().filter(|id| !is_own(id)).collect();
+                if !named.is_empty() {
+                    shut_out(settings, &all, &elb::list()?, &wanted.name, &named)?;
+                }
             }
             let attributes = elb::attributes(&found)?;
             (found, attributes)
@@ -232,8 +240,7 @@ fn admit(
 }
 
 /// See [`ccm_guest::LoadBalancer::delete`]; also returns whether the load balancer existed. Rules in the nodes' groups
-/// go first, because they are found by the load balancer's group, also after a crash. Rules for a named group go unless
-/// another load balancer has that group.
+/// go first, because they are found by the load balancer's group, also after a crash.
 ///
 /// # Errors
 /// See [`ccm_guest::LoadBalancer::delete`].
@@ -243,22 +250,45 @@ pub fn delete(settings: &Settings, service: &Service) -> Result<ProgressReply, E
     let classic = existing.iter().find(|one| one.load_balancer_name == name);
     let all = security_groups::list_of(settings, classic.map(|one| &one.vpc_id))?;
     let own = group_of_classic(&name);
-    let owned = all
-        .iter()
-        .filter(|group| group.group_name == own && group.is_own(&settings.cluster));
-    let mut sources: BTreeSet<&String> = owned.map(|group| &group.group_id).collect();
-    let named = named_group(settings, service).filter(|_| settings.opens_node_groups);
-    let has = |one: &Classic, id| one.security_groups.items.contains(id);
-    if let (Some(classic), Some(id)) = (classic, &named) {
-        let others = existing.iter().filter(|one| one.load_balancer_name != name);
-        let is_shared = others.into_iter().any(|one| has(one, id));
-        sources.extend((has(classic, id) && !is_shared).then_some(id));
-    }
-    for source in sources {
-        security_groups::admit(&all, source, &BTreeSet::new())?;
+    for group in &all {
+        if group.group_name == own && group.is_own(&settings.cluster) {
+            security_groups::admit(&all, &group.group_id, &BTreeSet::new())?;
+        }
     }
     if let Some(classic) = classic {
+        let named = named_group(settings, service).filter(|id| has(classic, id));
+        let named: Vec<&String> = named.iter().collect();
+        shut_out(settings, &all, &existing, &name, &named)?;
         elb::delete(classic)?;
     }
     security_groups::delete_own(&all, &own, &settings.cluster).map(progress)
+}
+
+/// Removes the rules that let in the groups `named`, which others made, except from groups without the cluster's tag and
+/// from those groups themselves, as the Go provider does. A group that another classic load balancer has stays admitted.
+fn shut_out(
+    settings: &Settings,
+    all: &[Group],
+    existing: &[Classic],
+    name: &str,
+    named: &[&String],
+) -> Result<(), Error> {
+    let tagged = tagged(all, settings);
+    let is_shared = |id: &String| {
+        let mut others = existing.iter().filter(|one| one.load_balancer_name != name);
+        others.any(|one| has(one, id))
+    };
+    for id in named {
+        if settings.opens_node_groups && !is_shared(id) {
+            let admitting = all
+                .iter()
+                .filter(|group| group.group_id != **id && tagged.contains(&group.group_id));
+            security_groups::admit(admitting, id, &BTreeSet::new())?;
+        }
+    }
+    Ok(())
+}
+
+fn has(classic: &Classic, group: &String) -> bool {
+    classic.security_groups.items.contains(group)
 }

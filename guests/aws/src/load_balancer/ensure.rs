@@ -266,11 +266,13 @@ fn update_network(
         ..known
     };
     // Neither mistakes in annotations nor another kind may keep a node that leaves registered; the rules stay as they are
-    // then. `ensure` reports why.
-    let wanted = Wanted::read(settings, service, &mut Vec::new());
-    if let (Some(open), Ok(wanted)) = (&known.open, wanted)
-        && !wanted.is_classic
-    {
+    // then, and the next `ensure` without a mistake compares them. It reports the mistake meanwhile.
+    let wanted = Wanted::read(settings, service, &mut Vec::new()).ok();
+    let wanted = wanted.filter(|wanted| !wanted.is_classic);
+    if wanted.is_none() {
+        (known.digest, known.groups) = (String::new(), None);
+    }
+    if let (Some(open), Some(wanted)) = (&known.open, wanted) {
         let (needed, _) = security_groups::of_nodes(&known.tagged, &nodes.instances, settings);
         if !needed.is_subset(open) || !was_known {
             let all = security_groups::list("vpc-id", &known.load_balancer.vpc_id)?;
@@ -317,12 +319,8 @@ impl Nodes {
     pub(super) fn look_up(ids: BTreeSet<String>) -> Result<Nodes, Error> {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
         let mut instances = ec2::by_ids(&texts)?;
-        instances.retain(|one| {
-            !matches!(
-                one.instance_state.name.as_str(),
-                "terminated" | "shutting-down"
-            )
-        });
+        let gone = ["terminated", "shutting-down"];
+        instances.retain(|one| !gone.contains(&one.instance_state.name.as_str()));
         let with = |running: bool| {
             let fits = instances
                 .iter()
@@ -343,16 +341,12 @@ impl Nodes {
 
 /// A node without a readable provider ID is left out: one odd node must not block the others.
 fn instance_ids(service: &Service, nodes: &[Node]) -> BTreeSet<String> {
-    let ids =
-        wanted::targets(service, nodes)
-            .into_iter()
-            .filter_map(
-                |node| match provider_id::read(node.provider_id.as_deref()?) {
-                    Id::Instance { id, .. } => Some(id.to_owned()),
-                    _ => None,
-                },
-            );
-    ids.collect()
+    let targets = wanted::targets(service, nodes).into_iter();
+    let id = |node: &Node| match provider_id::read(node.provider_id.as_deref()?) {
+        Id::Instance { id, .. } => Some(id.to_owned()),
+        _ => None,
+    };
+    targets.filter_map(id).collect()
 }
 
 pub(super) fn tagged(all: &[Group], settings: &Settings) -> BTreeSet<String> {
@@ -394,26 +388,25 @@ fn set_security_groups(
     }
     elb::set_security_groups(&found.load_balancer_arn, ids)?;
     if let Groups::Named(_) = wanted.groups {
-        drop_groups(settings, all, &are, ids)?;
+        drop_own_group(settings, wanted, all, &are)?;
     }
     Ok(())
 }
 
-/// Removes the rules for security groups that the load balancer no longer has, and the groups. A group that AWS still
-/// counts as used stays until the Service is deleted.
-pub(super) fn drop_groups(
+/// Removes the load balancer's own security group, which others take the place of, and the rules that let it in. A group
+/// that AWS still counts as used stays until the Service is deleted.
+pub(super) fn drop_own_group(
     settings: &Settings,
+    wanted: &Wanted,
     all: &[Group],
     were: &BTreeSet<&String>,
-    are: &[String],
 ) -> Result<(), Error> {
-    let left = all.iter().filter(|group| {
-        let is_left = were.contains(&group.group_id) && !are.contains(&group.group_id);
-        is_left && group.is_own(&settings.cluster)
-    });
-    for group in left {
-        security_groups::admit(all, &group.group_id, &BTreeSet::new())?;
-        let _ = security_groups::delete(group);
+    for group in all {
+        let is_its = group.group_name == wanted.own_group && group.is_own(&settings.cluster);
+        if is_its && were.contains(&group.group_id) {
+            security_groups::admit(all, &group.group_id, &BTreeSet::new())?;
+            let _ = security_groups::delete(group);
+        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use ccm_guest::{Error, Event};
 use serde::{Deserialize, Serialize};
 
 use super::wanted::{Port, Wanted};
-use crate::config::{Cluster, Settings};
+use crate::config::{Cluster, KUBE_PROXY, Settings};
 use crate::ec2::{Instance, Tags};
 use crate::query::{Answer, List, Query};
 
@@ -240,7 +240,8 @@ pub fn open(
     chosen: &BTreeSet<String>,
     wanted: &Rules,
 ) -> Result<bool, Error> {
-    let shared = settings.shared_health.as_ref().map(|health| health.port);
+    let shared = settings.shared_health.as_ref();
+    let shared = shared.map_or(KUBE_PROXY, |health| health.port);
     let (nothing, mut was_so) = (Rules::new(), true);
     for group in groups {
         let is_chosen = chosen.contains(&group.group_id);
@@ -313,7 +314,7 @@ impl Change {
 /// Compares a group's rules with those wanted for `name`. Another owner's rule that lets in the same traffic suffices,
 /// and stays. So one rule for the port `shared` of health checks serves all load balancers, whoever it was made for: it
 /// stays while another of them lets clients in.
-fn difference(are: &Rules, name: &str, wanted: &Rules, shared: Option<u16>) -> Change {
+fn difference(are: &Rules, name: &str, wanted: &Rules, shared: u16) -> Change {
     let own = [format!("{CLIENT}={name}"), format!("{HEALTH}={name}")];
     if wanted.is_empty() && !are.values().any(|why| own.contains(why)) {
         return Change::default();
@@ -322,7 +323,7 @@ fn difference(are: &Rules, name: &str, wanted: &Rules, shared: Option<u16>) -> C
         .values()
         .any(|why| why.starts_with(CLIENT) && !own.contains(why));
     let may_go = |rule: &Rule, why: &String| match why.starts_with(HEALTH) {
-        true if shared.map(i32::from) == Some(rule.from) => !has_others,
+        true if rule.from == i32::from(shared) => !has_others,
         _ => own.contains(why),
     };
     let mut change = Change::of(are, wanted, may_go);

@@ -48,6 +48,8 @@ pub struct Wanted {
     pub sources: Vec<String>,
     /// The load balancer's security groups.
     pub groups: Groups,
+    /// The name of its own security group, which it has unless it has others.
+    pub own_group: String,
     /// Whether it is a classic one.
     pub is_classic: bool,
     /// Additional security groups of a classic one.
@@ -201,14 +203,19 @@ impl Wanted {
             let values = values(service, name).into_iter();
             values.map(str::to_owned).collect()
         };
-        let groups = listed(names::GROUPS);
-        let groups = match (settings.own_security_groups, groups.is_empty()) {
-            (_, false) if is_classic => Groups::Named(groups),
-            (_, true) if is_classic => match &settings.elb_security_group {
-                Some(group) => Groups::Named(vec![group.clone()]),
-                None => Groups::Own(group_of_classic(&name)),
-            },
-            (true, true) => Groups::Own(own_group(settings, service)),
+        let mut groups = listed(names::GROUPS);
+        if is_classic && groups.is_empty() {
+            groups.extend(settings.elb_security_group.clone());
+        }
+        let own_group = match is_classic {
+            true => group_of_classic(&name),
+            false => own_group(settings, service),
+        };
+        let groups = match (
+            is_classic || settings.own_security_groups,
+            groups.is_empty(),
+        ) {
+            (true, true) => Groups::Own(own_group.clone()),
             (true, false) => Groups::Named(groups),
             (false, true) => Groups::Unmanaged,
             (false, false) => {
@@ -246,6 +253,7 @@ impl Wanted {
                 ranges => ranges.to_vec(),
             },
             groups,
+            own_group,
             name,
             is_classic,
             extra_groups: match is_classic {

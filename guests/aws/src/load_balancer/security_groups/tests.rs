@@ -63,12 +63,12 @@ fn only_what_differs_is_changed_and_only_our_own() {
         ("tcp", 30443, everywhere, &ours),
     ]);
     assert_eq!(
-        difference(&are, WEB, &wanted, None),
+        difference(&are, WEB, &wanted, KUBE_PROXY),
         Change::default(),
         "somebody lets in what is missing"
     );
     let moved = rules(&[("tcp", 30081, "192.0.2.0/24", &ours)]);
-    let change = difference(&are, WEB, &moved, None);
+    let change = difference(&are, WEB, &moved, KUBE_PROXY);
     assert_eq!(
         change.grant,
         rules(&[
@@ -79,7 +79,7 @@ fn only_what_differs_is_changed_and_only_our_own() {
     let gone = rules(&[("tcp", 30080, everywhere, ""), ("icmp", 0, everywhere, "")]);
     assert_eq!(change.revoke, gone.into_keys().collect());
     // The last load balancer of a group takes the shared rule along.
-    let change = difference(&are, "aother", &Rules::new(), None);
+    let change = difference(&are, "aother", &Rules::new(), KUBE_PROXY);
     let gone = rules(&[
         ("tcp", 31000, "10.0.0.0/8", ""),
         ("icmp", 0, "10.0.0.0/8", ""),
@@ -89,9 +89,23 @@ fn only_what_differs_is_changed_and_only_our_own() {
         (Rules::new(), gone.into_keys().collect())
     );
     assert_eq!(
-        difference(&are, "athird", &Rules::new(), None),
+        difference(&are, "athird", &Rules::new(), KUBE_PROXY),
         Change::default()
     );
+}
+
+/// AWS has one rule for all of them, whose description names the first.
+#[test]
+fn the_rule_for_kube_proxys_health_check_stays_for_the_others() {
+    let (health, other) = (format!("{HEALTH}={WEB}"), format!("{CLIENT}=aother"));
+    let own = ("tcp", 30080, "0.0.0.0/0", &*format!("{CLIENT}={WEB}"));
+    let check = ("tcp", KUBE_PROXY, "10.0.0.0/24", &*health);
+    let others = ("tcp", 31000, "0.0.0.0/0", &*other);
+    for (are, stays) in [(vec![own, check, others], true), (vec![own, check], false)] {
+        let change = difference(&rules(&are), WEB, &Rules::new(), KUBE_PROXY);
+        let of_check = Rule::new("tcp", KUBE_PROXY, "10.0.0.0/24");
+        assert_eq!(!change.revoke.contains(&of_check), stays);
+    }
 }
 
 #[test]

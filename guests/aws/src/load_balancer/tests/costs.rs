@@ -320,3 +320,25 @@ pub(super) fn four_registered(action: &str, form: &Form) -> Option<Answer> {
         _ => None,
     }
 }
+
+/// The nodes that came while the annotations had a mistake may be in a security group that is still closed.
+#[test]
+fn after_a_mistake_the_rules_are_compared() {
+    let settings = settings(&[]);
+    let there = host(four_registered);
+    let ensure = |nodes| {
+        let request = EnsureRequest::new(service(&[]), four(nodes));
+        ensure::ensure(&settings, &request).unwrap()
+    };
+    ensure(4);
+    let mistaken = service(&[("healthcheck-port", "0")]);
+    let request = UpdateRequest::new(mistaken, four(5));
+    ensure::update_targets(&settings, &request).unwrap();
+    let before = actions(&there).len();
+    ensure(5);
+    let sent = actions(&there).split_off(before);
+    assert!(
+        sent.contains(&"DescribeSecurityGroups".to_owned()),
+        "{sent:?}"
+    );
+}

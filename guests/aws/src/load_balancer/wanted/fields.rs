@@ -55,7 +55,9 @@ pub(super) fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<
     if let Some(path) = get(service, names::HEALTH_PATH) {
         health.path = Some(path.to_owned());
     }
-    if let Some(port) = get(service, names::HEALTH_PORT) {
+    // The shared check of a classic load balancer has its own port, whatever the traffic's.
+    let is_own = |port: &&str| !(is_classic && shared.is_some() && *port == "traffic-port");
+    if let Some(port) = get(service, names::HEALTH_PORT).filter(is_own) {
         health.port = port.to_owned();
     }
     // The shared check overrides the annotations of network load balancers only, as in the Go provider.
