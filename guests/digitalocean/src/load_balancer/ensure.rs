@@ -141,6 +141,15 @@ fn without_targets(targets: &Targets) -> Error {
     ))
 }
 
+/// Nodes that all lack an address must not leave an existing load balancer without droplets: as when all Node objects have
+/// just been registered anew.
+fn are_reachable(targets: &Targets) -> Result<(), Error> {
+    match targets.droplets.is_empty() && !targets.unreachable.is_empty() {
+        true => Err(without_targets(targets)),
+        false => Ok(()),
+    }
+}
+
 /// The configured region; otherwise that of the nodes, from their label, or of the VPC.
 fn region(settings: &Settings, nodes: &[Node]) -> Result<String, Error> {
     if let Some(region) = &settings.region {
@@ -170,6 +179,7 @@ fn agree(
     found: LoadBalancer,
     events: &mut Vec<Event>,
 ) -> Result<LoadBalancer, Error> {
+    are_reachable(&wanted.targets)?;
     let certificate = certificates::id(wanted, Some(&found), events)?;
     let differing = changes::differing(wanted, &certificate, &found);
     if differing.is_empty() {
@@ -202,7 +212,7 @@ pub fn update_targets(
             "the load balancer's droplets are chosen by a tag",
         ));
     }
-    let wanted = droplets(service, &request.targets, &found);
+    let wanted = droplets(service, &request.targets, &found)?;
     let has = found.droplets();
     let new = &wanted - &has;
     let old = &has - &wanted;
@@ -226,7 +236,11 @@ pub fn update_targets(
 }
 
 /// The droplets of the nodes that this load balancer can reach.
-fn droplets(service: &Service, nodes: &[Node], found: &LoadBalancer) -> BTreeSet<u64> {
+fn droplets(
+    service: &Service,
+    nodes: &[Node],
+    found: &LoadBalancer,
+) -> Result<BTreeSet<u64>, Error> {
     let kind = match found.kind() {
         Some("REGIONAL_NETWORK") => Type::RegionalNetwork,
         _ => Type::Regional,
@@ -247,5 +261,6 @@ fn droplets(service: &Service, nodes: &[Node], found: &LoadBalancer) -> BTreeSet
             &fields,
         );
     }
-    targets.droplets
+    are_reachable(&targets)?;
+    Ok(targets.droplets)
 }

@@ -360,6 +360,37 @@ fn nothing_is_made_without_a_droplet_behind_it() {
     assert!(ensure(&settings(&[]), &regional).is_ok());
 }
 
+/// As when all Node objects have just been registered anew, and have no address yet.
+#[test]
+fn nodes_without_an_address_do_not_empty_it() {
+    let (host, account, id) = made();
+    let sent = host.requests().len();
+    let mut private = worker(1);
+    private.addresses.truncate(1);
+    let nodes = vec![private];
+    let service = owned(&id, &[]);
+    let request = EnsureRequest::new(service.clone(), nodes.clone());
+    let refused = [
+        ensure(&settings(&[]), &request).map(drop),
+        update_targets(&settings(&[]), &UpdateRequest::new(service, nodes)).map(drop),
+    ];
+    for result in refused {
+        assert!(
+            matches!(&result, Err(Error::Invalid(text)) if text.contains("worker-1")),
+            "{result:?}"
+        );
+    }
+    assert!(
+        host.requests()[sent..]
+            .iter()
+            .all(|line| line.starts_with("GET"))
+    );
+    assert_eq!(
+        account.borrow().load_balancers[0]["droplet_ids"],
+        value!([1, 2])
+    );
+}
+
 #[test]
 fn what_has_no_effect_is_told_beside_the_error() {
     let (_host, _account) = Account::new().serve();
