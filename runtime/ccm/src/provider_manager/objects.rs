@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::MOST_SPEC_BYTES;
 
-/// Maximum number of objects; further ones are ignored.
+/// Maximum number of objects; the youngest of more are ignored.
 const MOST_SEEN: usize = 256;
 /// How long the start waits for the first listing.
 const FIRST: Duration = Duration::from_secs(10);
@@ -154,13 +154,6 @@ fn put(seen: &mut BTreeMap<String, ObjectSpec>, mut object: DynamicObject) {
         seen.remove(&name);
         return;
     };
-    if seen.len() >= MOST_SEEN && !seen.contains_key(&name) {
-        tracing::warn!(
-            provider = name,
-            "more than {MOST_SEEN} objects Provider: this one is not looked at"
-        );
-        return;
-    }
     let is_small = spec.to_string().len() <= MOST_SPEC_BYTES;
     let object = ObjectSpec {
         created: object.metadata.creation_timestamp.map(|time| time.0),
@@ -170,4 +163,47 @@ fn put(seen: &mut BTreeMap<String, ObjectSpec>, mut object: DynamicObject) {
         name: name.clone(),
     };
     seen.insert(name, object);
+    if seen.len() <= MOST_SEEN {
+        return;
+    }
+    // Whoever may only create objects must not displace the older ones, in whatever order the API server lists them.
+    let youngest = seen.values().max_by_key(|one| (one.created, &one.name));
+    if let Some(name) = youngest.map(|one| one.name.clone()) {
+        tracing::warn!(
+            provider = name,
+            "more than {MOST_SEEN} objects Provider: this one is not looked at"
+        );
+        seen.remove(&name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(name: &str, created: &str) -> DynamicObject {
+        let object = json!({
+            "apiVersion": "wasm-ccm.dev/v1alpha1", "kind": "Provider",
+            "metadata": { "name": name, "creationTimestamp": created },
+            "spec": { "module": { "embedded": "hcloud" } },
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    /// The API server lists them by name.
+    #[test]
+    fn younger_objects_displace_no_older_one() {
+        let mut seen = BTreeMap::new();
+        for number in 0..=MOST_SEEN {
+            let name = format!("0-{number:03}");
+            put(&mut seen, object(&name, "2026-02-01T00:00:00Z"));
+        }
+        put(&mut seen, object("hcloud", "2026-01-01T00:00:00Z"));
+        assert_eq!(seen.len(), MOST_SEEN);
+        assert!(seen.contains_key("hcloud"));
+    }
 }
