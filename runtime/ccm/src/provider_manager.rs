@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use ccm_controllers::Provided;
+use ccm_controllers::{Provided, contradictions};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::Mode;
 use ccm_core::settings::ServiceRules;
@@ -94,6 +94,8 @@ pub(crate) struct ProviderManager {
     departed: BTreeSet<String>,
     /// Parts of the configuration that could not be applied, by provider, for people.
     left_out: BTreeMap<String, String>,
+    /// Providers of objects that do not serve because their modules contradict other providers, with the contradiction.
+    contradicting: BTreeMap<String, String>,
     refused: watch::Sender<Vec<Refused>>,
     provided: watch::Sender<Arc<[Provided]>>,
     overview: watch::Sender<Arc<[ProviderOverview]>>,
@@ -150,6 +152,7 @@ impl ProviderManager {
             of_objects: names(&wanted.objects),
             departed: BTreeSet::new(),
             left_out: BTreeMap::new(),
+            contradicting: BTreeMap::new(),
             refused: watch::Sender::default(),
             provided: watch::Sender::new(Arc::default()),
             overview: watch::Sender::new(Arc::default()),
@@ -236,7 +239,7 @@ impl ProviderManager {
 
     /// Publishes changes of the instances until the process ends.
     #[cfg(feature = "demo")]
-    pub(crate) async fn keep(self) {
+    pub(crate) async fn keep(mut self) {
         loop {
             self.changed.notified().await;
             self.publish();
@@ -270,8 +273,7 @@ impl ProviderManager {
                 if providers != self.wanted || of_objects != self.of_objects {
                     tracing::info!("the configuration has changed");
                     self.of_objects = of_objects;
-                    self.apply(providers.clone()).await;
-                    self.wanted = providers;
+                    self.apply(providers).await;
                 } else {
                     self.apply_left_out().await;
                 }
@@ -291,12 +293,13 @@ impl ProviderManager {
     fn specify(&self, specifications: &BTreeMap<String, Specification>) {
         let of = |name: &String| {
             let mut specification = specifications.get(name).cloned().unwrap_or_default();
-            let left_out = self.left_out.get(name);
-            if let Some(why) = left_out.filter(|_| specification.is_source) {
-                specification.refusal.get_or_insert_with(|| SpecRefusal {
-                    reason: RefusalReason::NotApplied,
-                    message: why.clone(),
-                });
+            for (reasons, reason) in [
+                (&self.left_out, RefusalReason::NotApplied),
+                (&self.contradicting, RefusalReason::Conflict),
+            ] {
+                let why = reasons.get(name).filter(|_| specification.is_source);
+                let refusal = why.cloned().map(|message| SpecRefusal { reason, message });
+                specification.refusal = specification.refusal.or(refusal);
             }
             specification
         };
@@ -339,8 +342,8 @@ impl ProviderManager {
     async fn apply(&mut self, providers: Vec<ProviderConfig>) {
         self.left_out.clear();
         let wanted = names(&providers);
-        let before = names(&self.wanted);
-        self.departed.extend(before);
+        let before = std::mem::replace(&mut self.wanted, providers.clone());
+        self.departed.extend(names(&before));
         self.departed.retain(|name| !wanted.contains(name));
         self.instances.retain(|name, _| wanted.contains(name));
         for provider in providers {
@@ -403,30 +406,65 @@ impl ProviderManager {
         Ok(())
     }
 
-    /// Publishes the serving providers if they have changed.
-    fn publish(&self) {
+    /// Publishes the serving providers if they have changed: those of the file first, then those of objects, the oldest
+    /// first.
+    fn publish(&mut self) {
         let from_file = |name: &String| !self.of_objects.contains(name);
         let of_file = self.instances.keys().filter(|name| from_file(name)).count();
-        let mut provided = Vec::new();
-        for instance in self.instances.values() {
-            if let Served::Serving(active) = &*instance.served().borrow() {
-                let config = instance.config();
-                // A provider of an object takes no Services without a class from a provider that had them before.
-                let alone = match from_file(&config.name) {
-                    true => of_file == 1,
-                    false => self.instances.len() == 1,
-                };
-                provided.push(Provided {
-                    cloud: active.clone(),
-                    nodes: config.nodes.clone(),
-                    service: (self.shared.service_rules)(&config.load_balancers, alone),
-                });
+        let (mut file, mut objects) = (Vec::new(), Vec::new());
+        for name in self.wanted.iter().map(|one| &one.name) {
+            let Some(instance) = self.instances.get(name) else {
+                continue;
+            };
+            let Some(active) = instance.served().borrow().active() else {
+                continue;
+            };
+            let config = instance.config();
+            // A provider of an object takes no Services without a class from a provider that had them before.
+            let (source, alone) = match from_file(name) {
+                true => (&mut file, of_file == 1),
+                false => (&mut objects, self.instances.len() == 1),
+            };
+            source.push(Provided {
+                cloud: active,
+                nodes: config.nodes.clone(),
+                service: (self.shared.service_rules)(&config.load_balancers, alone),
+            });
+        }
+        let (provided, contradicting) = consistent(file, objects);
+        for (name, why) in &contradicting {
+            if self.contradicting.get(name) != Some(why) {
+                tracing::error!(
+                    provider = name,
+                    why,
+                    "the provider of an object is not used"
+                );
             }
         }
+        self.contradicting = contradicting;
         self.provided.send_replace(provided.into());
         let overview = self.instances.values().map(ProviderInstance::overview);
         self.overview.send_replace(overview.collect());
     }
+}
+
+/// The providers of the file, and those of `objects` that contradict none before them, which only the loaded modules may
+/// show: the controllers would refuse the whole list. Also returns the contradictions of the others.
+fn consistent(
+    file: Vec<Provided>,
+    objects: Vec<Provided>,
+) -> (Vec<Provided>, BTreeMap<String, String>) {
+    let (mut provided, mut contradicting) = (file, BTreeMap::new());
+    for one in objects {
+        let name = one.cloud.name().to_owned();
+        provided.push(one);
+        let why = contradictions(&provided);
+        if !why.is_empty() {
+            contradicting.insert(name, why.join("; "));
+            provided.pop();
+        }
+    }
+    (provided, contradicting)
 }
 
 /// The state of the object of a provider that has left the configuration.

@@ -257,7 +257,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let provided = provider_manager.provided();
     let knows_nodes = flags.node_controller || flags.node_lifecycle_controller;
     if !groups.is_idle() && knows_nodes {
-        has_instances(&provided.borrow())?;
+        has_instances(&provided.borrow(), &names)?;
     }
     let service = provider_loading::service_settings(&flags.service, ServiceRules::default());
     let mut settings =
@@ -346,16 +346,13 @@ async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Resul
 }
 
 /// IFACE-003: refuses providers without `instances`, since nodes that wait for them would look like a slow cloud.
-/// Providers that are not loaded yet may support it.
-fn has_instances(provided: &[Provided]) -> Result<(), RunError> {
-    let mut without = provided
-        .iter()
-        .filter(|provider| !provider.cloud.capabilities().instances);
-    match without.next() {
-        Some(first) if without.count() + 1 == provided.len() => {
-            Err(RunError::NoInstances(first.cloud.name().to_owned()))
-        }
-        _ => Ok(()),
+/// Those of `names` that are not loaded yet may support it.
+fn has_instances(provided: &[Provided], names: &[String]) -> Result<(), RunError> {
+    let mut all = provided.iter();
+    let has = all.any(|provider| provider.cloud.capabilities().instances);
+    match names.is_empty() || has || !unserved(provided, names.to_vec()).is_empty() {
+        true => Ok(()),
+        false => Err(RunError::NoInstances(names.join(", "))),
     }
 }
 

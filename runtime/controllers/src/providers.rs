@@ -46,7 +46,8 @@ use crate::{Provided, RunError, Settings, Stopped};
 /// A panic in one reconciliation affects no other.
 ///
 /// # Errors
-/// See [`RunError`]: only for the first list. Mistakes in a later one are logged.
+/// See [`RunError`]: only for the first list, and for missing instances only if no other can follow. Mistakes in a later
+/// list are logged.
 pub async fn run_all(
     clients: impl Into<Clients>,
     mut provided: watch::Receiver<Arc<[Provided]>>,
@@ -56,9 +57,13 @@ pub async fn run_all(
 ) -> Result<Stopped, RunError> {
     let first = provided.borrow_and_update().clone();
     let list = ProviderList::of(&first).map_err(RunError::Contradiction)?;
-    if settings.controllers.need_instances() && !first.is_empty() && !has_instances(&first) {
-        let names: Vec<&str> = first.iter().map(|one| one.cloud.name()).collect();
-        return Err(RunError::NoInstances(names.join(", ")));
+    if settings.controllers.need_instances() && lacks_instances(&first) {
+        // Providers that are still being loaded may support them.
+        if provided.has_changed().is_err() {
+            let names: Vec<&str> = first.iter().map(|one| one.cloud.name()).collect();
+            return Err(RunError::NoInstances(names.join(", ")));
+        }
+        log_missing_instances();
     }
     if settings.controllers.service && !first.iter().any(serves) && !first.is_empty() {
         // IFACE-004; not an error, because most providers have no load balancers.
@@ -109,8 +114,13 @@ pub async fn run_all(
     Ok(sets.stop().await)
 }
 
-fn has_instances(list: &[Provided]) -> bool {
-    list.iter().any(|one| one.cloud.capabilities().instances)
+fn lacks_instances(list: &[Provided]) -> bool {
+    let mut all = list.iter();
+    !list.is_empty() && !all.any(|one| one.cloud.capabilities().instances)
+}
+
+fn log_missing_instances() {
+    tracing::error!("no cloud provider supports instances: no node is initialised");
 }
 
 fn serves(one: &Provided) -> bool {
@@ -122,6 +132,12 @@ async fn next<T>(stream: &mut Option<BoxStream<'static, T>>) -> Option<T> {
         Some(stream) => stream.next().await,
         None => std::future::pending().await,
     }
+}
+
+/// The mistakes for which the controllers refuse a list of providers, for people; empty if there is none.
+#[must_use]
+pub fn contradictions(list: &[Provided]) -> Vec<String> {
+    ProviderList::of(list).err().unwrap_or_default()
 }
 
 /// All providers of one list and their claims.
@@ -261,9 +277,8 @@ impl ControllerManager {
     fn change(&mut self, list: &[Provided]) {
         match ProviderList::of(list) {
             Ok(providers) => {
-                let needs = self.settings.controllers.need_instances();
-                if needs && !list.is_empty() && !has_instances(list) {
-                    tracing::error!("no cloud provider supports instances: no node is initialised");
+                if self.settings.controllers.need_instances() && lacks_instances(list) {
+                    log_missing_instances();
                 }
                 self.take(providers);
             }

@@ -5,7 +5,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use ccm_core::node::ownership::NodeClaim;
 use ccm_core::safety::brake::Allowances;
+use ccm_fixtures::provider::ScriptedProvider;
 use serde_json::json;
 
 use super::objects::ObjectSpec;
@@ -172,4 +174,38 @@ async fn a_provider_that_could_not_be_created_is_tried_again_without_an_edit() {
     let known = Arc::as_ptr(&overview.borrow());
     manager.look(&configuration).await;
     assert_eq!(Arc::as_ptr(&overview.borrow()), known, "it has begun once");
+}
+
+/// The controllers would refuse the whole list, and a process that becomes the leader would end.
+#[test]
+fn an_object_whose_module_contradicts_those_before_it_is_left_out() {
+    let provided = |name: &str, scheme: &str, is_default| {
+        let mut cloud = ScriptedProvider::new(name);
+        cloud.capabilities.instances = true;
+        cloud.capabilities.load_balancer = true;
+        Provided {
+            cloud: Arc::new(cloud),
+            nodes: NodeClaim {
+                schemes: vec![scheme.to_owned()],
+                selector: None,
+            },
+            service: ServiceRules {
+                is_default,
+                ..ServiceRules::default()
+            },
+        }
+    };
+    let file = vec![provided("zoo", "static", true)];
+    let objects = vec![
+        provided("same-scheme", "static", false),
+        provided("second-default", "other", true),
+        provided("good", "good", false),
+    ];
+    let (kept, left_out) = consistent(file, objects);
+    let names: Vec<&str> = kept.iter().map(|one| one.cloud.name()).collect();
+    assert_eq!(names, ["zoo", "good"]);
+    let why = &left_out["same-scheme"];
+    assert!(why.contains("share the provider ID scheme static"), "{why}");
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    assert!(left_out.contains_key("second-default"), "{left_out:?}");
 }

@@ -6,7 +6,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::node::ownership::NodeClaim;
 use ccm_core::safety::permit::Mode;
+use ccm_core::settings::ServiceRules;
 use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, at_once, found, instance, late};
 use ccm_sim::cluster::Cluster;
@@ -15,9 +17,10 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::*;
-use crate::{Controllers, Metrics, RunError, Settings, fixtures};
+use crate::{Controllers, Metrics, Provided, RunError, Settings, fixtures, run_all};
 
 /// A cloud that finds every node by its name, after a moment.
 fn finds_all() -> ScriptedProvider {
@@ -216,12 +219,24 @@ async fn a_heartbeat_wakes_nobody_and_a_label_does() {
 
 #[tokio::test(start_paused = true)]
 async fn iface_003_a_provider_without_instances_is_an_error() {
-    let cloud = Arc::new(ScriptedProvider::new("sim"));
+    let provided = Provided {
+        cloud: Arc::new(ScriptedProvider::new("sim")),
+        nodes: NodeClaim::default(),
+        service: ServiceRules::default(),
+    };
     let metrics = Metrics::register(&mut Registry::default());
     let client = Cluster::new().client();
-    let error = fixtures::run_one(client, cloud, settings(), metrics, std::future::pending())
-        .await
-        .unwrap_err();
+    // No other provider can follow.
+    let (_, provided) = watch::channel(Arc::from([provided]));
+    let error = run_all(
+        client,
+        provided,
+        settings(),
+        metrics,
+        std::future::pending(),
+    )
+    .await
+    .unwrap_err();
     assert!(matches!(&error, RunError::NoInstances(name) if name == "sim"));
     assert_eq!(
         error.to_string(),

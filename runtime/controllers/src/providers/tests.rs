@@ -309,11 +309,16 @@ async fn iface_003_several_providers_are_an_error_only_when_none_has_instances()
     let without = |name| able(name, Capabilities::default());
     let cluster = cluster::Cluster::new();
     let (east, west) = (without("east"), without("west"));
-    let none = run_while(&cluster, &[&east, &west], settings(), async |_| {}).await;
+    let both: Arc<[Provided]> = [provided(&east), provided(&west)].into();
+    let (_, received) = watch::channel(both);
+    let (client, never) = (cluster.client_as("ccm"), std::future::pending());
+    let none = run_all(client, received, settings(), Metrics::default(), never).await;
     assert_eq!(
         none.unwrap_err().to_string(),
         "cloud provider \"east, west\" does not support instances"
     );
+    let others_may_come = run_while(&cluster, &[&east, &west], settings(), async |_| {}).await;
+    assert_eq!(others_may_come.unwrap(), Stopped::Drained);
     let north = cloud("north", CloudMode::Good);
     let one = run_while(&cluster, &[&east, &north], settings(), async |_| {}).await;
     assert_eq!(one.unwrap(), Stopped::Drained);
