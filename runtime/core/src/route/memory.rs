@@ -257,6 +257,12 @@ impl Memory {
                 state.record = NodeRecord::default();
             }
         }
+        for (name, until) in plan.late {
+            if let Some(state) = self.nodes.get_mut(&name) {
+                // Nothing else has the condition looked at again before the slow resync.
+                state.record.due = Some(until);
+            }
+        }
         self.replan(plan.work, asked.at);
         self.tally = plan.tally;
         self.foreign = foreign(&listing);

@@ -57,11 +57,11 @@ impl NodeRecord {
         self.elsewhere.get(destination) == Some(&state)
     }
 
-    /// Whether the cache is older than our own last write.
-    pub(super) fn waits_for_cache(&self, cached: &Node, now: Moment) -> bool {
-        self.written.is_some_and(|written| {
-            written.expires_at() > now && written.is_newer_than(&cached.metadata)
-        })
+    /// While the cache is older than our own last write: until when that is waited for.
+    pub(super) fn waits_for_cache(&self, cached: &Node, now: Moment) -> Option<Moment> {
+        let written = self.written?;
+        let is_newer = written.is_newer_than(&cached.metadata);
+        Some(written.expires_at()).filter(|until| is_newer && *until > now)
     }
 }
 

@@ -85,6 +85,8 @@ pub(super) struct Plan {
     pub(super) tally: Tally,
     /// Some route stays only because the answer was not complete.
     pub(super) is_unproven: bool,
+    /// Nodes whose condition cannot be written before the cache has our last write, and until when that is waited for.
+    pub(super) late: Vec<(String, Moment)>,
     /// Destinations whose removals belong to a node's reconciliation or to another component.
     claimed: BTreeSet<IpNet>,
 }
@@ -202,7 +204,12 @@ impl Planning<'_> {
         let is_reported =
             |event: &CloudEvent| note.is_some_and(|note| note.reported.contains(&event.message));
         work.node_events.retain(|event| !is_reported(event));
-        let has_condition_to_write = self.has_condition_to_write(node, work.rest, note);
+        let mut has_condition_to_write = self.has_condition_to_write(node, work.rest, note);
+        let waits_until = note.and_then(|note| note.waits_for_cache(node, self.now));
+        if let Some(until) = waits_until.filter(|_| has_condition_to_write) {
+            plan.late.push((name(node).to_owned(), until));
+            has_condition_to_write = false;
+        }
         if !work.changes.is_empty() || !work.node_events.is_empty() || has_condition_to_write {
             plan.work.insert(key, work);
         }
@@ -229,7 +236,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether the condition has to be written and is the only work.
+    /// Whether the condition has to be written, now that a write that failed is due again.
     fn has_condition_to_write(
         &self,
         node: &Node,
@@ -239,11 +246,10 @@ impl Planning<'_> {
         let Some(network) = rest else {
             return false;
         };
-        let is_late = note.is_some_and(|note| note.waits_for_cache(node, self.now));
         let is_early = note.is_some_and(|note| note.due.is_some_and(|due| due > self.now));
         // The time does not affect whether a patch is needed.
         let now = Timestamp::UNIX_EPOCH;
-        !is_late && !is_early && condition::patch(node, network, now).is_some()
+        !is_early && condition::patch(node, network, now).is_some()
     }
 
     fn place(&self, destination: &IpNet, node: &str, plan: &mut Plan) -> Destination {

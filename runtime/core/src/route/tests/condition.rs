@@ -302,8 +302,12 @@ fn a_cache_that_has_not_seen_our_own_write_makes_no_second_one() {
     world.nodes.get_mut("a").unwrap()["status"]["conditions"] = json!([]);
     world.nodes.get_mut("a").unwrap()["metadata"]["resourceVersion"] = json!("1");
     world.log.clear();
+    world.now += 1_000;
     world.pass();
     assert_eq!(world.acts(), [""; 0]);
+    // Nothing else has the condition looked at again before the slow resync.
+    let expires = at(world.now + 9_000);
+    assert_eq!(world.memory.next_listing(), Some(expires));
     // After a while, an object from an etcd that was restored from a backup is believed.
     world.now += 10_000;
     world.pass();
