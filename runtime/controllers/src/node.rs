@@ -268,6 +268,8 @@ impl Controller for NodeController {
     fn conclude(&mut self, (name, is_urgent): (String, bool), ended: Option<ConclusionOf<Facts>>) {
         let name = name.as_str();
         self.low_priority -= usize::from(!is_urgent);
+        // One that began before the pass has not checked the addresses; the turn that the pass requested follows.
+        let has_refreshed = ended.as_ref().is_none_or(|one| one.facts.past.refresh);
         let now = self.clock.now();
         // A node deleted meanwhile has no memory any more.
         if let Some(memory) = self.memories.get_mut(name) {
@@ -303,7 +305,9 @@ impl Controller for NodeController {
             self.report_departure(name);
         }
         self.queue.finish(name, now);
-        self.passed(name);
+        if has_refreshed || !self.memories.contains_key(name) {
+            self.passed(name);
+        }
     }
 
     /// Handles a change (NODE-002); only changes that can matter wake a node (EDGE-051).

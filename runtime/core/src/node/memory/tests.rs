@@ -1,0 +1,235 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::*;
+use crate::cloud::instance::Lookup;
+use crate::node::index::Clashes;
+use serde_json::{Value, json};
+
+fn node(change: fn(&mut Value)) -> Node {
+    let mut node = json!({
+        "metadata": { "name": "a", "uid": "u", "resourceVersion": "5", "labels": { "l": "1" } },
+        "spec": { "taints": [{ "key": "k", "effect": "NoSchedule" }] },
+        "status": { "addresses": [{ "type": "Hostname", "address": "a" }] }
+    });
+    change(&mut node);
+    serde_json::from_value(node).unwrap()
+}
+
+const TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+#[test]
+fn only_what_can_change_a_decision_is_news() {
+    type Change = fn(&mut Value);
+    let changes: [(Change, bool); 7] = [
+        (
+            |node| node["metadata"]["resourceVersion"] = json!("6"),
+            false,
+        ),
+        (
+            |node| node["status"]["conditions"] = json!([{ "type": "Ready", "status": "True" }]),
+            false,
+        ),
+        (
+            |node| node["metadata"]["annotations"] = json!({ "x": "y" }),
+            false,
+        ),
+        (|node| node["metadata"]["uid"] = json!("v"), true),
+        (|node| node["metadata"]["labels"]["l"] = json!("2"), true),
+        (|node| node["spec"]["providerID"] = json!("sim://1"), true),
+        (
+            |node| node["spec"]["taints"] = json!([{ "key": TAINT, "effect": "NoSchedule" }]),
+            true,
+        ),
+    ];
+    for (index, (change, is_relevant_change)) in changes.into_iter().enumerate() {
+        let mut memory = NodeMemory::default();
+        assert!(
+            memory.is_relevant_change(&node(|_| {})),
+            "the first look is news"
+        );
+        assert_eq!(
+            memory.is_relevant_change(&node(change)),
+            is_relevant_change,
+            "change {index}"
+        );
+        assert!(
+            !memory.is_relevant_change(&node(change)),
+            "change {index} again"
+        );
+    }
+}
+
+#[test]
+fn annotations_and_addresses_are_news_while_a_node_waits() {
+    let taint = |node: &mut Value| node["spec"]["taints"][0]["key"] = json!(TAINT);
+    let mut memory = NodeMemory::default();
+    memory.is_relevant_change(&node(taint));
+    assert!(memory.is_relevant_change(&node(|node| {
+        node["spec"]["taints"][0]["key"] = json!(TAINT);
+        node["metadata"]["annotations"] =
+            json!({ "alpha.kubernetes.io/provided-node-ip": "10.0.0.1" });
+    })));
+    assert!(memory.is_relevant_change(&node(|node| {
+        node["spec"]["taints"][0]["key"] = json!(TAINT);
+        node["status"]["addresses"][0]["address"] = json!("b");
+    })));
+}
+
+#[test]
+fn a_node_that_was_made_again_while_the_watch_was_interrupted_begins_anew() {
+    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
+    let rules = Arc::new(NodeRules::default());
+    let at = |seconds| Moment(Duration::from_secs(seconds));
+    let taint = |node: &mut Value| node["spec"]["taints"][0]["key"] = json!(TAINT);
+    let again = |node: &mut Value| {
+        node["spec"]["taints"][0]["key"] = json!(TAINT);
+        node["metadata"]["uid"] = json!("v");
+    };
+    let mut memory = NodeMemory::default();
+    let mut facts = |node: Node, now| {
+        memory.is_relevant_change(&node);
+        let node = Arc::new(node);
+        let facts = memory.facts(node, ownership.clone(), rules.clone(), at(now));
+        let past = facts.past.clone();
+        let conclusion = Conclusion {
+            facts,
+            when: When::Retry {
+                after: Duration::from_secs(1),
+                why: "not listed".to_owned(),
+            },
+            retained: None,
+            has_written: false,
+        };
+        memory.conclude(conclusion, at(now));
+        past
+    };
+    facts(node(taint), 0);
+    let past = facts(node(taint), 1);
+    assert_eq!((past.failures, past.waiting_since), (1, Some(at(0))));
+    let past = facts(node(again), 900);
+    assert_eq!(past, RetainedState::default());
+    let past = facts(node(again), 901);
+    assert_eq!((past.failures, past.waiting_since), (1, Some(at(900))));
+}
+
+/// NODE-050: every pass asks about every node.
+#[test]
+fn a_check_that_is_requested_during_a_reconciliation_is_made_after_it() {
+    let ownership = Arc::new(OwnershipContext::alone("sim", Vec::new()));
+    let rules = Arc::new(NodeRules::default());
+    let now = Moment(Duration::from_secs(100));
+    let mut memory = NodeMemory::default();
+    let facts = |memory: &mut NodeMemory| {
+        let node = Arc::new(node(|_| {}));
+        memory.facts(node, ownership.clone(), rules.clone(), now)
+    };
+    let ended = |facts| Conclusion {
+        facts,
+        when: When::AwaitChange,
+        retained: None,
+        has_written: false,
+    };
+    let begun = facts(&mut memory);
+    memory.wants_refresh();
+    memory.conclude(ended(begun), now);
+    let next = facts(&mut memory);
+    assert!(next.past.refresh);
+    memory.conclude(ended(next), now);
+    assert!(!facts(&mut memory).past.refresh);
+}
+
+#[test]
+fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_same_node() {
+    let at = |seconds| Moment(Duration::from_secs(seconds));
+    let ownership = Arc::new(OwnershipContext::alone("sim", Vec::new()));
+    let answer = Looked {
+        lookup: Lookup::Gone,
+        events: Vec::new(),
+        complete: true,
+        clashes: Clashes::default(),
+    };
+    for (uid, now, is_recalled) in [
+        ("u", 100, true),
+        ("u", 130, true),
+        ("u", 131, false),
+        ("v", 100, false),
+    ] {
+        let mut memory = NodeMemory {
+            answer: Some((answer.clone(), at(100), Some(uid.to_owned()))),
+            ..NodeMemory::default()
+        };
+        let node = Arc::new(node(|_| {}));
+        let rules = Arc::new(NodeRules::default());
+        let facts = memory.facts(node.clone(), ownership.clone(), rules.clone(), at(now));
+        let unknowing = NodeMemory::default().facts(node, ownership.clone(), rules, at(now));
+        assert_eq!(facts != unknowing, is_recalled, "{uid} at {now}");
+    }
+}
+
+#[test]
+fn a_reconciliation_that_panics_is_held_again() {
+    let mut memory = NodeMemory::default();
+    let now = Moment(Duration::from_secs(100));
+    let next = memory.abandon(now);
+    assert_eq!(memory.past.failures, 1);
+    assert_eq!(next, Next::At(now.after(Duration::from_secs(1))));
+}
+
+#[test]
+fn a_cache_that_is_behind_our_own_write_is_waited_for_and_not_for_ever() {
+    let at = |seconds| Moment(Duration::from_secs(seconds));
+    let cached = node(|_| {});
+    let written = |version: u64| {
+        let mut answered = cached.metadata.clone();
+        answered.resource_version = Some(version.to_string());
+        NodeMemory {
+            last_write: OwnWrite::new(&answered, at(100)).into(),
+            ..NodeMemory::default()
+        }
+    };
+    assert_eq!(written(5).waits_for_cache(&cached, at(100)), None);
+    assert_eq!(written(6).waits_for_cache(&cached, at(109)), Some(at(110)));
+    assert_eq!(written(6).waits_for_cache(&cached, at(110)), None);
+    assert_eq!(NodeMemory::default().waits_for_cache(&cached, at(1)), None);
+}
+
+#[test]
+fn a_turn_that_only_waits_for_our_own_write_ends_when_the_write_is_seen() {
+    type Change = fn(&mut NodeMemory);
+    let version = |version: u64, label: &str| {
+        let mut seen = node(|_| {});
+        seen.metadata.resource_version = Some(version.to_string());
+        seen.metadata.labels = Some([("l".to_owned(), label.to_owned())].into());
+        seen
+    };
+    let table: [(&str, Change, u64, bool); 6] = [
+        ("the write itself", |_| {}, 7, true),
+        ("a later heartbeat", |_| {}, 8, true),
+        ("still older", |_| {}, 6, false),
+        ("a pass wants it, too", NodeMemory::wants_refresh, 7, false),
+        (
+            "it failed before",
+            |memory| memory.past.failures = 1,
+            7,
+            false,
+        ),
+        ("others ask for it", NodeMemory::reconsider, 7, false),
+    ];
+    for (what, change, seen, expected) in table {
+        let now = Moment(Duration::from_secs(100));
+        let mut memory = NodeMemory {
+            last_write: OwnWrite::new(&version(7, "1").metadata, now).into(),
+            ..NodeMemory::default()
+        };
+        memory.is_relevant_change(&version(7, "1"));
+        change(&mut memory);
+        assert!(memory.waits_for_cache(&version(5, "1"), now).is_some());
+        let seen = version(seen, "1");
+        let has_caught_up = !memory.is_relevant_change(&seen) && memory.has_caught_up(&seen);
+        assert_eq!(has_caught_up, expected, "{what}");
+        assert!(!memory.has_caught_up(&seen), "{what}: once");
+        // A change by another writer needs a turn.
+        assert!(memory.is_relevant_change(&version(9, "2")), "{what}");
+        assert!(!memory.has_caught_up(&version(9, "2")), "{what}");
+    }
+}
