@@ -33,6 +33,9 @@ pub(crate) use nodes::{NodeChangeFilter, NodeSet, node_changes};
 pub(crate) use service_index::ServiceIndex;
 pub(crate) use watch_events::{ServiceChange, ServiceChangeFilter};
 
+/// Number of corrected edits after which the log asks for a second controller.
+const MANY_CORRECTIONS: u32 = 5;
+
 /// Schedules the reconciliations of one provider's Services.
 pub(crate) struct ServiceController {
     executor: Arc<EffectExecutor>,
@@ -183,7 +186,7 @@ impl ServiceController {
         if let Some(memory) = &mut slot.current {
             if memory.see(service, is_listed, now) {
                 self.queue.ask(&key, now, true);
-            } else if let Some(at) = memory.accepts_older_at() {
+            } else if let Some(at) = memory.seen_counts_at() {
                 self.queue.ask(&key, at, false);
             }
         } else if is_relevant(&service) {
@@ -330,7 +333,15 @@ impl ServiceController {
         let uid = memory.uid().to_owned();
         let (world, targets) = (self.world.clone(), targets.clone());
         let holder = self.executor.cluster.service_index().holder(&uid);
-        let facts = memory.facts(world, targets, self.executor.account(), holder);
+        let account = self.executor.account();
+        let corrections = memory.corrections();
+        let facts = memory.facts(world, targets, account, holder, now);
+        if corrections < MANY_CORRECTIONS && memory.corrections() >= MANY_CORRECTIONS {
+            tracing::warn!(
+                service = key,
+                "another client keeps changing status, finalizer or owner of the Service, which is corrected at growing intervals: is there a second controller for load balancers?"
+            );
+        }
         let (executor, clock) = (self.executor.clone(), self.clock);
         let task = async move { reconcile(facts, &*executor, clock).await };
         self.low_priority += usize::from(!is_urgent);

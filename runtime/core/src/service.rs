@@ -44,7 +44,7 @@ use crate::reconciliation::effect::{Decision, When};
 use crate::safety::permit::Mode;
 
 pub use account_proof::{Account, is_same};
-pub use change_filter::{is_relevant_change, needs_update};
+pub use change_filter::{is_edit, is_relevant_change, needs_update};
 pub use conditions::is_elsewhere;
 pub use effect::{
     OwnerState, ProofScope, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, Witnesses,
@@ -160,7 +160,10 @@ fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a>
     match role(facts) {
         Role::None => match facts.keeper() {
             // The recorded owner was edited to this provider: the keeper sets it back, or lets go.
-            Some(keeper) if facts.world.owns(&facts.service) => Step::Wait(Obstacle::Kept(keeper)),
+            // Of a Service that is gone only the keeper still knows more.
+            Some(keeper) if !facts.is_gone && facts.world.owns(&facts.service) => {
+                Step::Wait(Obstacle::Kept(keeper))
+            }
             _ => leave_alone(facts),
         },
         Role::Former => cleanup::step(facts, Role::Former, now),

@@ -8,18 +8,26 @@ use super::stored_state::{
     needs_cleanup, recorded_owner, spec, uid,
 };
 
-/// Whether the change from `old` to `new` needs a reconciliation.
+/// Whether the change from `old` to `new` needs a reconciliation, because something else is wanted now.
 pub fn is_relevant_change(old: &Service, new: &Service) -> bool {
-    let has_lost = has_finalizer(old) && !has_finalizer(new) && !is_deleting(new);
     needs_update(old, new)
         || uid(old) != uid(new)
         || needs_cleanup(old) != needs_cleanup(new)
         || is_deleting(old) != is_deleting(new)
         || class(old) != class(new)
         || is_load_balancer(old) != is_load_balancer(new)
-        || has_lost
+}
+
+/// Whether the change from `old` to `new` needs a reconciliation, because another client wrote what only the controller
+/// writes.
+pub fn is_edit(old: &Service, new: &Service) -> bool {
+    has_lost_finalizer(old, new)
         || recorded_owner(old).is_some() && recorded_owner(old) != recorded_owner(new)
         || is_load_balancer(new) && load_balancer_status(old) != load_balancer_status(new)
+}
+
+fn has_lost_finalizer(old: &Service, new: &Service) -> bool {
+    has_finalizer(old) && !has_finalizer(new) && !is_deleting(new)
 }
 
 /// Upstream's table. Difference: Services with a class count, because a provider here may serve it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Service;
 
 use super::account_proof::Account;
-use super::change_filter::is_relevant_change;
+use super::change_filter::{is_edit, is_relevant_change};
 use super::facts::Facts;
 use super::retained_state::RetainedState;
 use super::targets::Targets;
@@ -52,6 +52,35 @@ pub struct ServiceMemory {
     written: Option<OwnWrite>,
     /// The state from a list that is older than our own write, and from the watch after it.
     older: Option<Arc<Service>>,
+    corrections: Corrections,
+}
+
+/// Reconciliations because of edits by other clients. Two clients that both write the status would otherwise wake each
+/// other for ever, with a request to the cloud each time.
+#[derive(Debug, Default, Clone, Copy)]
+struct Corrections {
+    /// How many there were with less than [`Corrections::QUIET`] between them.
+    count: u32,
+    last: Option<Moment>,
+}
+
+impl Corrections {
+    /// Without an edit for this long, the next one is corrected at once.
+    const QUIET: Duration = Duration::from_secs(600);
+
+    /// The earliest moment of the next one; `None`: at once.
+    fn next_at(self) -> Option<Moment> {
+        self.last
+            .map(|last| last.after(retry::CLOUD.after(self.count)))
+    }
+
+    fn record(&mut self, now: Moment) {
+        if self.last.is_some_and(|last| last.after(Self::QUIET) <= now) {
+            self.count = 0;
+        }
+        self.count = self.count.saturating_add(1);
+        self.last = Some(now);
+    }
 }
 
 impl NameSlot {
@@ -115,6 +144,7 @@ impl ServiceMemory {
             drift_at: None,
             written: None,
             older: None,
+            corrections: Corrections::default(),
         }
     }
 
@@ -140,7 +170,7 @@ impl ServiceMemory {
         self.written = None;
         self.older = None;
         self.service = service;
-        self.has_changed()
+        self.has_changed(now)
     }
 
     /// Makes the Service count as changed.
@@ -148,10 +178,27 @@ impl ServiceMemory {
         self.concluded = None;
     }
 
-    /// Whether the Service has changed since the last reconciliation.
-    fn has_changed(&self) -> bool {
+    /// Whether the Service has changed since the last reconciliation, and this is not an edit that is corrected later.
+    fn has_changed(&self, now: Moment) -> bool {
         let concluded = self.concluded.as_deref();
         concluded.is_none_or(|before| is_relevant_change(before, &self.service))
+            || self.is_edited() && self.corrections.next_at().is_none_or(|at| at <= now)
+    }
+
+    /// Whether another client has edited what only this controller writes.
+    fn is_edited(&self) -> bool {
+        let concluded = self.concluded.as_deref();
+        concluded.is_some_and(|before| is_edit(before, &self.service))
+    }
+
+    /// When an edit by another client is corrected, if there is one.
+    fn corrected_at(&self) -> Option<Moment> {
+        self.corrections.next_at().filter(|_| self.is_edited())
+    }
+
+    /// How many edits by other clients were corrected with less than ten minutes between them.
+    pub fn corrections(&self) -> u32 {
+        self.corrections.count
     }
 
     /// Whether a reconciliation is needed now.
@@ -161,10 +208,10 @@ impl ServiceMemory {
             return false;
         }
         if let Some(due_at) = self.due_at {
-            return due_at <= now || self.has_changed() || self.wants_targets(targets, world);
+            return due_at <= now || self.has_changed(now) || self.wants_targets(targets, world);
         }
         self.past.drift_due |= self.drift_at.is_some_and(|at| at <= now);
-        self.past.drift_due || self.wants_targets(targets, world) || self.has_changed()
+        self.past.drift_due || self.wants_targets(targets, world) || self.has_changed(now)
     }
 
     fn is_held(&self, now: Moment) -> bool {
@@ -205,12 +252,20 @@ impl ServiceMemory {
     /// When it is reconciled again without a change.
     pub fn next_at(&self) -> Option<Moment> {
         let turn = self.due_at.or(self.drift_at);
+        let turn = turn.into_iter().chain(self.corrected_at()).min();
         let turn = turn.map(|at| self.not_before.map_or(at, |earliest| at.max(earliest)));
         turn.into_iter().chain(self.accepts_older_at()).min()
     }
 
+    /// When what was seen last counts, if it does not yet: a list that is older than our own write, or an edit by another
+    /// client.
+    pub fn seen_counts_at(&self) -> Option<Moment> {
+        let at = self.accepts_older_at();
+        at.into_iter().chain(self.corrected_at()).min()
+    }
+
     /// When it accepts a list that is older than our own write, if there is one.
-    pub fn accepts_older_at(&self) -> Option<Moment> {
+    fn accepts_older_at(&self) -> Option<Moment> {
         let older = self.older.as_ref().and(self.written);
         older.map(|written| written.expires_at())
     }
@@ -223,8 +278,12 @@ impl ServiceMemory {
         targets: Targets,
         account: Account,
         holder: Option<String>,
+        now: Moment,
     ) -> Facts {
         self.due_at = None;
+        if self.is_edited() {
+            self.corrections.record(now);
+        }
         if !self.is_gone {
             self.holder = holder;
         }
@@ -352,7 +411,7 @@ mod tests {
         assert_eq!(memory.service, service("7", 80));
         memory.accept_older(at(110));
         assert_eq!(memory.service, service("5", 81));
-        assert!(memory.has_changed());
+        assert!(memory.has_changed(at(110)));
         assert!(written().see(service("5", 81), true, at(110)));
     }
 

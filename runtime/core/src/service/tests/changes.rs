@@ -1,7 +1,7 @@
 //! SVC-012 and SVC-013: which changes of a Service cause a reconciliation.
 
 use super::world::*;
-use crate::service::{cloud_service, is_relevant, is_relevant_change, needs_update};
+use crate::service::{cloud_service, is_edit, is_relevant, is_relevant_change, needs_update};
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
@@ -14,7 +14,8 @@ fn wakes(change: fn(&mut Value)) -> bool {
     let before = made().stored;
     let mut after = before.clone();
     change(&mut after);
-    is_relevant_change(&read(&before), &read(&after))
+    let (before, after) = (read(&before), read(&after));
+    is_relevant_change(&before, &after) || is_edit(&before, &after)
 }
 
 #[test]

@@ -1,10 +1,21 @@
 //! The owner of a Service: the recorded one, the one by class, or none (SVC-010, SVC-011, SVC-046, EDGE-067).
 
-use super::world::*;
-use crate::reconciliation::effect::When;
-use crate::service::{Addresses, Claim, Claims, ClaimsError, Owner};
+use std::sync::Arc;
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+
+use super::world::*;
+use crate::moment::{Moment, Now};
+use crate::node::ownership::OwnershipContext;
+use crate::reconciliation::effect::{Decision, When};
+use crate::safety::permit::Mode;
+use crate::service::{
+    self, Account, Addresses, Claim, Claims, ClaimsError, Facts, Owner, RetainedState, Targets,
+    decide,
+};
 
 fn claim(name: &str, classes: &[&str], is_default: bool) -> Claim {
     Claim {
@@ -305,7 +316,7 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
         None,
         "what it does not have any more"
     );
-    addresses.forget(&crate::service::service_ref(&dns));
+    addresses.forget(&service::service_ref(&dns));
     assert_eq!(who(&addresses, "u2", "10.96.0.10"), None);
     // The Service is recreated under the same name.
     addresses.apply(&of("web", "u9", json!({}), json!([{ "ip": "192.0.2.1" }])));
@@ -317,4 +328,39 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
         who(&addresses, "u3", "192.0.2.1").as_deref(),
         Some("service/ns/web")
     );
+}
+
+/// A Service whose recorded owner was edited to this provider waits for the one that has its load balancer; when it is
+/// gone, that one removes it, and nobody waits.
+#[test]
+fn nobody_waits_for_a_service_that_is_gone() {
+    let claims = vec![claim("one", &[], true), claim("sim", &["two"], false)];
+    let claims = Arc::new(Claims::new(claims).unwrap());
+    for is_gone in [false, true] {
+        let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
+        let world = service::World {
+            claims: claims.clone(),
+            ..service::World::new(
+                Arc::new(ownership),
+                Arc::default(),
+                Arc::default(),
+                Mode::Enforce,
+            )
+        };
+        let service = Arc::new(service("", "sim"));
+        let targets = Targets::of([].iter(), true);
+        let (past, account) = (RetainedState::default(), Account::default());
+        let facts = Facts {
+            holder: Some("one".to_owned()),
+            ..Facts::new(service, is_gone, Arc::new(world), targets, past, account)
+        };
+        let now = Now {
+            moment: Moment(Duration::from_secs(1_000)),
+            wall: Timestamp::UNIX_EPOCH,
+        };
+        let Decision::Done((end, _)) = decide(&facts, now) else {
+            panic!("there is nothing to do");
+        };
+        assert_eq!(matches!(end, When::Retry { .. }), !is_gone);
+    }
 }
