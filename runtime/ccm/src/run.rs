@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccm_controllers::{Provided, Reports, RunError, tenure_client};
+use ccm_controllers::{Provided, Reports, RunError, lacks_instances, tenure_client};
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::plan::Plan;
 use ccm_core::safety::tenure::Tenure;
@@ -348,11 +348,9 @@ async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Resul
 /// IFACE-003: refuses providers without `instances`, since nodes that wait for them would look like a slow cloud.
 /// Those of `names` that are not loaded yet may support it.
 fn has_instances(provided: &[Provided], names: &[String]) -> Result<(), RunError> {
-    let mut all = provided.iter();
-    let has = all.any(|provider| provider.cloud.capabilities().instances);
-    match names.is_empty() || has || !unserved(provided, names.to_vec()).is_empty() {
-        true => Ok(()),
-        false => Err(RunError::NoInstances(names.join(", "))),
+    match lacks_instances(provided) && unserved(provided, names.to_vec()).is_empty() {
+        true => Err(RunError::NoInstances(names.join(", "))),
+        false => Ok(()),
     }
 }
 

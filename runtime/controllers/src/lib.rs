@@ -71,7 +71,7 @@ pub use executor::LeaseName;
 pub use heartbeat::Heartbeats;
 pub use metrics::Metrics;
 pub use plan::SharedPlan;
-pub use providers::{contradictions, run_all};
+pub use providers::{contradictions, lacks_instances, run_all};
 pub use rest_client::{RateLimit, RestClients};
 
 /// What the controllers report to probes and to the status page. Clones share it.

@@ -114,7 +114,9 @@ pub async fn run_all(
     Ok(sets.stop().await)
 }
 
-fn lacks_instances(list: &[Provided]) -> bool {
+/// Whether there are providers, and none of them supports instances (IFACE-003).
+#[must_use]
+pub fn lacks_instances(list: &[Provided]) -> bool {
     let mut all = list.iter();
     !list.is_empty() && !all.any(|one| one.cloud.capabilities().instances)
 }
