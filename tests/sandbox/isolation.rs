@@ -35,6 +35,10 @@ const TESTS: &[Test] = &[
 /// Tests that count this program's children, so that no other test may have any.
 const ALONE: &[Test] = &[
     ("a_process_that_is_killed_is_replaced", killed),
+    (
+        "a_process_is_not_ended_by_what_asks_its_parent_to_stop",
+        asked_to_stop,
+    ),
     ("the_process_ends_with_its_provider", ends),
     ("what_a_call_costs", cost),
 ];
@@ -255,6 +259,29 @@ fn killed() {
             .await
             .unwrap();
         assert!(matches!(reply.lookups[..], [Lookup::Found(_)]));
+    });
+}
+
+/// As a terminal and a service manager do, which address every process of a group.
+fn asked_to_stop() {
+    block_on(async {
+        let cloud = Target::start(TargetMode::Well).await;
+        let (provider, pids) = loaded(Behaviour::Honest, &cloud.endpoint()).await;
+        for pid in &pids {
+            for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+                rustix::process::kill_process(*pid, signal).unwrap();
+            }
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let nodes = [cloud_node("one")];
+        let reply = provider
+            .find(&nodes, permits::reads_for(TIMEOUT))
+            .await
+            .unwrap();
+        assert!(matches!(reply.lookups[..], [Lookup::Found(_)]));
+        for pid in pids {
+            assert!(rustix::process::test_kill_process(pid).is_ok());
+        }
     });
 }
 

@@ -150,8 +150,15 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Resu
 
 /// Explains why a child ended without a result.
 fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileError {
+    let message = message.trim();
     if status.code() == Some(UNABLE) {
         return unable(message);
+    }
+    // A rejection holds names that the module chose: only the operating system's number at its end is not among them.
+    let lacks_resources = ["(os error 11)", "(os error 12)"];
+    if status.code() == Some(REJECTED) && !lacks_resources.iter().any(|end| message.ends_with(end))
+    {
+        return CompileError::Invalid(clean(message, limits::ERROR_BYTES));
     }
     // A thread that cannot be started: the child starts its few before it needs much memory, so the machine or its
     // container has too many.
@@ -176,9 +183,8 @@ fn explain(status: ExitStatus, message: &str, limits: ChildLimits) -> CompileErr
     if let Some(signal) = signal_from_outside(status) {
         return CompileError::Ended(signal);
     }
-    let message = clean(message.trim(), limits::ERROR_BYTES);
+    let message = clean(message, limits::ERROR_BYTES);
     match (status.code(), signal) {
-        (Some(REJECTED), _) => CompileError::Invalid(message),
         (Some(code), _) => CompileError::Crashed(format!("exit code {code}: {message}")),
         (None, signal) => {
             CompileError::Crashed(format!("signal {}: {message}", signal.unwrap_or_default()))

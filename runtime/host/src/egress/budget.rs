@@ -121,10 +121,11 @@ pub struct Body {
 }
 
 impl Body {
-    /// Splits the body into its bytes and the reservation, which the caller must keep while copies of the bytes
-    /// exist.
+    /// Splits the body into bytes, which count as held while any clone of them exists, and the reservation alone, for
+    /// as long as copies of the bytes exist elsewhere.
     pub(crate) fn into_parts(self) -> (Bytes, impl Send + Sync + use<>) {
-        (self.bytes, self.held)
+        let held = self.held.clone();
+        (Bytes::from(self), held)
     }
 }
 
@@ -196,6 +197,12 @@ mod tests {
         drop(body);
         assert!(call.hold().grow(1).is_err(), "a part of it keeps the whole");
         drop(part);
+        let mut held = call.hold();
+        held.grow(8).unwrap();
+        let (unsent, reservation) = held.body(Bytes::from_static(b"12345678")).into_parts();
+        drop(reservation);
+        assert!(call.hold().grow(1).is_err(), "and so does a frame");
+        drop(unsent);
         assert!(call.hold().grow(8).is_ok());
         assert_eq!(provider.held.load(Ordering::Relaxed), 0);
     }

@@ -20,10 +20,12 @@ use super::canonical_request::Prepared;
 use super::cloud_request_id::cloud_request_id;
 use super::message::{Exchange, FetchError, FetchRequest, FetchResponse};
 use super::permit::{Allowed, now};
+use super::quota::TakenRequest;
 use super::response_cache::Lookup;
 use super::target::Target;
-use super::{Egress, request_identity, resolve_target, send};
+use super::{Egress, MAX_TEXT, request_identity, resolve_target, send};
 use crate::interceptor::disturbed;
+use crate::sanitize::clean;
 
 /// Limit of the contract.
 pub(crate) const MAX_TOGETHER: usize = 64;
@@ -70,8 +72,12 @@ impl CallScope {
     ///
     /// # Errors
     /// Why there is no response. The text holds no credential.
-    pub async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
+    pub async fn fetch(&self, mut request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let method = request.method.clone();
+        // All other parts of a request have limits where they are judged. The name is shown before that.
+        if request.target.len() > MAX_TEXT {
+            request.target = clean(&request.target, MAX_TEXT);
+        }
         let name = request.target.clone();
         let supplementary = request.supplementary;
         self.0
@@ -278,20 +284,26 @@ impl Call {
         }
     }
 
-    /// Waits for a slot and for the rate limit, asks the permit, sends.
+    /// Waits for the credential, a slot and the rate limit, asks the permit, sends.
     async fn send(&self, prepared: &Prepared) -> Result<FetchResponse, FetchError> {
         let egress = &self.egress;
         let target = self.target(prepared.target)?;
+        let tenure = self.permit.tenure();
+        let attachment = async || {
+            let until = self.until()?;
+            target.authentication.attachment(tenure, until).await
+        };
+        // Before the slots, which all targets share: a slow issuer holds up its own target only.
+        drop(attachment().await?);
         let _slot = self.slot(&self.slots).await?;
         let _slot = self.slot(&egress.slots).await?;
-        self.turn(target).await?;
-        let tenure = self.permit.tenure();
-        let attachment = target.authentication.attachment(tenure, self.until()?);
-        let request = target.request(prepared, &attachment.await?)?;
+        let taken = self.turn(target).await?;
+        let request = target.request(prepared, &attachment().await?)?;
         let cloud_request = request_identity::cloud_request(egress, target, prepared);
         let until = self.until()?;
         let allowed = Allowed::ask(&self.permit, cloud_request)
             .map_err(|refusal| self.refused(refusal, target, prepared))?;
+        taken.spend();
         let exchange = send::send(
             target,
             request,
@@ -331,24 +343,25 @@ impl Call {
         }
     }
 
-    /// Waits until the target may be asked. Waits out short holds; reports long ones to the guest as `throttled`.
-    async fn turn(&self, target: &Target) -> Result<(), FetchError> {
+    /// Takes a request out of the target's budget and waits until it may be sent. Waits out short holds; reports long
+    /// ones to the guest as `throttled`.
+    async fn turn<'a>(&self, target: &'a Target) -> Result<TakenRequest<'a>, FetchError> {
         self.wait_out(target).await?;
         let now = Instant::now();
         let left = self.deadline.saturating_duration_since(now);
         let most = self.egress.limits.longest_wait.min(left);
-        let wait = target.share.take(now, most).map_err(|wait| {
+        let (taken, wait) = target.share.take(now, most).map_err(|wait| {
             if self.records.may_warn() {
                 tracing::warn!(target: "egress", provider = self.egress.provider(), name = target.name, ?wait, "the budget of requests is spent: nothing is sent");
             }
             throttled(wait)
         })?;
-        if wait.is_zero() {
-            return Ok(());
+        if !wait.is_zero() {
+            sleep(wait).await;
+            // The cloud may have asked for a hold meanwhile.
+            self.wait_out(target).await?;
         }
-        sleep(wait).await;
-        // The cloud may have asked for a hold meanwhile.
-        self.wait_out(target).await
+        Ok(taken)
     }
 
     async fn wait_out(&self, target: &Target) -> Result<(), FetchError> {

@@ -121,23 +121,22 @@ impl QuotaShare {
             .max(self.quota.rate_limit_hold.remaining(now))
     }
 
-    /// Takes one request out of the budget; returns how long the request has to wait before it is sent.
+    /// Takes one request out of the budget; returns it, and how long it has to wait before it is sent.
     ///
     /// # Errors
     /// The wait, if it would exceed `most`. Then nothing is taken.
-    pub(super) fn take(&self, now: Instant, most: Duration) -> Result<Duration, Duration> {
-        if !self.is_on_trial() {
-            return self.quota.sent.take(self.budget, now, most);
+    pub(super) fn take(
+        &self,
+        now: Instant,
+        most: Duration,
+    ) -> Result<(TakenRequest<'_>, Duration), Duration> {
+        let mut taken = TakenRequest(Vec::with_capacity(2));
+        let mut wait = taken.take(&self.quota.sent, self.budget, now, most)?;
+        if self.is_on_trial() {
+            let tenth = self.budget.tenth();
+            wait = wait.max(taken.take(&self.quota.tried, tenth, now, most)?);
         }
-        let tenth = self.budget.tenth();
-        let tried = self.quota.tried.take(tenth, now, most)?;
-        match self.quota.sent.take(self.budget, now, most) {
-            Ok(sent) => Ok(tried.max(sent)),
-            Err(wait) => {
-                self.quota.tried.put_back(tenth);
-                Err(wait)
-            }
-        }
+        Ok((taken, wait))
     }
 
     /// The budget of this generation, and the requests of it that may be sent now.
@@ -160,6 +159,36 @@ impl QuotaShare {
         };
         let wait = tried.max(self.quota.sent.wait(self.budget, now));
         Some(wait).filter(|wait| !wait.is_zero())
+    }
+}
+
+/// A request that was taken out of one or two budgets. If it is dropped, it was not sent, and goes back.
+pub(super) struct TakenRequest<'a>(Vec<(&'a TokenBucket, RequestBudget)>);
+
+impl<'a> TakenRequest<'a> {
+    fn take(
+        &mut self,
+        bucket: &'a TokenBucket,
+        budget: RequestBudget,
+        now: Instant,
+        most: Duration,
+    ) -> Result<Duration, Duration> {
+        let wait = bucket.take(budget, now, most)?;
+        self.0.push((bucket, budget));
+        Ok(wait)
+    }
+
+    /// The request is sent.
+    pub(super) fn spend(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for TakenRequest<'_> {
+    fn drop(&mut self) {
+        for (bucket, budget) in &self.0 {
+            bucket.put_back(*budget);
+        }
     }
 }
 
@@ -204,8 +233,8 @@ mod tests {
     }
 
     fn sent(share: &QuotaShare, now: Instant) -> usize {
-        let times = (0..1000).filter(|_| share.take(now, LONGEST_WAIT).is_ok());
-        times.count()
+        let taken = (0..1000).filter_map(|_| share.take(now, LONGEST_WAIT).ok());
+        taken.map(|(request, _)| request.spend()).count()
     }
 
     fn throttled(share: &QuotaShare, now: Instant) {

@@ -1,5 +1,5 @@
 //! Child end of a sandbox process: runs the guests of one module, with one socket to its parent as its only
-//! descriptor. Confines itself before it reads the first byte from it. A guest that breaks out of the engine finds
+//! connection. Confines itself before it reads the first byte from it. A guest that breaks out of the engine finds
 //! no file, network, credential or other process here; it could still answer falsely, and request what the module is
 //! granted.
 
@@ -17,6 +17,7 @@ use bytes::Bytes;
 use rlimit::Resource;
 use rustix::process::Signal;
 use tokio::net::UnixStream;
+use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -36,7 +37,7 @@ use parent::Socket;
 
 pub(crate) use parent::Parent;
 
-/// Descriptor limit: for the socket, its copy, and those of the event loop.
+/// Descriptor limit: for the socket, its copy, and those of the event loop and of ignored signals.
 const DESCRIPTORS: u64 = 32;
 
 /// Main function of a sandbox process, which [`super::Isolation::ChildProcess`] starts: standard input is a socket
@@ -66,8 +67,22 @@ fn run() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let _signals = {
+        let _context = runtime.enter();
+        ignore_signals_to_stop()?
+    };
     confine(Child::Sandbox)?;
     runtime.block_on(serve(engine, socket))
+}
+
+/// A terminal or a service manager sends these to the parent's whole group. The parent then lets the calls under way end,
+/// and closes the socket.
+fn ignore_signals_to_stop() -> io::Result<[unix::Signal; 3]> {
+    Ok([
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::hangup())?,
+    ])
 }
 
 /// Loads the module, then serves calls until the parent closes the socket.

@@ -62,6 +62,18 @@ impl Failure {
         }
     }
 
+    /// The failure that a child reported, cleaned and cut once more: the child may not be what it should be.
+    pub(crate) fn of_child(self) -> Failure {
+        match self {
+            Failure::Trap { cause, stack } => Failure::Trap {
+                cause: clean(&cause, 2 * CAUSE_BYTES),
+                stack: clean(&stack, limits::ERROR_BYTES),
+            },
+            Failure::Process(what) => Failure::Process(clean(&what, limits::ERROR_BYTES)),
+            Failure::Deadline | Failure::Cpu(_) | Failure::Interrupted(_) => self,
+        }
+    }
+
     /// Error for controllers and operators. `phase` is the function in which the guest failed.
     pub(crate) fn into_error(
         self,
@@ -222,6 +234,23 @@ mod tests {
         }
         assert!(postcard::from_bytes::<Failure>(&bytes).is_err());
         assert!(postcard::to_allocvec(&Failure::Interrupted("x".to_owned())).is_err());
+    }
+
+    #[test]
+    fn what_a_child_says_of_a_failure_is_one_line_and_bounded() {
+        let long = "x\n".repeat(limits::ERROR_BYTES);
+        let trap = Failure::Trap {
+            cause: long.clone(),
+            stack: long.clone(),
+        };
+        for failure in [trap, Failure::Process(long)] {
+            let failure = failure.of_child();
+            let digest = Digest::of(b"");
+            let error = failure.into_error("find", &digest, Duration::ZERO, &[]);
+            let text = error.to_string();
+            assert!(!text.contains('\n'), "{text}");
+            assert!(text.len() <= 2 * limits::ERROR_BYTES, "{}", text.len());
+        }
     }
 
     #[test]

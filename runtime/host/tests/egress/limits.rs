@@ -198,6 +198,22 @@ async fn d25_nothing_is_sent_beyond_the_budget_and_the_guest_hears_for_how_long(
 }
 
 #[tokio::test]
+async fn what_was_not_sent_is_not_taken_from_the_budget() {
+    let server = Server::start(|_| ok("{}")).await;
+    let egress = budgeted(&server, 3, 3600);
+    let audit = Arc::<RecordingAudit>::default();
+    let planned = egress.scope(permit(Mode::Plan, 10, &audit), Instant::now() + SOON, false);
+    for _ in 0..10 {
+        let refused = planned.fetch(plain(Method::POST, "/servers")).await;
+        assert!(matches!(error(refused), FetchError::Denied(_)));
+    }
+    for _ in 0..3 {
+        scope(&egress).fetch(get("/servers")).await.unwrap();
+    }
+    assert_eq!(server.lines().len(), 3);
+}
+
+#[tokio::test]
 async fn a_short_wait_for_the_budget_is_waited_out() {
     let server = Server::start(|_| ok("{}")).await;
     let egress = budgeted(&server, 1, 1);

@@ -33,6 +33,16 @@ fn the_end_of_a_child_has_one_reason() {
         "Cannot allocate memory (os error 12)",
         "compiling needs more than 100 MiB of memory",
     );
+    // Names that a module chose are not the system's words.
+    for name in [
+        "Resource temporarily unavailable",
+        "out of memory",
+        "os error 12",
+    ] {
+        let message = format!("duplicate export name `{name}` already defined");
+        let expected = format!("the module is not valid: {message}");
+        check(exit(65), &message, &expected);
+    }
     check(signal(24), "", "compiling needs more than 7 s of CPU time");
     check(
         signal(9),

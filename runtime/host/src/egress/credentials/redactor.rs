@@ -81,50 +81,87 @@ impl SecretSearch {
     }
 
     fn without_parts(&self, text: &str) -> String {
-        let (start, text) = match self.end_of_one(text.as_bytes()) {
-            0 => ("", text),
-            part => (REDACTED, text.get(part..).unwrap_or_default()),
-        };
-        let pieces = text.split(CUT).map(|piece| {
-            let part = self.beginning_of_one(piece.as_bytes());
-            match piece.get(..piece.len().saturating_sub(part)) {
-                Some(before) if part > 0 => before.to_owned() + REDACTED,
-                _ => piece.to_owned(),
+        let mut plain = String::with_capacity(text.len());
+        let text = match self.end_of_one(text.as_bytes()) {
+            0 => text,
+            part => {
+                plain.push_str(REDACTED);
+                text.get(part..).unwrap_or_default()
             }
-        });
-        start.to_owned() + &pieces.collect::<Vec<String>>().join(CUT)
+        };
+        for (number, piece) in text.split(CUT).enumerate() {
+            if number > 0 {
+                plain.push_str(CUT);
+            }
+            match self.beginning_of_one(piece.as_bytes()) {
+                0 => plain.push_str(piece),
+                part => {
+                    let before = piece.len().saturating_sub(part);
+                    plain.push_str(piece.get(..before).unwrap_or_default());
+                    plain.push_str(REDACTED);
+                }
+            }
+        }
+        plain
     }
 
     /// Whether the bytes were cut within a watched value.
     fn has_part(&self, bytes: &[u8]) -> bool {
         let ends = memmem::find_iter(bytes, CUT).chain([bytes.len()]);
-        let mut ends = ends.filter_map(|end| bytes.get(..end));
-        self.end_of_one(bytes) > 0 || ends.any(|text| self.beginning_of_one(text) > 0)
+        let mut pieces = ends.scan(0, |begin, end| {
+            let piece = bytes.get(*begin..end);
+            *begin = end + CUT.len();
+            piece
+        });
+        self.end_of_one(bytes) > 0 || pieces.any(|piece| self.beginning_of_one(piece) > 0)
     }
 
     /// Length of the longest beginning of a watched value that the bytes end with; 0 if it would occur by chance.
     fn beginning_of_one(&self, bytes: &[u8]) -> usize {
-        self.longest_part(|value, length| {
-            let part = value.get(..length);
-            part.is_some_and(|part| bytes.ends_with(part))
-        })
+        self.longest_part(bytes, longest_beginning)
     }
 
     /// Length of the longest end of a watched value that the bytes begin with; 0 if it would occur by chance.
     fn end_of_one(&self, bytes: &[u8]) -> usize {
-        self.longest_part(|value, length| {
-            let part = value.get(value.len().saturating_sub(length)..);
-            part.is_some_and(|part| bytes.starts_with(part))
-        })
+        self.longest_part(bytes, longest_end)
     }
 
-    fn longest_part(&self, is_there: impl Fn(&[u8], usize) -> bool) -> usize {
-        let parts = self.needles.iter().filter_map(|needle| {
-            let value = needle.expose().as_bytes();
-            let mut lengths = (SHORTEST_WATCHED..value.len()).rev();
-            lengths.find(|length| is_there(value, *length))
-        });
-        parts.max().unwrap_or_default()
+    fn longest_part(&self, bytes: &[u8], length: fn(&[u8], &[u8]) -> Option<usize>) -> usize {
+        // A text of a guest may be nothing but cuts.
+        if bytes.len() < SHORTEST_WATCHED {
+            return 0;
+        }
+        let needles = self.needles.iter();
+        let lengths = needles.filter_map(|needle| length(needle.expose().as_bytes(), bytes));
+        lengths.max().unwrap_or_default()
+    }
+}
+
+/// Length of the longest beginning of `value`, short of the whole, that `bytes` end with. Searches for its first bytes: a
+/// comparison for each length would take a guest's text times the length of the value.
+fn longest_beginning(value: &[u8], bytes: &[u8]) -> Option<usize> {
+    let first = value.get(..SHORTEST_WATCHED)?;
+    let from = bytes.len().saturating_sub(value.len() - 1);
+    let mut rest = bytes.get(from..)?;
+    loop {
+        rest = rest.get(memmem::find(rest, first)?..)?;
+        if value.starts_with(rest) {
+            return Some(rest.len());
+        }
+        rest = rest.get(1..)?;
+    }
+}
+
+/// Length of the longest end of `value`, short of the whole, that `bytes` begin with; see [`longest_beginning`].
+fn longest_end(value: &[u8], bytes: &[u8]) -> Option<usize> {
+    let last = value.get(value.len().checked_sub(SHORTEST_WATCHED)?..)?;
+    let mut rest = bytes.get(..bytes.len().min(value.len() - 1))?;
+    loop {
+        rest = rest.get(..memmem::rfind(rest, last)? + last.len())?;
+        if value.ends_with(rest) {
+            return Some(rest.len());
+        }
+        rest = rest.get(..rest.len() - 1)?;
     }
 }
 

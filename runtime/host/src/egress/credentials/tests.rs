@@ -189,6 +189,36 @@ fn a_part_of_a_credential_that_a_cut_left_is_taken_out_of_texts() {
     }
 }
 
+/// Parts of values whose beginnings and ends repeat, against the definition: the longest that a text ends, or begins, with.
+#[test]
+fn the_longest_part_is_taken_out() {
+    for value in [
+        "aaaaaaaaaaaaaaaa",
+        "abababababababab",
+        "xabcdefghxabcdefghij",
+    ] {
+        let redactor = SecretRedactor::new(&Credential::Bearer(secret(value)));
+        for part in 8..value.len() {
+            let begin = format!(". {}", &value[..part]);
+            assert_eq!(redactor.redact(&begin), ". [redacted]", "{begin}");
+            let end = format!("{} .", &value[value.len() - part..]);
+            assert_eq!(redactor.redact(&end), "[redacted] .", "{end}");
+        }
+    }
+}
+
+/// A guest chooses the text: with a comparison for each cut and each length of the value this took minutes.
+#[test]
+fn a_text_of_nothing_but_cuts_is_searched_in_linear_time() {
+    let redactor =
+        SecretRedactor::new(&Credential::Bearer(secret(&"0123456789abcdef".repeat(128))));
+    for text in ["…".repeat(1 << 18), "01234567…".repeat(1 << 16)] {
+        let mut redacted = redactor.redact(&text);
+        redacted.retain(|letter| letter == '…');
+        assert_eq!(redacted.len(), text.matches('…').count() * '…'.len_utf8());
+    }
+}
+
 #[test]
 fn what_failed_exchanges_present_displaces_nothing_that_was_issued() {
     let redactor = SecretRedactor::new(&Credential::None);

@@ -55,16 +55,26 @@ struct Calls {
 struct UnderWay {
     scope: Option<CallScope>,
     log: GuestLog,
-    /// Tasks that send its requests, by number.
+    /// Its requests, by number.
     requests: Requests,
     /// Budget reservations of response bodies that the guest holds.
     held: HashMap<u64, Box<dyn Send + Sync>>,
     ended: oneshot::Sender<Ended>,
 }
 
-/// Tasks of requests under way; aborted on drop.
+/// Requests under way; aborted on drop.
 #[derive(Default)]
-struct Requests(HashMap<u64, AbortHandle>);
+struct Requests(HashMap<u64, RequestUnderWay>);
+
+struct RequestUnderWay {
+    task: AbortHandle,
+    /// Length of the request's body, in bytes.
+    body: usize,
+}
+
+/// Bytes of request bodies of one call that are under way: what a guest can pass in one crossing, and as much for what
+/// it has abandoned.
+const BODIES: usize = 2 * limits::CROSSING_BYTES;
 
 impl Connection {
     /// Sends the process its module and waits until it is loaded.
@@ -236,9 +246,9 @@ impl Shared {
                 what,
             } => self.request(call, request, what, body),
             ToParent::Abandoned { call, request } => {
-                let task = self.of(call, |call| call.requests.0.remove(&request));
-                if let Some(task) = task.flatten() {
-                    task.abort();
+                let abandoned = self.of(call, |call| call.requests.0.remove(&request));
+                if let Some(abandoned) = abandoned.flatten() {
+                    abandoned.task.abort();
                 }
                 Ok(())
             }
@@ -254,7 +264,7 @@ impl Shared {
                 if let Some(under_way) = self.forget(call) {
                     // Fails only if the caller has stopped waiting.
                     let _ = under_way.ended.send(Ended {
-                        answer: end,
+                        answer: end.map_err(|(phase, failure)| (phase, failure.of_child())),
                         computed: Duration::from_micros(microseconds).min(limits::CALL_CPU),
                     });
                 }
@@ -285,12 +295,20 @@ impl Shared {
         if call.requests.0.contains_key(&request) || call.held.contains_key(&request) {
             return Err("a request with a number that another one has".to_owned());
         }
+        if call.requests.bytes() + body.len() > BODIES {
+            return Err("more bytes of requests than a guest can pass".to_owned());
+        }
+        let length = body.len();
         let shared = self.clone();
         let task = tokio::spawn(async move {
             let end = send(&scope, what, body).await;
             shared.answer(number, request, end);
         });
-        call.requests.0.insert(request, task.abort_handle());
+        let under_way = RequestUnderWay {
+            task: task.abort_handle(),
+            body: length,
+        };
+        call.requests.0.insert(request, under_way);
         Ok(())
     }
 
@@ -341,10 +359,17 @@ impl Shared {
     }
 }
 
+impl Requests {
+    /// Bytes of all bodies.
+    fn bytes(&self) -> usize {
+        self.0.values().map(|request| request.body).sum()
+    }
+}
+
 impl Drop for Requests {
     fn drop(&mut self) {
-        for task in self.0.values() {
-            task.abort();
+        for request in self.0.values() {
+            request.task.abort();
         }
     }
 }
@@ -464,3 +489,6 @@ async fn exit_output(child: &mut Child) -> ProcessEnd {
         None => ProcessEnd::of_child(format!("{status}: {output}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -169,6 +169,39 @@ async fn a_token_file_that_is_missing_is_named_and_other_targets_go_on() {
 }
 
 #[tokio::test]
+async fn requests_that_wait_for_a_slow_issuer_keep_no_other_target_waiting() {
+    let never = Arc::new(Semaphore::new(0));
+    let endpoint =
+        Server::start(move |_| Reply::Held(never.clone(), Box::new(ok(&bearer_json())))).await;
+    let cloud = cloud().await;
+    let mut with_other = granted(
+        &format!("http://{}", cloud.address),
+        oauth2(
+            &endpoint,
+            Some(client(false)),
+            OAuth2Grant::ClientCredentials,
+        ),
+    );
+    let mut other = with_other.targets[0].clone();
+    other.grant.name = "other".to_owned();
+    other.grant.credential = Credential::Bearer(Secret::new(CANARY.to_owned()));
+    with_other.targets.push(other);
+    let egress = Arc::new(Egress::new("test", &with_other, EgressLimits::standard()).unwrap());
+    // As many as the provider may send at once.
+    let scopes: Vec<CallScope> = (0..16).map(|_| scope(&egress)).collect();
+    let waiting = scopes.iter().map(|scope| scope.fetch(get("/servers")));
+    let mut waiting = Box::pin(futures::future::join_all(waiting));
+    assert!(futures::poll!(waiting.as_mut()).is_pending());
+    let mut request = get("/servers");
+    request.target = "other".to_owned();
+    let one = scope(&egress);
+    tokio::select! {
+        answer = one.fetch(request) => assert!(answer.is_ok(), "{answer:?}"),
+        ended = waiting.as_mut() => panic!("the others end first: {ended:?}"),
+    }
+}
+
+#[tokio::test]
 async fn h11_an_answer_that_repeats_what_was_issued_or_presented_is_withheld() {
     let presented = format!("{CANARY}-jwt");
     for echo in [
