@@ -109,10 +109,12 @@ where
         let meter = RequestMeter::new(metrics, host, request.method(), is_watch);
         Box::pin(async move {
             if let Some(bucket) = bucket.filter(|_| rate_limit::applies(is_watch)) {
-                let wait = bucket.take(timer_now());
+                let turn = bucket.take(timer_now());
+                let wait = turn.wait;
                 if !wait.is_zero() {
                     tokio::time::sleep(wait).await;
                 }
+                turn.used();
                 meter.waited(wait);
             }
             let mut exchange = Exchange {

@@ -1,6 +1,6 @@
 //! The client-side limit: a bucket of tokens, as client-go has it. Waits nowhere.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -56,8 +56,15 @@ impl Bucket {
         }
     }
 
-    /// Takes a token; returns how long to wait until it exists. Requests get theirs in the order in which they came.
-    pub(super) fn take(&self, now: Instant) -> Duration {
+    /// Takes a token, and says how long to wait until it exists. Requests get theirs in the order in which they came.
+    pub(super) fn take(self: &Arc<Bucket>, now: Instant) -> Turn {
+        Turn {
+            wait: self.wait(now),
+            unused: Some(self.clone()),
+        }
+    }
+
+    fn wait(&self, now: Instant) -> Duration {
         let mut state = locked(&self.state);
         let (tokens, before) = *state;
         let passed = before.map_or(Duration::ZERO, |before| {
@@ -68,5 +75,33 @@ impl Bucket {
         *state = (tokens, Some(now));
         Duration::try_from_secs_f64((-tokens).max(0.0) / self.limit.per_second)
             .unwrap_or(Duration::MAX)
+    }
+
+    fn put_back(&self) {
+        let mut state = locked(&self.state);
+        state.0 = (state.0 + 1.0).min(self.limit.burst);
+    }
+}
+
+/// A token that was taken. If it is dropped before it is used, such as with a request that gave up waiting, the bucket has
+/// it back: otherwise all others would wait for requests that were never sent.
+pub(super) struct Turn {
+    /// Time until the token exists.
+    pub(super) wait: Duration,
+    unused: Option<Arc<Bucket>>,
+}
+
+impl Turn {
+    /// The request is sent.
+    pub(super) fn used(mut self) {
+        self.unused = None;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(bucket) = &self.unused {
+            bucket.put_back();
+        }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -12,17 +13,18 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use super::rate_limit::Bucket;
+use super::rate_limit::{Bucket, Turn};
 use super::{RateLimit, RestClients};
 
 #[tokio::test]
 async fn a_bucket_gives_its_burst_at_once_and_then_one_token_after_the_other() {
-    let bucket = Bucket::new(RateLimit::new(10.0, 3).unwrap());
+    let bucket = Arc::new(Bucket::new(RateLimit::new(10.0, 3).unwrap()));
     let start = Instant::now();
     let mut waits = Vec::new();
     for after in [0, 0, 0, 0, 0, 200, 1_000_000] {
-        let wait = bucket.take(start + Duration::from_millis(after));
-        waits.push(wait.as_millis());
+        let turn = bucket.take(start + Duration::from_millis(after));
+        waits.push(turn.wait.as_millis());
+        turn.used();
     }
     assert_eq!(waits, [0, 0, 0, 100, 200, 100, 0]);
 }
@@ -109,6 +111,18 @@ async fn proc_032_the_limit_is_each_clients_own_and_its_waits_are_counted() {
     ] {
         assert!(text.lines().any(|one| one == line), "{line}: {text}");
     }
+}
+
+/// As in client-go: what gives up waiting returns its place.
+#[tokio::test]
+async fn proc_032_requests_that_give_up_waiting_hold_nobody_up() {
+    let bucket = Arc::new(Bucket::new(RateLimit::new(1.0, 1).unwrap()));
+    let now = Instant::now();
+    bucket.take(now).used();
+    let waiting: Vec<Turn> = (0..100).map(|_| bucket.take(now)).collect();
+    assert_eq!(waiting.last().unwrap().wait.as_secs(), 100);
+    drop(waiting);
+    assert_eq!(bucket.take(now).wait.as_secs(), 1);
 }
 
 /// Such as one to an API server that has accepted the connection and says nothing: an alert counts these.

@@ -122,7 +122,7 @@ fn has_waited(facts: &Facts, now: Moment, wait: Duration) -> bool {
 }
 
 /// Like [`wait`], for the periodic pass, where the next pass is the retry (NODE-053): reports only obstacles that a
-/// person has to remove. Failed writes and unconfirmed or held changes are retried earlier.
+/// person has to remove. Crashed look-ups, failed writes, and unconfirmed or held changes are retried earlier.
 pub(super) fn skip(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decision<NodeEffect> {
     let is_soon = matches!(
         obstacle,
@@ -136,7 +136,15 @@ pub(super) fn skip(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decis
     }
     let why = obstacle.why();
     let is_due = obstacle.is_reported_at_once();
-    record(facts, obstacle, is_due, &why).unwrap_or(Decision::Done(When::Blocked { why }))
+    let end = match obstacle {
+        // One node may crash the look-ups of all that share a call: these are divided again only if they are repeated.
+        Obstacle::Provider(error) if error.is_crash() => When::Retry {
+            after: retry::CLOUD.after(facts.past.failures.saturating_add(1)),
+            why: why.clone(),
+        },
+        _ => When::Blocked { why: why.clone() },
+    };
+    record(facts, obstacle, is_due, &why).unwrap_or(Decision::Done(end))
 }
 
 fn record(

@@ -316,6 +316,10 @@ impl Memory {
                 return;
             }
             Lookup::Gone if !is_complete => {
+                // It was identified, and must not wait for those that cannot be.
+                if history.group == LookupGroup::Unidentified {
+                    history.group = LookupGroup::Identified;
+                }
                 history.is_uncounted(Held::Incomplete);
                 return;
             }

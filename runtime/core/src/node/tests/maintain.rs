@@ -135,6 +135,16 @@ fn node_053_a_failed_look_up_waits_for_the_next_pass() {
     }
 }
 
+/// Unlike other failures: the node may share its call with one that crashes the provider.
+#[test]
+fn a_look_up_that_crashed_is_repeated_before_the_next_pass() {
+    let mut world = initialised();
+    world.answer = Err(ProviderError::Trapped("unreachable".to_owned()));
+    let run = world.reconcile();
+    assert_eq!(run.effects, ["find node/node0"]);
+    assert!(matches!(run.end, When::Retry { .. }), "{:?}", run.end);
+}
+
 #[test]
 fn a_gone_instance_changes_nothing_here() {
     let mut world = initialised();

@@ -22,6 +22,21 @@ fn a_node_that_cannot_be_told_delays_no_deletion_and_is_told_of() {
 }
 
 #[test]
+fn a_node_that_could_not_be_told_either_is_deleted_once_it_can() {
+    let mut world = World::new(&["a", "broken", "c", "d"]);
+    for name in ["a", "broken"] {
+        let unknown = Lookup::Unknown("the host does not answer".to_owned());
+        world.cloud.insert(name.to_owned(), unknown);
+        world.ready(name, "Unknown");
+    }
+    world.run(5);
+    world.cloud.insert("a".to_owned(), Lookup::Gone);
+    world.run(300);
+    assert!(!world.exists("a"), "{:#?}", world.log);
+    assert!(world.exists("broken"));
+}
+
+#[test]
 fn a_witness_that_cannot_be_told_takes_nobodys_answer_away() {
     let mut world = World::new(&["a", "broken", "d"]);
     let unknown = Lookup::Unknown("the credentials of Robot are refused".to_owned());
