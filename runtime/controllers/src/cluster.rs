@@ -13,6 +13,7 @@ use ccm_core::node::ownership::{ClaimRegistry, OwnershipContext, owner, stored_p
 use ccm_core::safety::brake::Objects;
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
+use ccm_core::service::{GoneService, uid};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::Store;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -64,6 +65,9 @@ pub(crate) struct Cluster {
     first_list: watch::Sender<FirstList>,
     node_index: Mutex<NodeIndex>,
     service_index: Mutex<ServiceIndex>,
+    /// By provider and UID: the Services that are gone and whose load balancers are to be removed. Controllers of the
+    /// same provider that replace others continue with them; the API server has no trace of them.
+    gone_services: Mutex<BTreeMap<String, BTreeMap<String, GoneService>>>,
     claims: Mutex<ClaimRegistry>,
     /// Number of routes by provider, as last listed.
     routes: Mutex<BTreeMap<String, usize>>,
@@ -110,6 +114,7 @@ impl Cluster {
             first_list: watch::Sender::new(FirstList::UnderWay),
             node_index: Mutex::default(),
             service_index: Mutex::default(),
+            gone_services: Mutex::default(),
             claims: Mutex::default(),
             routes: Mutex::default(),
             listeners: Mutex::default(),
@@ -166,6 +171,33 @@ impl Cluster {
     /// The index of all Services.
     pub(crate) fn service_index(&self) -> MutexGuard<'_, ServiceIndex> {
         locked(&self.service_index)
+    }
+
+    /// Records that `provider` has to remove the load balancer of a Service that is gone.
+    pub(crate) fn add_gone_service(&self, provider: &str, gone: GoneService) {
+        let uid = uid(&gone.service).to_owned();
+        let mut all = locked(&self.gone_services);
+        all.entry(provider.to_owned())
+            .or_default()
+            .insert(uid, gone);
+    }
+
+    /// Records that nothing is left of it.
+    pub(crate) fn remove_gone_service(&self, provider: &str, uid: &str) {
+        let mut all = locked(&self.gone_services);
+        if let Some(own) = all.get_mut(provider) {
+            own.remove(uid);
+            if own.is_empty() {
+                all.remove(provider);
+            }
+        }
+    }
+
+    /// The Services that are gone and whose load balancers `provider` has to remove.
+    pub(crate) fn gone_services(&self, provider: &str) -> Vec<GoneService> {
+        let all = locked(&self.gone_services);
+        let own = all.get(provider).into_iter().flatten();
+        own.map(|(_, gone)| gone.clone()).collect()
     }
 
     /// The providers' votes on nodes that several of them may claim.

@@ -139,6 +139,9 @@ impl ServiceController {
         let gone = self.slots.iter().filter(is_gone);
         let gone: Vec<String> = gone.map(|(key, _)| key.clone()).collect();
         gone.iter().for_each(|key| self.orphan(key));
+        if !self.is_listed {
+            self.inherit_orphans();
+        }
         for (key, service) in services {
             self.apply(key.clone(), service.clone(), true);
         }
@@ -174,13 +177,13 @@ impl ServiceController {
     /// Handles a Service from a list or the watch.
     fn apply(&mut self, key: String, service: Arc<Service>, is_listed: bool) {
         let now = self.clock.now();
-        let slot = self.slots.entry(key.clone()).or_default();
-        let known = slot.current.as_ref();
+        let known = self.slots.get(&key);
+        let known = known.and_then(|slot| slot.current.as_ref());
         if known.is_some_and(|memory| memory.uid() != uid(&service)) {
             // Created again: the old Service's load balancer does not belong to the new one.
-            slot.orphan(now);
-            self.queue.ask(&key, now, true);
+            self.orphan(&key);
         }
+        let slot = self.slots.entry(key.clone()).or_default();
         // A Service with our finalizer was handled before, and is not urgent.
         let is_urgent = needs_cleanup(&service) || !has_finalizer(&service);
         if let Some(memory) = &mut slot.current {
@@ -199,10 +202,24 @@ impl ServiceController {
 
     /// Handles a deleted Service.
     fn orphan(&mut self, key: &str) {
-        if let Some(slot) = self.slots.get_mut(key) {
-            let now = self.clock.now();
-            slot.orphan(now);
+        let now = self.clock.now();
+        if let Some(slot) = self.slots.get_mut(key)
+            && let Some(gone) = slot.orphan(now)
+        {
+            let cluster = &self.executor.cluster;
+            cluster.add_gone_service(self.executor.name(), gone);
             self.queue.ask(key, now, true);
+        }
+    }
+
+    /// Continues with the removals of controllers that these replace.
+    fn inherit_orphans(&mut self) {
+        let now = self.clock.now();
+        let cluster = &self.executor.cluster;
+        for gone in cluster.gone_services(self.executor.name()) {
+            let key = key(&gone.service);
+            self.queue.ask(&key, now, false);
+            self.slots.entry(key).or_default().inherit(gone, now);
         }
     }
 
@@ -425,6 +442,8 @@ impl Controller for ServiceController {
             Some(Next::NotBefore(at)) => self.queue.ask(&key, at, is_urgent),
             None => {
                 slot.release(&uid);
+                let cluster = &self.executor.cluster;
+                cluster.remove_gone_service(self.executor.name(), &uid);
                 // Another Service may have taken the name meanwhile.
                 self.queue.ask(&key, now, true);
             }

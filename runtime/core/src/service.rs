@@ -52,7 +52,7 @@ pub use effect::{
 pub use facts::Facts;
 pub use finalizer::{is_mark, is_release};
 pub use ip_index::Addresses;
-pub use memory::{NameSlot, ServiceMemory, uid};
+pub use memory::{GoneService, NameSlot, ServiceMemory, uid};
 pub use owning_provider::{Claim, Claims, ClaimsError, Owner};
 pub use provider_view::{
     cloud_service, health_check, needs_health_check, requests_only_local_traffic,

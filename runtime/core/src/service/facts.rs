@@ -9,7 +9,7 @@ use super::account_proof::Account;
 use super::effect::{ServiceAction, ServiceEffect, ServiceOutcome, Witnesses};
 use super::owning_provider::Owner;
 use super::retained_state::RetainedState;
-use super::stored_state::{annotations, uid};
+use super::stored_state::{annotations, is_deleting, is_load_balancer, uid};
 use super::targets::Targets;
 use super::work::{Asked, EnsureAnswer, Making, Work, without_status};
 use super::world::World;
@@ -140,10 +140,19 @@ impl Facts {
     /// Whether the Service has changed since the provider was asked: the response to our own write may contain another
     /// writer's change, for which no further watch event arrives.
     pub fn is_outdated(&self) -> bool {
-        let asked = self.state.work.asked();
-        !self.is_gone
-            && !self.state.is_over
-            && asked.is_some_and(|asked| asked.service != self.wanted())
+        if self.is_gone || self.state.is_over {
+            return false;
+        }
+        match &self.state.work {
+            Work::Released => {
+                is_load_balancer(&self.service)
+                    && !is_deleting(&self.service)
+                    && self.world.owns(&self.service)
+            }
+            work => work
+                .asked()
+                .is_some_and(|asked| asked.service != self.wanted()),
+        }
     }
 
     /// The configured provider that may have a load balancer for the Service. An owner that another client edited
@@ -298,7 +307,7 @@ impl Facts {
                 self.state.work.note_annotations(patch, &seen);
                 let is_lost =
                     finalizer::is_mark(patch) && !finalizer::is_marked(&self.service, &self.world);
-                if is_lost && !super::stored_state::is_deleting(&self.service) {
+                if is_lost && !is_deleting(&self.service) {
                     // An admission webhook has removed it. Writing it again at once would loop forever.
                     let what = "finalizer and owner are not there after they were written";
                     let error = ClusterError::Rejected(what.to_owned());

@@ -30,6 +30,15 @@ pub struct NameSlot {
     pub current: Option<ServiceMemory>,
 }
 
+/// A Service that is gone, and whose load balancer may not be.
+#[derive(Clone)]
+pub struct GoneService {
+    /// Its last known state.
+    pub service: Arc<Service>,
+    /// The provider that may have the load balancer; `None`: the recorded owner.
+    pub holder: Option<String>,
+}
+
 /// State of one Service between reconciliations.
 pub struct ServiceMemory {
     /// Its current or last known state.
@@ -44,6 +53,8 @@ pub struct ServiceMemory {
     /// The Service at the end of the last reconciliation, which has considered all of it: changes that others wrote
     /// meanwhile are part of the response to our last write, and are compared with the request.
     concluded: Option<Arc<Service>>,
+    /// The Service at the begin of the reconciliation that is running.
+    reconciling: Option<Arc<Service>>,
     /// When the next reconciliation is due, even without a change.
     due_at: Option<Moment>,
     /// When the next drift check is due.
@@ -110,13 +121,26 @@ impl NameSlot {
     }
 
     /// Turns the current Service into an orphan: it was deleted or replaced.
-    pub fn orphan(&mut self, now: Moment) {
-        if let Some(mut memory) = self.current.take() {
-            memory.is_gone = true;
-            memory.due_at = Some(now);
-            memory.service = memory.older.take().unwrap_or(memory.service);
-            self.orphans.push_back(memory);
-        }
+    pub fn orphan(&mut self, now: Moment) -> Option<GoneService> {
+        let mut memory = self.current.take()?;
+        memory.is_gone = true;
+        memory.due_at = Some(now);
+        memory.service = memory.older.take().unwrap_or(memory.service);
+        let gone = GoneService {
+            service: memory.service.clone(),
+            holder: memory.holder.clone(),
+        };
+        self.orphans.push_back(memory);
+        Some(gone)
+    }
+
+    /// Adds an orphan of controllers that these replace.
+    pub fn inherit(&mut self, gone: GoneService, now: Moment) {
+        let mut memory = ServiceMemory::new(gone.service, now);
+        memory.is_gone = true;
+        memory.due_at = Some(now);
+        memory.holder = gone.holder;
+        self.orphans.push_back(memory);
     }
 
     /// Removes the orphan with this UID, which is done.
@@ -140,6 +164,7 @@ impl ServiceMemory {
             holder: None,
             not_before: None,
             concluded: None,
+            reconciling: None,
             due_at: None,
             drift_at: None,
             written: None,
@@ -153,8 +178,8 @@ impl ServiceMemory {
         uid(&self.service)
     }
 
-    /// Takes the state from a list or a watch; returns whether it needs a reconciliation. Our own writes do not. A
-    /// watch event older than our own write is late and never right: accepting it would create a load balancer for a
+    /// Takes the state from a list or a watch; returns whether it may need a reconciliation. Our own writes do not. A
+    /// change that is taken back during a reconciliation does: the provider was told of the change. A watch event older than our own write is late and never right: accepting it would create a load balancer for a
     /// deleted Service.
     pub fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
         if let Some(written) = self.written
@@ -170,7 +195,9 @@ impl ServiceMemory {
         self.written = None;
         self.older = None;
         self.service = service;
+        let reconciling = self.reconciling.as_deref();
         self.has_changed(now)
+            || reconciling.is_some_and(|before| is_relevant_change(before, &self.service))
     }
 
     /// Makes the Service count as changed.
@@ -288,6 +315,7 @@ impl ServiceMemory {
             self.holder = holder;
         }
         let service = self.service.clone();
+        self.reconciling = Some(service.clone());
         let past = self.past.clone();
         Facts {
             holder: self.holder.clone(),
@@ -322,6 +350,7 @@ impl ServiceMemory {
             }
         }
         self.concluded = Some(service);
+        self.reconciling = None;
         self.not_before = None;
         // A Service that was deleted during the reconciliation gets another one. So does one that was changed
         // meanwhile, unless the cloud has asked for a delay.
@@ -349,6 +378,7 @@ impl ServiceMemory {
 
     /// Stores that the reconciliation panicked, and requests the next one.
     pub fn abandon(&mut self, now: Moment) -> Next {
+        self.reconciling = None;
         self.past.failures = self.past.failures.saturating_add(1);
         let at = now.after(retry::CLOUD.after(self.past.failures));
         self.due_at = Some(at);

@@ -372,6 +372,30 @@ async fn a_change_that_is_taken_back_while_the_cloud_is_told_is_told_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_of_the_service_that_is_taken_back_while_the_cloud_is_told_is_told_too() {
+    let world = World::new();
+    world.join_all(&["a"]).await;
+    world.serve("one").await;
+    world
+        .run_while(settings(), async {
+            a_while().await;
+            world.cloud.take();
+            world.cloud.hold("ensure", "default/one");
+            for ranges in [json!(["10.0.0.0/8"]), json!(null)] {
+                let edit = json!({ "spec": { "loadBalancerSourceRanges": ranges } });
+                world.edit("one", edit).await;
+                a_while().await;
+            }
+            world.cloud.release();
+            a_while().await;
+            let calls = world.cloud.take();
+            let ensured = calls.iter().filter(|call| call.function == "ensure");
+            assert_eq!(ensured.count(), 2, "{calls:?}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn new_services_whose_calls_time_out_keep_no_node_that_is_gone_behind_the_others() {
     const CALL: Duration = Duration::from_secs(60);
     let world = world().await;

@@ -1,11 +1,12 @@
 //! A recorded owner that another client edits while its load balancer exists: nothing moves, and nothing is left behind.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::node::ownership::NodeClaim;
 use ccm_core::settings::ServiceRules;
-use ccm_fixtures::provider::ScriptedProvider;
+use ccm_fixtures::provider::{ScriptedProvider, at_once};
 use tokio::sync::watch;
 
 use super::*;
@@ -28,11 +29,19 @@ fn provided(cloud: &Arc<ScriptedProvider>, is_default: bool) -> Provided {
 
 /// Runs the providers `one`, which is the default, and `two`, with the Service `web` that `one` serves.
 async fn with_two(
-    script: impl AsyncFnOnce(&World, [&ScriptedProvider; 2], &watch::Sender<Arc<[Provided]>>),
+    script: impl AsyncFnOnce(&World, [&Arc<ScriptedProvider>; 2], &watch::Sender<Arc<[Provided]>>),
+) {
+    with_providers(ScriptedProvider::new("one").balancing(), script).await;
+}
+
+/// As [`with_two`], with this provider as `one`.
+async fn with_providers(
+    one: ScriptedProvider,
+    script: impl AsyncFnOnce(&World, [&Arc<ScriptedProvider>; 2], &watch::Sender<Arc<[Provided]>>),
 ) {
     let world = World::new();
-    let cloud = |name: &str| Arc::new(ScriptedProvider::new(name).balancing());
-    let (one, two) = (cloud("one"), cloud("two"));
+    let two = ScriptedProvider::new("two").balancing();
+    let (one, two) = (Arc::new(one), Arc::new(two));
     world.serve("web").await;
     let list: Arc<[Provided]> = [provided(&one, true), provided(&two, false)].into();
     let (list, received) = watch::channel(list);
@@ -112,6 +121,34 @@ async fn an_owner_that_is_not_configured_here_is_not_set_back() {
             assert_eq!(owner(world).await.as_deref(), Some(expected));
             assert_eq!((one.balanced().len(), two.balanced().len()), (1, 0));
         }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn edge_066_the_controllers_of_other_settings_remove_what_was_left_of_a_service_that_vanished()
+ {
+    let may_delete = Arc::new(AtomicBool::new(false));
+    let allowed = may_delete.clone();
+    let one = ScriptedProvider::new("one").balancing();
+    let one = one.scripted(move |asked| {
+        let is_refused = asked.call.function == "delete" && !allowed.load(Ordering::Relaxed);
+        at_once(match is_refused {
+            true => Err(ProviderError::Denied("protected".to_owned())),
+            false => Ok(()),
+        })
+    });
+    with_providers(one, async |world, [one, two], list| {
+        world.remove_by_force("web").await;
+        a_while().await;
+        assert_eq!(one.balanced().len(), 1);
+        let mut settings = provided(one, true);
+        settings.service.confirm_removal = Duration::from_secs(1);
+        list.send_replace([settings, provided(two, false)].into());
+        a_while().await;
+        may_delete.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(one.balanced(), [""; 0]);
     })
     .await;
 }

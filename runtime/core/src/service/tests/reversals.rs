@@ -57,6 +57,20 @@ fn a_load_balancer_that_is_wanted_again_after_its_deletion_is_made_again_at_once
     does_nothing(&mut world);
 }
 
+/// The release names no resource version, so that a real API server refuses it for no such change.
+#[test]
+fn svc_103_a_service_that_is_wanted_again_just_before_its_release_gets_another_turn() {
+    let mut world = made();
+    is_unwanted(&mut world.stored);
+    world.meanwhile.push_back(is_wanted);
+    let run = world.reconcile();
+    assert_eq!(changes(&world), ["delete"]);
+    assert!(run.is_outdated);
+    world.reconcile();
+    assert_eq!(changes(&world), ["delete", "ensure"]);
+    does_nothing(&mut world);
+}
+
 #[test]
 fn a_look_from_before_an_ensure_call_proves_no_absence() {
     let mut world = conflicting(made(), &[is_wanted_otherwise, is_deleted]);
