@@ -270,7 +270,12 @@ impl Controller for RouteController {
 
     async fn drain(&mut self) {
         self.tasks.drain().await;
-        // Reset the counts; a successor counts anew.
+    }
+}
+
+/// A successor counts anew, and there may be none: a provider that is removed because its cloud hangs is not drained.
+impl Drop for RouteController {
+    fn drop(&mut self) {
         let nothing = Tally::default();
         let metrics = self.executor.metrics();
         metrics.count_routes(self.executor.name(), &nothing);

@@ -12,6 +12,8 @@ use ccm_fixtures::provider::{ScriptedProvider, at_once, late};
 use ccm_sim::cluster::Cluster;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -82,21 +84,25 @@ async fn shown_conditions(cluster: &Cluster) -> Vec<String> {
     shown
 }
 
-async fn run_while(
-    cluster: &Cluster,
-    cloud: &Arc<ScriptedProvider>,
-    settings: Settings,
-    script: impl AsyncFnOnce(),
-) -> Stopped {
-    let provided: Arc<[Provided]> = Arc::new([Provided {
+/// The list of this one provider.
+fn list(cloud: &Arc<ScriptedProvider>) -> Arc<[Provided]> {
+    Arc::new([Provided {
         cloud: cloud.clone(),
         nodes: NodeClaim::default(),
         service: ServiceRules {
             is_default: false,
             ..ServiceRules::default()
         },
-    }]);
-    let (_told, received) = watch::channel(provided);
+    }])
+}
+
+async fn run_while(
+    cluster: &Cluster,
+    cloud: &Arc<ScriptedProvider>,
+    settings: Settings,
+    script: impl AsyncFnOnce(),
+) -> Stopped {
+    let (_told, received) = watch::channel(list(cloud));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async {
         let _ = stopped.await;
@@ -112,6 +118,44 @@ async fn run_while(
 
 async fn seconds(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+/// An alert counts missing routes.
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_removed_while_its_cloud_hangs_leaves_no_counts_behind() {
+    let cloud = cloud().scripted(|asked| match asked.call.to_string().as_str() {
+        "create 10.1.1.0/24" => Box::pin(std::future::pending()),
+        _ => at_once(Ok(())),
+    });
+    let (cluster, cloud) = (Cluster::new(), Arc::new(cloud));
+    for (name, cidr) in [("a", "10.1.0.0/24"), ("b", "10.1.1.0/24")] {
+        create(&cluster, name, cidr, json!([])).await;
+    }
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let counted = || {
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let lines = text.lines().filter(|line| line.starts_with("ccm_routes{"));
+        lines.filter(|line| !line.ends_with(" 0")).count()
+    };
+    let (told, received) = watch::channel(list(&cloud));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let client = cluster.client_as("ccm");
+    let settings = settings(&["10.1.0.0/16"]);
+    let running = run_all(client, received, settings, metrics, stopped);
+    let script = async {
+        seconds(5).await;
+        assert_ne!(counted(), 0);
+        told.send_replace(Arc::new([]));
+        seconds(10).await;
+        assert_eq!(counted(), 0);
+        let _ = stop.send(());
+    };
+    tokio::join!(running, script).0.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
