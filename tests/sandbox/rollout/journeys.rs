@@ -51,6 +51,10 @@ pub(crate) const TESTS: &[Test] = &[
         whom_nobody_vouches_for_does_not_serve,
     ),
     (
+        "a_version_that_is_signed_after_it_was_offered_takes_over",
+        a_version_that_is_signed_after_it_was_offered_takes_over,
+    ),
+    (
         "a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_names_it",
         a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_names_it,
     ),
@@ -296,6 +300,31 @@ fn whom_nobody_vouches_for_does_not_serve() {
             ..TrustPolicy::default()
         });
         world.serves(&one).await;
+    });
+}
+
+fn a_version_that_is_signed_after_it_was_offered_takes_over() {
+    block_on(async {
+        let key = KeyPair::generate().unwrap();
+        let mut world = World::start(Start {
+            trust: trusting(&key),
+            ..Start::default()
+        });
+        let (one, two) = (module("1.0.0", "honest"), module("2.0.0", "honest"));
+        let one = signed(&key, one);
+        world.offer(&one);
+        world.serves(&one).await;
+        world.calls().await;
+        world.offer(&two);
+        world
+            .recorded("it is not trusted", |record| {
+                let lines = record.trial.iter().flat_map(|trial| &trial.lines);
+                let mut lines = lines.chain([&record.trouble]);
+                lines.any(|line| line.contains("sign"))
+            })
+            .await;
+        world.finds(&signed(&key, two.clone()));
+        world.serves(&two).await;
     });
 }
 

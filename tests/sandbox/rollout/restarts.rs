@@ -17,6 +17,10 @@ pub(crate) const TESTS: &[Test] = &[
         g9_a_start_needs_no_source_when_the_module_is_kept,
     ),
     (
+        "a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either",
+        a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either,
+    ),
+    (
         "a_rejected_version_is_not_tried_again_after_a_restart",
         a_rejected_version_is_not_tried_again_after_a_restart,
     ),
@@ -63,6 +67,32 @@ fn g9_a_start_needs_no_source_when_the_module_is_kept() {
         world
             .recorded("it is said", |record| record.trouble.contains("no route"))
             .await;
+    });
+}
+
+fn a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || Start {
+            folder: Some(folder.path()),
+            ..Start::default()
+        };
+        let one = module("1.0.0", "honest");
+        let world = World::start(start());
+        world.offer(&one);
+        world.serves(&one).await;
+        world
+            .recorded("it is written down", |record| record.active.is_some())
+            .await;
+        world.ends().await;
+        std::fs::remove_dir_all(folder.path().join("modules")).unwrap();
+        let world = World::start(start());
+        world.finds(&one);
+        world.serves(&one).await;
+        world.ends().await;
+        let world = World::start(start());
+        world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
+        world.serves(&one).await;
     });
 }
 

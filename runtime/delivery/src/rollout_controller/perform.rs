@@ -2,7 +2,7 @@
 //! immediately.
 
 use ccm_core::reconciliation::event::reasons;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ccm_core::cloud::EventType;
@@ -18,6 +18,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::version_work::{Ended, Job, run};
 use super::{Generated, RolloutController, Served};
+use crate::artifact::Artifact;
 use crate::metrics;
 use crate::record::{Limits, Report};
 
@@ -31,7 +32,13 @@ impl RolloutController {
             RolloutEffect::Begin(work) => self.begin(work),
             // Dropping the set aborts its tasks; a result that has just arrived is discarded.
             RolloutEffect::Abandon => self.works = JoinSet::new(),
-            RolloutEffect::Place(_) => self.place(),
+            RolloutEffect::Place(_) => {
+                self.place();
+                // A process that does not lead keeps no record, and stores what its leader has it load.
+                if let Some(record) = &self.facts.record {
+                    self.keep(record);
+                }
+            }
             RolloutEffect::Withdraw => self.withdraw(),
             RolloutEffect::Try(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, "a new version is looked at");
@@ -53,14 +60,17 @@ impl RolloutController {
         self.generated(self.facts.ready.as_ref()?)
     }
 
-    fn keep(&mut self, record: &Record) {
+    /// Keeps the modules in the record, the offered one and the one that serves in the store, and no others.
+    fn keep(&self, record: &Record) {
         let facts = &self.facts;
         let offered = facts.offer.as_ref().map(|offer| &offer.release);
+        let serving = facts.ready.as_ref().or(facts.serving.as_ref());
         let known = [
             record.active.as_ref().map(|active| &active.release),
             record.previous.as_ref(),
             record.trial.as_ref().map(|trial| &trial.release),
             offered,
+            serving.map(|loaded| &loaded.release),
         ];
         let digests: Vec<Digest> = known
             .into_iter()
@@ -110,6 +120,7 @@ impl RolloutController {
                 .failures
                 .get(&work.release().digest)
                 .is_some_and(is_distrust),
+            anew: OnceLock::new(),
             policy: self.inputs.trust.borrow().clone(),
             granted: self.inputs.load_policy.borrow().clone(),
             endorsement: self.facts.endorsement(&work.release().digest),
@@ -146,6 +157,7 @@ impl RolloutController {
             policy_generation,
             end,
             generated,
+            anew,
         } = match ended {
             Ok(ended) => ended,
             Err(error) if error.is_cancelled() => return,
@@ -160,6 +172,16 @@ impl RolloutController {
                 return;
             }
         };
+        // A signature may come after its artifact: what follows is judged by it, too.
+        if let Some(anew) = anew
+            && let Some(offered) = &self.offered
+            && offered.digest == anew.digest
+        {
+            self.offered = Some(Arc::new(Artifact {
+                evidence: anew.evidence.clone(),
+                ..Artifact::clone(offered)
+            }));
+        }
         // Dropped again unless the facts take it.
         if let Some(generated) = generated {
             let number = generated.generation.number;

@@ -1,7 +1,7 @@
 //! Long-running work on one version: fetch, verify, compare requests, compile and call it. Each work runs in its own
 //! task and can be cancelled at any moment. All provider calls made here are reads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use ccm_core::cloud::ProviderError;
@@ -38,6 +38,8 @@ pub(super) struct Job {
     pub(super) offered: Option<Arc<Artifact>>,
     /// Whether the evidence may have changed since it was fetched.
     pub(super) is_anew: bool,
+    /// The version with its current evidence, once it was fetched for that reason.
+    pub(super) anew: OnceLock<Arc<Artifact>>,
     pub(super) policy: Arc<TrustPolicy>,
     pub(super) granted: Arc<dyn LoadPolicyOf>,
     pub(super) endorsement: Endorsement,
@@ -56,12 +58,23 @@ pub(super) struct Ended {
     pub(super) end: WorkResult,
     /// The generation that was loaded, if any.
     pub(super) generated: Option<Generated>,
+    /// The version with its current evidence, if that was fetched.
+    pub(super) anew: Option<Arc<Artifact>>,
 }
 
 impl Resources {
     /// Sets the location of the source.
     pub(super) fn at(&self, place: &str) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place.to_owned();
+    }
+
+    /// Stores the module for the next start, which then needs no source. A failure to store it does not keep it from
+    /// serving.
+    async fn stored(&self, artifact: Arc<Artifact>) -> Arc<Artifact> {
+        if let Err(error) = self.store.put(&artifact).await {
+            tracing::warn!(target: "rollout", provider = %self.name, error = %chain(&error), "the module cannot be kept");
+        }
+        artifact
     }
 
     /// The location of the source.
@@ -109,6 +122,7 @@ pub(super) async fn run(resources: Arc<Resources>, job: Job) -> Ended {
         policy_generation: job.policy_generation,
         end,
         generated,
+        anew: job.anew.into_inner(),
     }
 }
 
@@ -138,15 +152,12 @@ impl Job {
             && let Some(Ok(artifact)) = resources.again.bytes(release).await
             && artifact.digest.to_string() == release.digest
         {
-            return Ok(Arc::new(artifact));
+            let artifact = self.anew.get_or_init(|| Arc::new(artifact));
+            return Ok(resources.stored(artifact.clone()).await);
         }
         let is_it = |it: &&Arc<Artifact>| it.digest.to_string() == release.digest;
         if let Some(offered) = self.offered.as_ref().filter(is_it) {
-            // Stored for the next start; a failure to store does not keep the module from serving.
-            if let Err(error) = resources.store.put(offered).await {
-                tracing::warn!(target: "rollout", provider = %resources.name, error = %chain(&error), "the module cannot be kept");
-            }
-            return Ok(offered.clone());
+            return Ok(resources.stored(offered.clone()).await);
         }
         let Some(digest) = Digest::parse(&release.digest) else {
             return Err(WorkResult::Gone(format!(
@@ -160,7 +171,9 @@ impl Job {
             return Ok(Arc::new(kept));
         }
         match resources.again.bytes(release).await {
-            Some(Ok(artifact)) if artifact.digest == digest => Ok(Arc::new(artifact)),
+            Some(Ok(artifact)) if artifact.digest == digest => {
+                Ok(resources.stored(Arc::new(artifact)).await)
+            }
             Some(Ok(artifact)) => Err(WorkResult::Gone(format!(
                 "{} was asked for, and {} came",
                 release.digest, artifact.digest

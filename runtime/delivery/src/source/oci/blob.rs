@@ -30,9 +30,26 @@ pub struct DownloadProgress {
 /// The part of a layer received so far.
 pub(super) struct Partial {
     digest: String,
+    /// Size of the whole layer in its manifest: the next manifest may name the same layer with another one.
+    size: u64,
     /// The host that sent it: bytes of several registries are never combined.
     host: String,
     bytes: Vec<u8>,
+}
+
+impl Partial {
+    fn none(layer: &Descriptor, host: &str) -> Partial {
+        Partial {
+            digest: layer.digest.clone(),
+            size: layer.size,
+            host: host.to_owned(),
+            bytes: Vec::new(),
+        }
+    }
+
+    fn is_as(&self, other: &Partial) -> bool {
+        self.digest == other.digest && self.size == other.size && self.host == other.host
+    }
 }
 
 /// Downloads the layer. Received bytes stay in `kept` until the layer is complete or wrong.
@@ -43,16 +60,9 @@ pub(super) async fn download(
     kept: &mut Option<Partial>,
     progress: &(dyn Fn(DownloadProgress) + Sync),
 ) -> Result<Vec<u8>, RegistryError> {
-    let is_same =
-        |partial: &Partial| partial.digest == layer.digest && partial.host == registry.host;
-    let partial = match kept.take().filter(is_same) {
-        Some(partial) => kept.insert(partial),
-        None => kept.insert(Partial {
-            digest: layer.digest.clone(),
-            host: registry.host.clone(),
-            bytes: Vec::new(),
-        }),
-    };
+    let none = Partial::none(layer, &registry.host);
+    let partial = kept.take().filter(|partial| partial.is_as(&none));
+    let partial = kept.insert(partial.unwrap_or(none));
     let whole = attempts(registry, connections, layer, &mut partial.bytes, progress);
     timeout(connections.timeouts.layer, whole)
         .await
@@ -205,4 +215,24 @@ pub(super) fn continues(answer: &Response, from: usize, size: u64) -> bool {
         let start = range.split('-').next().and_then(|start| start.parse().ok());
         start == Some(from) && (total == "*" || total.parse() == Ok(size))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// The size limits what is received.
+    #[test]
+    fn a_part_is_not_continued_as_that_of_a_layer_of_another_size_or_of_another_registry() {
+        let layer = |size: u64| {
+            let layer = serde_json::json!({ "digest": "sha256:00", "size": size });
+            serde_json::from_value(layer).unwrap()
+        };
+        let part = Partial::none(&layer(32 << 20), "one.test");
+        assert!(part.is_as(&Partial::none(&layer(32 << 20), "one.test")));
+        assert!(!part.is_as(&Partial::none(&layer(1), "one.test")));
+        assert!(!part.is_as(&Partial::none(&layer(32 << 20), "two.test")));
+    }
 }
