@@ -1,6 +1,8 @@
 //! The interface `instances`, for providers that know machines.
 
-use crate::{Error, Instance, Node, Provider};
+use std::net::IpAddr;
+
+use crate::{Address, Error, Instance, Node, Provider};
 
 pub use crate::bindings::instances::exports::ccm::provider::instances::{
     FindReply, Lookup, NodeEvent,
@@ -12,6 +14,8 @@ mod tests;
 /// The contract's maximum length of the reason of an unknown machine, in bytes.
 pub(crate) const REASON_BYTES: usize = 1024;
 const PROVIDER_ID_BYTES: usize = 512;
+/// The addresses of `--node-ip`, separated by commas.
+const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 /// The contract's maximum length of a label's value, in bytes.
 pub(crate) const LABEL_VALUE_BYTES: usize = 63;
 const LABELS: usize = 64;
@@ -52,6 +56,38 @@ impl Node {
             Some(false) => Readiness::NotReady,
             None => Readiness::Unknown,
         }
+    }
+
+    /// The IP addresses that the kubelet reports or that were stored before, and those that `--node-ip` gave it.
+    pub fn ips(&self) -> impl Iterator<Item = IpAddr> {
+        let reported = self.addresses.iter().filter_map(Address::ip);
+        reported.chain(self.provided_ips())
+    }
+
+    fn provided_ips(&self) -> impl Iterator<Item = IpAddr> {
+        let provided = self.annotations.iter();
+        let provided = provided.filter(|(key, _)| key == PROVIDED_NODE_IP);
+        let provided = provided.flat_map(|(_, text)| text.split(','));
+        provided.filter_map(|text| text.trim().parse().ok())
+    }
+
+    /// The addresses of a new node for which the cloud has none: its name, and its [`Node::ips`]. The manager initialises a
+    /// node whose kubelet has `--node-ip` only if the answer has that address. Empty if the node has no IP address, or is
+    /// initialised: then it keeps what is stored.
+    pub fn own_addresses(&self) -> Vec<Address> {
+        let reported = self.addresses.iter().filter(|one| one.ip().is_some());
+        let provided = self.provided_ips().map(Address::internal);
+        let mut addresses: Vec<Address> = Vec::new();
+        for one in reported.cloned().chain(provided) {
+            if addresses.iter().all(|known| known.ip() != one.ip()) {
+                addresses.push(one);
+            }
+        }
+        if self.initialized || addresses.is_empty() {
+            return Vec::new();
+        }
+        addresses.insert(0, Address::hostname(&self.name));
+        addresses
     }
 }
 

@@ -1,6 +1,8 @@
 //! Constructors for the records of the contract. Prefer them to struct literals: a later version of the contract may
 //! add fields.
 
+use std::net::IpAddr;
+
 use crate::{
     Address, AddressType, AnnotationChange, Error, Failure, Ingress, Instance, IpMode,
     LoadBalancerStatus, NamespacedName, Owner, PortStatus, Protocol, load_balancer, routes,
@@ -13,6 +15,11 @@ impl Address {
     /// A name of the machine that is no IP address.
     pub fn hostname(name: impl ToString) -> Address {
         Address::new(AddressType::Hostname, name)
+    }
+
+    /// The IP address, if it is one: names are none.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.address.trim().parse().ok()
     }
 
     /// An IP address in the cluster's network.

@@ -10,12 +10,14 @@ use crate::api::actions::{Action, actions as ask_for};
 const REPORTED: Duration = Duration::from_secs(600);
 
 /// The combined status of actions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Wait {
     /// One or more actions are still running.
     Running,
     /// All actions have succeeded.
     Over,
+    /// One has failed, which is reported once: the change is retried with growing delay.
+    Failed(Error),
     /// Unknown: only reading the objects again shows the result.
     Unknown,
 }
@@ -23,7 +25,7 @@ pub enum Wait {
 /// Queries the actions once.
 ///
 /// # Errors
-/// [`Error::Unavailable`] when one has failed, so that the change is retried with growing delay. Reported once.
+/// They cannot be queried.
 pub fn ask(actions: &[u64]) -> Result<Wait, Error> {
     if actions.is_empty() {
         return Ok(Wait::Over);
@@ -36,7 +38,7 @@ pub fn ask(actions: &[u64]) -> Result<Wait, Error> {
             return Ok(Wait::Unknown);
         }
         state::set(&key, &[], REPORTED);
-        return Err(failure);
+        return Ok(Wait::Failed(failure));
     }
     if found.len() < actions.len() {
         log::warn("the cloud does not name an action that it began", &[]);

@@ -121,8 +121,7 @@ fn instance_type(machine: &Machine, config: &MachineConfig) -> String {
         .unwrap_or_else(size)
 }
 
-/// The name, the kubelet's own addresses, and those of the agent that are in one of the operator's ranges. Empty if
-/// there is nothing to add.
+/// The name, the kubelet's own addresses, and those of the agent that are in one of the operator's ranges.
 fn addresses(ranges: Option<&Ranges>, node: &Node, reported: &[String]) -> Vec<Address> {
     let typed = reported.iter().filter_map(|text| {
         let address: IpAddr = text.parse().ok()?;
@@ -133,19 +132,11 @@ fn addresses(ranges: Option<&Ranges>, node: &Node, reported: &[String]) -> Vec<A
             _ => None,
         }
     });
-    let typed: Vec<Address> = typed.collect();
-    if typed.is_empty() {
-        return Vec::new();
-    }
-    let is_ip = |one: &&Address| {
-        matches!(
-            one.address_type,
-            AddressType::InternalIp | AddressType::ExternalIp
-        )
-    };
-    let own = node.addresses.iter().filter(is_ip).cloned();
-    let mut addresses = vec![Address::hostname(&node.name)];
-    for one in own.chain(typed) {
+    let mut addresses = node.own_addresses();
+    for one in typed {
+        if addresses.is_empty() {
+            addresses.push(Address::hostname(&node.name));
+        }
         if addresses.iter().all(|known| known.address != one.address) {
             addresses.push(one);
         }

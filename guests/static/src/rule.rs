@@ -9,9 +9,6 @@ use ipnet::IpNet;
 /// Placeholder for the node's name in a provider ID's template.
 pub const NAME: &str = "{name}";
 
-/// The addresses that `--node-ip` gave the kubelet, separated by commas.
-const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
-
 /// One rule of the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
@@ -62,7 +59,7 @@ impl Rule {
     pub fn matches(&self, node: &Node) -> bool {
         self.is_about(&node.name)
             && self.selector.iter().all(|one| one.holds(&node.labels))
-            && (self.cidrs.is_empty() || addresses(node).any(|address| self.is_within(address)))
+            && (self.cidrs.is_empty() || node.ips().any(|address| self.is_within(address)))
     }
 
     /// Whether `names` match this name.
@@ -81,9 +78,12 @@ impl Rule {
 
     /// The instance that the rule describes. Whether the machine is switched on is not known.
     pub fn instance(&self, node: &Node) -> Instance {
-        let addresses = self.addresses.get(&node.name).cloned().unwrap_or_default();
+        let addresses = match self.addresses.get(&node.name) {
+            Some(addresses) => addresses.clone(),
+            None => node.own_addresses(),
+        };
         let has_name = addresses.iter().any(is_hostname);
-        // Kubelets report the name first; a node without configured addresses keeps those of its kubelet.
+        // Kubelets report the name first.
         let hostname = (!addresses.is_empty() && !has_name).then(|| Address::hostname(&node.name));
         Instance {
             instance_type: self.instance_type.clone(),
@@ -111,19 +111,6 @@ impl Requirement {
 
 fn is_hostname(address: &Address) -> bool {
     matches!(address.address_type, AddressType::Hostname)
-}
-
-/// The IP addresses that the kubelet reports or that were stored before, and those of `--node-ip`.
-fn addresses(node: &Node) -> impl Iterator<Item = IpAddr> {
-    let reported = node.addresses.iter().map(|one| one.address.as_str());
-    let given = node
-        .annotations
-        .iter()
-        .filter(|(key, _)| key == PROVIDED_NODE_IP)
-        .flat_map(|(_, text)| text.split(','));
-    reported
-        .chain(given)
-        .filter_map(|text| text.trim().parse().ok())
 }
 
 /// Whether `name` matches `pattern`, in which one `*` stands for any characters, also for none.

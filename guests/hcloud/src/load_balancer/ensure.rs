@@ -143,18 +143,23 @@ fn go_on(hint: Option<Hint>) -> Result<Next, Error> {
     let Some(mut hint) = hint else {
         return Ok(Next::Look { waits: 0 });
     };
+    let mut trouble = None;
     match pending_actions::ask(&hint.actions)? {
         Wait::Running => {
             hint.waits = hint.waits.saturating_add(1);
             return Ok(Next::Again(hint));
         }
         Wait::Unknown => return Ok(Next::Look { waits: 0 }),
+        Wait::Failed(error) if hint.left.is_empty() => return Err(error),
+        // It may be about one node, and what is left about others.
+        Wait::Failed(error) => trouble = Some(error),
         Wait::Over => {}
     }
     let left = std::mem::take(&mut hint.left);
     if !left.is_empty() {
         let mut done = Done {
             more: hint.more,
+            trouble,
             ..Done::default()
         };
         done.carry_out(hint.id, left)?;
@@ -194,6 +199,12 @@ fn resolve(settings: &Settings, targets: &mut WantedTargets) -> Option<Error> {
         return None;
     }
     let servers = match robot::list(robot, robot.list_age) {
+        // More likely another account's than the account of targets that have gone.
+        Ok(servers) if servers.is_empty() => {
+            return Some(Error::unavailable(
+                "the addresses of dedicated servers are not known: Robot names no server at all",
+            ));
+        }
         Ok(servers) => servers,
         Err(error) => {
             let why = format!(

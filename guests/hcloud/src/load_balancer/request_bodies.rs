@@ -6,8 +6,8 @@ use ccm_guest::hint;
 use serde_json::{Map, Value, json};
 
 use super::wanted::{
-    Certificates, HealthCheckHttp, ManagedCertificate, Place, Target, Wanted, WantedHealthCheck,
-    WantedHttp, WantedService, WantedTargets,
+    Certificates, HealthCheckHttp, ManagedCertificate, Place, Target, TypeSource, Wanted,
+    WantedHealthCheck, WantedHttp, WantedService, WantedTargets,
 };
 
 /// Data for the desired state that must be looked up in the cloud.
@@ -162,6 +162,7 @@ pub fn digest(wanted: &Wanted) -> u64 {
         network.map(|one| json!([one.network, one.ip.map(|ip| ip.to_string()), one.ip_range])),
         certificates,
         wanted.keep_foreign,
+        matches!(wanted.type_source, TypeSource::Default),
     ]);
     hint::digest(&all)
 }

@@ -146,7 +146,14 @@ impl Done {
             return api::update(id, &change.body);
         }
         let action = api::begin(id, &change.action, &change.body)?;
-        Ok(self.began(&action)?)
+        match (self.began(&action), &change.node) {
+            (Err(failure), Some(node)) => {
+                let error = named(node, &failure);
+                self.trouble.get_or_insert(error);
+                Ok(())
+            }
+            (began, _) => Ok(began?),
+        }
     }
 
     fn refused(&mut self, change: Change, refusal: Refusal) -> Result<(), Error> {

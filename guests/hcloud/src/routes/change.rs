@@ -112,7 +112,7 @@ impl Change {
                     Ok(ProgressReply::done())
                 }
                 Ok(Wait::Unknown) => self.begin(settings, 0),
-                Err(error) => {
+                Ok(Wait::Failed(error)) | Err(error) => {
                     self.drop_note();
                     Err(error)
                 }

@@ -143,5 +143,6 @@ fn addresses_of_the_agent_count_within_the_operators_ranges() {
             external
         ]
     );
-    assert_eq!(shown(&["10.244.0.1"]), [] as [&str; 0]);
+    let hostname = format!("{:?} worker-1", AddressType::Hostname);
+    assert_eq!(shown(&["10.244.0.1"]), [hostname, internal("10.0.0.5")]);
 }

@@ -18,6 +18,11 @@ fn rule() -> Rule {
     }
 }
 
+fn node_ip(ips: &str) -> (String, String) {
+    let key = "alpha.kubernetes.io/provided-node-ip";
+    (key.to_owned(), ips.to_owned())
+}
+
 #[test]
 fn one_star_stands_for_any_characters() {
     let table = [
@@ -73,10 +78,7 @@ fn an_address_counts_wherever_the_kubelet_says_it() {
     let mut reported = node("a", None);
     reported.addresses = vec![Address::hostname("a"), Address::internal("10.0.7.3")];
     let mut given = node("b", None);
-    given.annotations = vec![(
-        PROVIDED_NODE_IP.to_owned(),
-        "2001:db8::1, 10.0.7.4".to_owned(),
-    )];
+    given.annotations = vec![node_ip("2001:db8::1, 10.0.7.4")];
     let mut elsewhere = node("c", None);
     elsewhere.addresses = vec![Address::internal("10.0.8.3")];
     let matched = [reported, given, elsewhere, node("d", None)].map(|node| rule.matches(&node));
@@ -107,4 +109,19 @@ fn listed_addresses_are_all_that_a_node_has_and_begin_with_its_name() {
         [] as [&str; 0],
         "it keeps what its kubelet reports"
     );
+}
+
+/// Without that address in the answer the taint would stay.
+#[test]
+fn a_new_node_has_the_addresses_of_its_kubelets_node_ip() {
+    let mut given = node("a", None);
+    given.annotations = vec![node_ip("10.0.7.4,2001:db8::1")];
+    given.addresses = vec![Address::internal("10.0.7.4"), Address::hostname("a")];
+    let shown = |node: &Node| {
+        let addresses = rule().instance(node).addresses.into_iter();
+        addresses.map(|one| one.address).collect::<Vec<String>>()
+    };
+    assert_eq!(shown(&given), ["a", "10.0.7.4", "2001:db8::1"]);
+    given.initialized = true;
+    assert_eq!(shown(&given), [""; 0], "what is stored stays");
 }

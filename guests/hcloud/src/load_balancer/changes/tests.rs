@@ -3,6 +3,7 @@
 
 use super::super::annotations;
 use super::super::fixtures::{service, settings};
+use super::super::request_bodies::digest;
 use super::*;
 
 const FIXTURE: &str = include_str!("../../../fixtures/load-balancer.json");
@@ -48,6 +49,17 @@ fn wanted_with(extra: &[(&str, &str)]) -> Wanted {
     service.ports[0].node_port = Some(30443);
     let settings = settings(&[("HCLOUD_NETWORK", "4711")]);
     Wanted::read(&settings, &service, &[]).unwrap()
+}
+
+/// Where nobody names a type, one that a person has made larger stays so; where somebody does, it is set back.
+#[test]
+fn a_default_type_is_another_wish_than_the_same_type_by_name() {
+    let named = wanted_with(&[(annotations::TYPE, "lb11")]);
+    let by_default = Wanted {
+        type_source: TypeSource::Default,
+        ..named.clone()
+    };
+    assert_ne!(digest(&named), digest(&by_default));
 }
 
 fn known() -> Known {

@@ -192,6 +192,33 @@ fn a_node_that_cannot_be_a_target_keeps_no_other_from_being_one() {
     assert_eq!(brief(&world.only()), as_wanted());
 }
 
+/// The cloud takes one change at a time, and accepts that of the second node before it fails.
+#[test]
+fn a_node_whose_action_fails_keeps_no_other_from_being_a_target() {
+    for polls in [0, 1] {
+        let mut project = project(polls, true);
+        project.failing = vec![2];
+        let mut world = World::new(project);
+        let nodes = std::mem::take(&mut world.nodes);
+        world.ensure().unwrap();
+        world.nodes = nodes;
+        let (mut hint, mut reported) = (None, None);
+        for _ in 0..20 {
+            match ensure(&world.settings, &request(&world, hint.take())) {
+                Ok(reply) => {
+                    hint = match reply.ensured {
+                        Ensured::Pending(pending) => pending.hint,
+                        _ => None,
+                    }
+                }
+                Err(error) => reported = Some(error),
+            }
+        }
+        assert!(reported.is_some());
+        assert_eq!(brief(&world.only()).1, ["1", "3", "4"], "{polls}");
+    }
+}
+
 #[test]
 fn a_node_whose_server_is_gone_is_an_event_and_no_error() {
     for (polls, locks) in [(0, false), (1, false), (1, true)] {
@@ -341,6 +368,17 @@ fn while_robot_is_away_the_other_targets_follow_and_dedicated_servers_stay() {
         assert_eq!(services, ["80→30080", "8443→30443"], "{status}");
         assert_eq!(targets, ["2", "233.252.0.123", "3"], "{status}");
     }
+}
+
+#[test]
+fn dedicated_servers_stay_while_robot_names_no_server_at_all() {
+    let mut world = with_dedicated();
+    world.ensure().unwrap();
+    world.project.borrow_mut().robot_is_empty = true;
+    world.nodes = vec![server(2), node("bm-1", Some("hrobot://321"))];
+    let error = world.update_targets().unwrap_err();
+    assert_eq!(brief(&world.only()).1, ["2", "233.252.0.123"]);
+    assert!(error.message().contains("no server at all"), "{error:?}");
 }
 
 #[test]
