@@ -174,6 +174,9 @@ fn only_controllers_that_run_have_rights() {
     for (set, word, is_there) in [
         ("args.leader-elect=true", "ccm:leader-election", true),
         ("args.leader-elect=false", "ccm:leader-election", false),
+        // The Lease still keeps what the brakes count.
+        ("args.leader-elect=false", "ccm:deletion-budgets", true),
+        ("args.leader-elect=true", "ccm:deletion-budgets", false),
         ("args.leader-elect-resource-name=other", "\"other\"", true),
         (
             "args.leader-elect-resource-namespace=other",
@@ -183,6 +186,11 @@ fn only_controllers_that_run_have_rights() {
         (
             "args.enable-leader-migration=true",
             "cloud-provider-extraction-migration",
+            true,
+        ),
+        (
+            "args.enable-leader-migration=true,rbac.migrationLease=other",
+            "[\"cloud-controller-manager\",\"other\"]",
             true,
         ),
         (
