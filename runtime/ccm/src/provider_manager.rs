@@ -6,6 +6,7 @@ mod instance;
 mod objects;
 mod refusals;
 mod secrets;
+mod start;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ use instance::{ProviderInstance, SharedChannels};
 pub(crate) use objects::ProviderObjects;
 use refusals::Refused;
 pub(crate) use secrets::Secrets;
+use start::{serves, wait_for_outcomes};
 
 /// Polling interval of the configuration files, short enough for edits to take effect at once. One poll reads a few
 /// small files.
@@ -199,8 +201,9 @@ impl ProviderManager {
         }
     }
 
-    /// Waits until each provider that does not come from an object serves or has failed for now. Objects neither delay
-    /// the start nor end it.
+    /// Waits until each provider that does not come from an object serves or has failed for now, and once one serves for
+    /// the others at most [`start::OTHERS`]: they come later, as those of objects do. Objects neither delay the start nor end
+    /// it.
     ///
     /// # Errors
     /// None of them serves, and at least one failure needs a person.
@@ -208,26 +211,29 @@ impl ProviderManager {
         let mut hopeless = Vec::new();
         let mut serving = 0;
         let instances = self.instances.values();
-        for instance in instances.filter(|one| !self.of_objects.contains(&one.config().name)) {
-            let mut served = instance.served();
-            let has_outcome = |served: &Served| !matches!(served, Served::Starting);
-            // The sender lives in the rollout controller, which ends with the instance.
-            let Ok(first) = served.wait_for(has_outcome).await else {
-                continue;
-            };
-            match &*first {
+        let of_file = instances.filter(|one| !self.of_objects.contains(&one.config().name));
+        let of_file: Vec<_> = of_file.collect();
+        let outcomes = of_file.iter().map(|one| serves(one.served()));
+        wait_for_outcomes(outcomes).await;
+        for instance in of_file {
+            let name = &instance.config().name;
+            match &*instance.served().borrow() {
                 Served::Serving(active) => {
                     serving += 1;
                     introduce(active, &instance.config().source);
                 }
                 Served::Failed { why, is_final } => {
-                    let name = &instance.config().name;
                     tracing::error!(provider = name, why, "the cloud provider is not served");
                     if *is_final {
                         hopeless.push(why.clone());
                     }
                 }
-                Served::Starting => {}
+                Served::Starting => {
+                    tracing::warn!(
+                        provider = name,
+                        "the cloud provider is not served yet; the others do not wait for it"
+                    );
+                }
             }
         }
         self.publish();

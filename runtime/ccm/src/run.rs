@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccm_controllers::{Provided, Reports, RunError, lacks_instances, tenure_client};
+use ccm_controllers::{
+    Provided, Reports, RunError, lacks_instances, tenure_client, with_response_timeout,
+};
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::plan::Plan;
 use ccm_core::safety::tenure::Tenure;
@@ -160,7 +162,10 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     // Checks that clients can be created; each leadership creates its own.
     tenure_client::client(&kubernetes, Arc::new(Tenure::pending()), None, clients)?;
     let mode = flags.safety.mode;
-    let status = StatusCollector::new(mode, telemetry::startup::shown(&kubernetes.cluster_url));
+    let election = flags.leadership.election.as_ref();
+    let election = election.filter(|_| mode == Mode::Enforce);
+    let cluster_url = telemetry::startup::shown(&kubernetes.cluster_url);
+    let status = StatusCollector::new(mode, election.is_some(), cluster_url);
     let mut served =
         Served::start(flags.serving, &flags.matches, &kubernetes, registry, status).await?;
     let audit = AuditWriter::open(&flags.safety.audit_log)?;
@@ -170,11 +175,10 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
             "nothing is changed, and no lease is stood for"
         );
     }
-    let election = flags.leadership.election.as_ref();
     let configures_routes =
         flags.pod_network.configures_routes && !flags.pod_network.route.cluster_cidrs.is_empty();
     let groups = Groups::new(
-        election.filter(|_| mode == Mode::Enforce),
+        election,
         migration(&flags.leadership)?.as_ref(),
         enabled(&[
             (NODE_CONTROLLER, flags.node_controller),
@@ -189,6 +193,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let cluster = ClusterAddresses { api_server, ranges };
     let reads = Arc::new(Tenure::unlimited());
     let reader = tenure_client::client(&as_user(&kubernetes, "/delivery"), reads, None, clients)?;
+    let reader = with_response_timeout(reader);
     let configuration = Configuration {
         file: flags.config,
         parsed: Default::default(),

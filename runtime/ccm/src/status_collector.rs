@@ -30,6 +30,7 @@ pub(crate) struct StatusCollector(Arc<Parts>);
 
 struct Parts {
     mode: Mode,
+    has_election: bool,
     api_server: String,
     started: Timestamp,
     activity: Activity,
@@ -49,10 +50,11 @@ pub(crate) struct Candidacy {
 }
 
 impl StatusCollector {
-    /// Shows nothing yet but the mode and the API server's URL, which must hold no password.
-    pub(crate) fn new(mode: Mode, api_server: String) -> StatusCollector {
+    /// Shows nothing yet but the mode, whether there is an election, and the API server's URL, which must hold no password.
+    pub(crate) fn new(mode: Mode, has_election: bool, api_server: String) -> StatusCollector {
         StatusCollector(Arc::new(Parts {
             mode,
+            has_election,
             api_server,
             started: Timestamp::now(),
             activity: Activity::default(),
@@ -99,6 +101,7 @@ impl StatusCollector {
             api_server: parts.api_server.clone(),
             started: Time(parts.started),
             now: Time(now),
+            has_election: parts.has_election,
             leases: leases.collect(),
             providers: providers
                 .iter()

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api_error::describe;
 use crate::pruned_objects::{Pruned, PrunedNode, PrunedService};
-use response_timeout::with_response_timeout;
+pub use response_timeout::with_response_timeout;
 
 /// Timeout after which a watch is reopened, in seconds. A silently dead connection is noticed five seconds later
 /// (kube's margin); with kube's own 290 s that would take five minutes.

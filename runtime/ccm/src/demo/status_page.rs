@@ -21,7 +21,7 @@ impl<'a> StatusPage<'a> {
         providers: &ProviderManager,
         narrator: &'a Narrator,
     ) -> anyhow::Result<StatusPage<'a>> {
-        let status = StatusCollector::new(Mode::Enforce, "simulated".to_owned());
+        let status = StatusCollector::new(Mode::Enforce, false, "simulated".to_owned());
         status.shows_providers(providers.overview());
         let server = Server::status(([127, 0, 0, 1], 0).into(), status.source()).await?;
         let text = format!("as a page while it runs: http://{}/", server.address());

@@ -53,13 +53,16 @@ impl ServingFlags {
             );
             0
         });
-        let bind_address = text(matches, "bind-address").unwrap_or_default();
-        let bind_address = bind_address.parse().unwrap_or_else(|_| {
-            mistakes.push(format!(
-                "--bind-address {bind_address:?} is not an IP address"
-            ));
-            IpAddr::from([0, 0, 0, 0])
-        });
+        // As pflag has it: blank is the default.
+        let named = text(matches, "bind-address").unwrap_or_default();
+        let every = IpAddr::from([0, 0, 0, 0]);
+        let bind_address = match named.trim() {
+            "" => every,
+            address => address.parse().unwrap_or_else(|_| {
+                mistakes.push(format!("--bind-address {address:?} is not an IP address"));
+                every
+            }),
+        };
         let pair = (
             path(matches, "tls-cert-file"),
             path(matches, "tls-private-key-file"),
@@ -204,6 +207,10 @@ mod tests {
         let flags = serving("");
         assert_eq!(flags.secure.port, 10258);
         assert_eq!(flags.secure.bind_address, IpAddr::from([0, 0, 0, 0]));
+        assert_eq!(
+            serving("--bind-address=").secure.bind_address,
+            IpAddr::from([0, 0, 0, 0])
+        );
         assert_eq!(flags.secure.http2_streams, Some(0));
         assert_eq!(flags.always_allowed, ["/healthz", "/readyz", "/livez"]);
         assert!(

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ccm_controllers::api_error::describe;
 use ccm_serving::is_unanswered;
@@ -16,6 +17,9 @@ use tokio::task::JoinSet;
 use zeroize::Zeroizing;
 
 use crate::config::SecretKey;
+
+/// How long the API server may take for one Secret. Meanwhile nothing else of the configuration is looked at.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// See the module's documentation. Clones share their state.
 #[derive(Clone)]
@@ -83,12 +87,15 @@ impl Secrets {
             let api: Api<Secret> = Api::namespaced(client.clone(), &key.namespace);
             // Uses list, not get, so that the watch needs no further right.
             let only = ListParams::default().fields(&format!("metadata.name={}", key.name));
-            let read = match api.list(&only).await {
-                Ok(found) => match found.items.into_iter().next() {
+            let read = match tokio::time::timeout(ANSWERED_WITHIN, api.list(&only)).await {
+                Ok(Ok(found)) => match found.items.into_iter().next() {
                     Some(secret) => Ok(data(secret)),
                     None => Err(Unknown::missing()),
                 },
-                Err(error) => Err(Unknown::after(&error)),
+                Ok(Err(error)) => Err(Unknown::after(&error)),
+                Err(_) => Err(Unknown::Unanswered(format!(
+                    "cannot be read: no answer within {ANSWERED_WITHIN:?}"
+                ))),
             };
             let mut known = self.known();
             known.data.insert(place.clone(), read);

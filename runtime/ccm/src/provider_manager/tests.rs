@@ -209,3 +209,23 @@ fn an_object_whose_module_contradicts_those_before_it_is_left_out() {
     assert_eq!(left_out.len(), 2, "{left_out:?}");
     assert!(left_out.contains_key("second-default"), "{left_out:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_start_waits_for_a_slow_provider_only_until_the_others_have_waited_long_enough() {
+    let after = |seconds: u64, serves: bool| async move {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        serves
+    };
+    for (outcomes, expected) in [
+        (vec![], 0),
+        (vec![(600, true)], 600),
+        (vec![(600, true), (1, true)], 21),
+        (vec![(5, true), (1, true)], 5),
+        // Nobody waits in vain for the only one that may serve.
+        (vec![(600, true), (1, false)], 600),
+    ] {
+        let start = tokio::time::Instant::now();
+        wait_for_outcomes(outcomes.into_iter().map(|(at, serves)| after(at, serves))).await;
+        assert_eq!(start.elapsed().as_secs(), expected);
+    }
+}

@@ -38,10 +38,7 @@ fn head(report: &StatusReport) -> String {
         row(["running for", &length(up.max(0).unsigned_abs())]),
     ];
     if report.leases.is_empty() {
-        rows.push(row([
-            "leader",
-            "there is no election: this process acts alone",
-        ]));
+        rows.push(row(["leader", report.without_candidacy()]));
     }
     rows.extend(
         report

@@ -16,8 +16,8 @@ const OPENING: Duration = Duration::from_secs(30);
 /// Maximum size of an error response, in bytes; a `Status` object is far smaller.
 const MOST_REFUSAL: usize = 64 << 10;
 
-/// Wraps `inner` with these limits.
-pub(super) fn with_response_timeout(inner: Client) -> Client {
+/// Wraps `inner`: a response head, and a complete error response, that take longer than 30 s are errors.
+pub fn with_response_timeout(inner: Client) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
         let inner = inner.clone();

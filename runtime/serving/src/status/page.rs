@@ -69,7 +69,7 @@ fn header(html: &mut Html, report: &StatusReport, refresh: Refresh) {
     };
     html.raw("</dd>\n<dt>Leader</dt><dd>");
     if report.leases.is_empty() {
-        html.text("there is no election: this process acts alone");
+        html.text(report.without_candidacy());
     }
     for (place, lease) in report.leases.iter().enumerate() {
         html.raw(if place > 0 { "<br>" } else { "" });

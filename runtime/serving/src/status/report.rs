@@ -22,7 +22,10 @@ pub struct StatusReport {
     pub started: Time,
     /// When the report was made.
     pub now: Time,
-    /// The leases for which this process is a candidate. Empty: there is no election.
+    /// Whether there is an election. A process for which no provider serves yet is no candidate.
+    #[serde(default)]
+    pub has_election: bool,
+    /// The leases for which this process is a candidate.
     pub leases: Vec<LeaseReport>,
     /// The configured providers, each with its state.
     pub providers: Vec<ProviderReport>,
@@ -299,6 +302,14 @@ pub fn length(seconds: u64) -> String {
 }
 
 impl StatusReport {
+    /// Who leads, where this process is a candidate for no Lease.
+    pub fn without_candidacy(&self) -> &'static str {
+        match self.has_election {
+            true => "this process is no candidate: no provider serves yet",
+            false => "there is no election: this process acts alone",
+        }
+    }
+
     /// The deletions that wait.
     pub fn held_deletions(&self) -> impl Iterator<Item = &WaitingReport> {
         self.waiting.iter().filter(|one| one.is_deletion)

@@ -71,7 +71,7 @@ fn a_file_without_the_provider_that_the_flag_names_is_a_mistake_and_no_built_in_
     }
 }
 
-/// An API server that is away, then not ready, and then gives this answer to whoever lists Secrets. Watches of
+/// An API server that says nothing, is away, then not ready, and then gives this answer to whoever lists Secrets. Watches of
 /// Secrets fail.
 fn late_api_server(code: StatusCode, body: &Value) -> Client {
     let body = body.to_string();
@@ -82,18 +82,21 @@ fn late_api_server(code: StatusCode, body: &Value) -> Client {
             .query()
             .is_some_and(|it| it.contains("limit="));
         let number = match is_watch {
-            true => 0,
+            true => 1,
             false => lists.fetch_add(1, Ordering::Relaxed),
         };
-        let answer = Response::builder();
-        std::future::ready(match number {
-            0 => Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
-            1 => Ok(answer.status(503).body(Body::empty()).unwrap()),
-            _ => Ok(answer
-                .status(code)
-                .body(Body::from(body.clone().into_bytes()))
-                .unwrap()),
-        })
+        let (answer, body) = (Response::builder(), body.clone());
+        async move {
+            match number {
+                0 => std::future::pending().await,
+                1 => Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+                2 => Ok(answer.status(503).body(Body::empty()).unwrap()),
+                _ => Ok(answer
+                    .status(code)
+                    .body(Body::from(body.into_bytes()))
+                    .unwrap()),
+            }
+        }
     };
     Client::new(service_fn(answer), "default")
 }

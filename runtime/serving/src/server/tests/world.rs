@@ -82,6 +82,7 @@ pub(super) fn report() -> StatusReport {
         api_server: "https://10.0.0.1:6443/".to_owned(),
         started: now,
         now,
+        has_election: false,
         leases: Vec::new(),
         providers: Vec::new(),
         waiting: Vec::new(),

@@ -22,6 +22,7 @@ fn idle() -> StatusReport {
         api_server: "https://10.0.0.1:6443/".to_owned(),
         started: at("2026-03-01T09:00:00Z"),
         now: now(),
+        has_election: false,
         leases: Vec::new(),
         providers: Vec::new(),
         waiting: Vec::new(),
@@ -174,6 +175,10 @@ fn a_page_shows_one_of_everything() {
 #[test]
 fn a_page_says_where_there_is_nothing() {
     golden("idle.html", &rendered(&idle(), Refresh::ByHand));
+    let mut unserved = idle();
+    unserved.has_election = true;
+    let page = rendered(&unserved, Refresh::ByHand);
+    assert!(page.contains("is no candidate") && !page.contains("acts alone"));
 }
 
 #[test]
