@@ -398,4 +398,19 @@ fn apart(world: &World) {
         assert!(is_proof(&reply), "{reply:?}");
     }
     assert!(world.cloud.requests().is_empty());
+
+    // A power state that cannot be had proves nothing about others.
+    dedicated[1] = silent(dedicated[1].clone());
+    let refusal = robot::Trouble::Refuse {
+        status: 503,
+        code: "UNAVAILABLE".to_owned(),
+    };
+    let refusal = robot::Fault::new(refusal).path("/reset");
+    world.robot.inject(refusal);
+    world.robot.clear_requests();
+    let reply = world.find_fresh(&provider, &dedicated);
+    let requests = world.robot.requests();
+    assert!(requests.iter().any(|one| one.path.contains("/reset")));
+    assert_eq!(brief(&reply)[0], "gone");
+    assert!(is_proof(&reply), "{reply:?}");
 }

@@ -178,8 +178,9 @@ impl RolloutController {
             && offered.digest == anew.digest
         {
             self.offered = Some(Arc::new(Artifact {
-                evidence: anew.evidence.clone(),
-                ..Artifact::clone(offered)
+                origin: offered.origin.clone(),
+                is_pinned: offered.is_pinned,
+                ..Artifact::clone(&anew)
             }));
         }
         // Dropped again unless the facts take it.
