@@ -321,7 +321,7 @@ fn what_has_requests_of_its_own_costs_what_the_readme_says() {
         assert_eq!(of_topology.count(), topologies, "{kind}");
         if topologies > 0 {
             let call = "1000 new ones of the type `p`, `trn` or `hpc`";
-            documented(call, 0, &sent, 1000_usize.div_ceil(200) + 2);
+            documented(call, 0, &sent, 1000_usize.div_ceil(150) + 2);
         }
     }
     let there = host(|_, _| None);
@@ -335,19 +335,19 @@ fn what_has_requests_of_its_own_costs_what_the_readme_says() {
 /// N nodes cost at most as many requests as their pages, and two.
 #[test]
 fn many_nodes_cost_few_requests() {
-    for count in [1, 200, 201, 1000, 5000] {
+    for count in [1, 150, 151, 1000, 5000] {
         let id = |number: usize| format!("i-{number:017x}");
         let nodes: Vec<Node> = (0..count)
             .map(|number| node("n", Some(&format!("aws:///eu-west-1c/{}", id(number)))))
             .collect();
-        let pages = count.div_ceil(200);
+        let pages = count.div_ceil(150);
         // No instance exists: the missing ones are asked for once more.
         let gone = host(|action, _| (action == "DescribeInstances").then(|| xml(200, NONE)));
         assert!(look_up(&[], &nodes).iter().all(|one| *one == Lookup::Gone));
         let sent = forms(&gone);
         assert_eq!(sent.len(), pages + 1);
         assert!(
-            sent.iter().all(|form| form.len() <= 206),
+            sent.iter().all(|form| form.len() <= 156),
             "no more values than one request may have"
         );
         drop(gone);

@@ -146,7 +146,8 @@ pub fn create_target_group(
     match adjustable(query, port).one() {
         Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
             let query = Query::elb("DescribeTargetGroups").list("Names.member", [&name]);
-            let left: TargetGroup = query.one()?;
+            let mut left: TargetGroup = query.one()?;
+            modify_target_group(&mut left, port)?;
             let targets = targets(&[&left.target_group_arn])?.pop();
             Ok((left, targets.unwrap_or_default()))
         }

@@ -318,18 +318,17 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn look_up(ids: BTreeSet<String>) -> Result<Nodes, Error> {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let mut instances = ec2::by_ids(&texts)?;
+        let instances = ec2::by_ids(&texts)?;
         let gone = ["terminated", "shutting-down"];
-        instances.retain(|one| !gone.contains(&one.instance_state.name.as_str()));
-        let with = |running: bool| {
-            let fits = instances
-                .iter()
-                .filter(move |one| !running || one.instance_state.name == "running");
-            fits.map(|one| one.instance_id.clone()).collect()
-        };
+        let is_gone = |one: &Instance| gone.contains(&one.instance_state.name.as_str());
+        let (ended, instances): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_gone);
+        let id = |one: &Instance| one.instance_id.clone();
+        let running = instances.iter();
+        let running = running.filter(|one| one.instance_state.name == "running");
         let targets = Targets {
-            running: with(true),
-            existing: with(false),
+            running: running.map(id).collect(),
+            // One answer that lacks an instance does not end its registration.
+            existing: &ids - &ended.iter().map(id).collect(),
         };
         Ok(Nodes {
             ids,
@@ -441,11 +440,12 @@ pub(super) fn unchangeable(wanted: &Wanted, scheme: &str, has: &[String]) -> Opt
     if (scheme == "internal") != wanted.internal {
         what.push("internal");
     }
-    let by_id = wanted
-        .subnets
-        .iter()
-        .filter(|one| one.starts_with("subnet-"));
-    if by_id.into_iter().any(|one| !has.contains(one)) {
+    let is_id = |one: &&String| one.starts_with("subnet-");
+    let mut by_id = wanted.subnets.iter().filter(is_id);
+    let are_all = !wanted.subnets.is_empty() && wanted.subnets.iter().all(|one| is_id(&one));
+    if by_id.any(|one| !has.contains(one))
+        || are_all && has.iter().any(|one| !wanted.subnets.contains(one))
+    {
         what.push("subnets");
     }
     (!what.is_empty()).then(|| {

@@ -12,6 +12,7 @@ use crate::fixtures::{THROTTLED, actions, host, known, service, settings, xml};
 mod classic;
 mod costs;
 mod requests;
+mod target_groups;
 
 fn read(service: &Service) -> Wanted {
     Wanted::read(&settings(&[]), service, &mut Vec::new()).unwrap()

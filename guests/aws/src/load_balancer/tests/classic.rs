@@ -210,6 +210,23 @@ fn only_what_differs_is_changed() {
     }
 }
 
+#[test]
+fn attributes_without_an_annotation_go_back_to_the_defaults_of_aws() {
+    let service = web(&[
+        ("connection-draining-enabled", "true"),
+        ("access-log-enabled", "true"),
+        ("access-log-s3-bucket-name", "logs"),
+    ]);
+    let wanted = Wanted::read(&settings(&[]), &service, &mut Vec::new()).unwrap();
+    for (field, value) in [
+        ("ConnectionDraining.Timeout", "300"),
+        ("AccessLog.EmitInterval", "60"),
+        ("AccessLog.S3BucketPrefix", ""),
+    ] {
+        assert_eq!(wanted.attributes[field], value, "{field}");
+    }
+}
+
 /// AWS cannot change a listener's ports or certificate: it is made anew, and then has AWS' default policy.
 #[test]
 fn a_listener_that_is_made_anew_gets_its_policy_again() {

@@ -51,6 +51,14 @@ pub(super) fn attributes(
         is_on("ConnectionDraining.Enabled"),
     );
     attributes.insert("ConnectionSettings.IdleTimeout", "60".to_owned());
+    // AWS' defaults: what an annotation said before it was removed would stay otherwise.
+    if drains {
+        attributes.insert("ConnectionDraining.Timeout", "300".to_owned());
+    }
+    if logs {
+        attributes.insert("AccessLog.EmitInterval", "60".to_owned());
+        attributes.insert("AccessLog.S3BucketPrefix", String::new());
+    }
     let numbers = [
         ("ConnectionSettings.IdleTimeout", names::IDLE, true),
         (
