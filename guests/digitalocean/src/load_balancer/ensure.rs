@@ -13,6 +13,7 @@ use ccm_guest::event::listed;
 use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
 use ccm_guest::{AnnotationChange, Error, Event, Failure, Node, Pending, log};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::annotations::{ID, is_disowned};
 use super::api::{self, LoadBalancer, Status};
@@ -56,6 +57,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
     let found = owner::find(service, hint.as_ref().map(|hint| hint.id.as_str()))?;
     if let Some(found) = &found {
         owner::claim(settings, found, service, request.adopt.as_ref())?;
+        is_the_only_one(found, service)?;
     }
     let wanted = Wanted::read(settings, service, &request.targets, found.as_ref())?;
     let looks = hint.map_or(0, |hint| hint.looks);
@@ -66,6 +68,21 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         Ok(reply) => Ok(reply.with_events(events)),
         // A person who corrects the mistake also learns of the fields that have no effect.
         Err(error) => Err(error.with_events(events)),
+    }
+}
+
+/// A Service that takes one over must not have another one: nothing would remove that.
+fn is_the_only_one(found: &LoadBalancer, service: &Service) -> Result<(), Error> {
+    if owner::is_own(found, service) {
+        return Ok(());
+    }
+    let other = owner::by_list(service)?;
+    match other.filter(|other| owner::is_own(other, service)) {
+        None => Ok(()),
+        Some(own) => Err(Error::invalid(format!(
+            "the Service has load balancer {} already: delete that one before an annotation names {}",
+            own.id, found.id
+        ))),
     }
 }
 
@@ -127,7 +144,49 @@ fn create(
         ("why", "the Service has none"),
     ];
     log::info("ordering a load balancer", &fields);
-    api::create(&body)
+    let made = with_existing(&wanted.targets.droplets, &BTreeSet::new(), |droplets| {
+        api::create(&of_droplets(&body, droplets))
+    });
+    made?.ok_or_else(|| Error::unavailable("no node has a droplet that exists"))
+}
+
+/// The same body with these droplets.
+fn of_droplets(body: &Value, droplets: &BTreeSet<u64>) -> Value {
+    let mut body = body.clone();
+    if let Some(named) = body.get_mut("droplet_ids") {
+        *named = json!(droplets);
+    }
+    body
+}
+
+/// Sends a request that names droplets. The vendor refuses all of it if one of them does not exist, and the Node of a
+/// droplet that is gone stays for a while: then the request is sent once more without those. `None`: none is left.
+fn with_existing<T>(
+    droplets: &BTreeSet<u64>,
+    known: &BTreeSet<u64>,
+    mut send: impl FnMut(&BTreeSet<u64>) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    let refusal = match send(droplets) {
+        Err(refusal @ Error::Invalid(_)) => refusal,
+        answer => return answer.map(Some),
+    };
+    let asked: Vec<u64> = (droplets - known).into_iter().collect();
+    let mut left = droplets.clone();
+    crate::api::droplets_by_id(&asked, |id, droplet| {
+        if droplet?.is_none() {
+            log::warn(
+                "a droplet that does not exist is left out",
+                &[("id", &id.to_string())],
+            );
+            left.remove(&id);
+        }
+        Ok(())
+    })?;
+    match left.len() {
+        0 => Ok(None),
+        same if same == droplets.len() => Err(refusal),
+        _ => send(&left).map(Some),
+    }
 }
 
 /// The vendor creates no load balancer without targets; nor does the Go manager.
@@ -188,7 +247,11 @@ fn agree(
     let differing = differing.join(" ");
     let fields = [("id", found.id.as_str()), ("differs", differing.as_str())];
     log::info("changing the load balancer", &fields);
-    api::update(&found.id, &changes::update(wanted, &certificate, &found))
+    let body = changes::update(wanted, &certificate, &found);
+    let changed = with_existing(&wanted.targets.droplets, &found.droplets(), |droplets| {
+        api::update(&found.id, &of_droplets(&body, droplets))
+    });
+    changed?.ok_or_else(|| Error::unavailable("no node has a droplet that exists"))
 }
 
 /// See [`ccm_guest::LoadBalancer::update_targets`].
@@ -227,7 +290,7 @@ pub fn update_targets(
     }
     // Adds before it removes, so that a set that is replaced as a whole is never empty in between.
     if !new.is_empty() {
-        api::add_droplets(id, &new)?;
+        with_existing(&new, &BTreeSet::new(), |new| api::add_droplets(id, new))?;
     }
     if !old.is_empty() {
         api::remove_droplets(id, &old)?;

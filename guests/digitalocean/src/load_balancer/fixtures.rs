@@ -27,6 +27,8 @@ pub struct Account {
     pub tags: Vec<String>,
     /// Answers that replace the regular ones: each once, to a request that begins with this text.
     pub instead: Vec<(&'static str, Answer)>,
+    /// Droplets that do not exist.
+    pub gone: Vec<u64>,
     /// The status of new load balancers in the API.
     pub status: &'static str,
 }
@@ -67,6 +69,14 @@ impl Account {
         }
         let body: Value = serde_json::from_slice(&seen.body).unwrap_or_default();
         let path: Vec<&str> = seen.path_only().split('/').skip(2).collect();
+        let named = body["droplet_ids"].as_array().into_iter().flatten();
+        let is_gone = |id: &Value| self.gone.iter().any(|gone| *id == value!(gone));
+        if seen.method != "DELETE" && named.clone().any(is_gone) {
+            return json(
+                422,
+                r#"{"id": "unprocessable_entity", "message": "no such droplet"}"#,
+            );
+        }
         match (seen.method, path.as_slice()) {
             ("GET", ["load_balancers"]) => list("load_balancers", &self.load_balancers),
             ("GET", ["certificates"]) => {
@@ -122,11 +132,22 @@ impl Account {
                     json(204, "")
                 }
             },
+            ("GET", ["droplets", id]) if !self.gone.iter().any(|gone| gone.to_string() == **id) => {
+                let id: u64 = id.parse().unwrap();
+                let droplet = value!({"id": id, "name": "any", "status": "active",
+                    "size_slug": "s-1vcpu-1gb", "region": {"slug": "nyc3"}});
+                json(200, &value!({"droplet": droplet}).to_string())
+            }
             (method, ["tags", name]) => match self.tags.iter().position(|tag| tag == name) {
                 None => json(404, NOT_FOUND),
                 Some(_) if method == "GET" => json(200, "{}"),
                 Some(place) => {
-                    self.tags.remove(place);
+                    let tag = self.tags.remove(place);
+                    for one in &mut self.load_balancers {
+                        if let Some(tags) = one["tags"].as_array_mut() {
+                            tags.retain(|one| *one != tag);
+                        }
+                    }
                     json(204, "")
                 }
             },

@@ -107,7 +107,7 @@ pub fn claim(
 ) -> Result<(), Error> {
     let owner = owner(found, service);
     let what = format!("load balancer {} ({})", found.id, found.name());
-    if owner.is_none()
+    if owner != Some(&service.uid)
         && let Some(tag) = other_cluster(settings, found)
     {
         return Err(Error::invalid(format!(

@@ -391,6 +391,41 @@ fn nodes_without_an_address_do_not_empty_it() {
     );
 }
 
+/// Its Node stays until the deletion is confirmed.
+#[test]
+fn a_node_whose_droplet_is_gone_keeps_nobody_from_the_load_balancer() {
+    let (host, account, id) = made();
+    account.borrow_mut().gone = vec![1];
+    account.borrow_mut().load_balancers[0]["droplet_ids"] = value!([2]);
+    let service = owned(&id, &[]);
+    let droplets = || account.borrow().load_balancers[0]["droplet_ids"].clone();
+    let nodes = vec![worker(1), worker(2), worker(3)];
+    let update = UpdateRequest::new(service.clone(), nodes.clone());
+    update_targets(&settings(&[]), &update).unwrap();
+    assert_eq!(droplets(), value!([2, 3]));
+    let nodes = vec![worker(1), worker(2), worker(3), worker(4)];
+    let reply = ensure(&settings(&[]), &EnsureRequest::new(service.clone(), nodes)).unwrap();
+    assert!(status(&reply).is_some());
+    assert_eq!(droplets(), value!([2, 3, 4]));
+    // One that is gone is added alone.
+    let update = UpdateRequest::new(service, vec![worker(1), worker(2)]);
+    update_targets(&settings(&[]), &update).unwrap();
+    assert_eq!(droplets(), value!([2]));
+
+    drop((host, account));
+    let other = Account {
+        gone: vec![1],
+        ..Account::new()
+    };
+    let (_host, account) = other.serve();
+    let request = EnsureRequest::new(web(&[]), vec![worker(1), worker(2)]);
+    ensure(&settings(&[]), &request).unwrap();
+    assert_eq!(
+        account.borrow().load_balancers[0]["droplet_ids"],
+        value!([2])
+    );
+}
+
 #[test]
 fn what_has_no_effect_is_told_beside_the_error() {
     let (_host, _account) = Account::new().serve();

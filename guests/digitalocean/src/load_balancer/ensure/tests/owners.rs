@@ -51,16 +51,22 @@ fn a_load_balancer_of_another_is_taken_only_if_the_host_says_so() {
     assert!(result.is_ok() && tags == ours, "{result:?} {tags}");
     // One of another cluster is never taken over.
     let cluster = [("DO_CLUSTER_ID", "c1")];
-    let (result, _, _) = take(
-        foreign(value!(["k8s:c2"])),
-        &[(ID, FIXTURE)],
-        &cluster,
-        Some(""),
-    );
-    assert!(
-        matches!(&result, Err(Error::Invalid(text)) if text.contains("k8s:c2")),
-        "{result:?}"
-    );
+    for (tags, adopt) in [
+        (value!(["k8s:c2"]), ""),
+        (value!(["k8s-service-uid:other", "k8s:c2"]), "other"),
+    ] {
+        let (result, kept, _) = take(
+            foreign(tags.clone()),
+            &[(ID, FIXTURE)],
+            &cluster,
+            Some(adopt),
+        );
+        assert!(
+            matches!(&result, Err(Error::Invalid(text)) if text.contains("k8s:c2")),
+            "{result:?}"
+        );
+        assert_eq!(kept, tags);
+    }
     let (result, _, _) = take(
         foreign(value!(["k8s:c1"])),
         &[(ID, FIXTURE)],
@@ -160,6 +166,29 @@ fn an_id_of_another_hides_nothing_of_our_own() {
         assert_eq!(account.borrow().load_balancers.len(), 1);
         assert_eq!(account.borrow().load_balancers[0]["name"], "theirs");
     }
+}
+
+/// The tag that both would have goes with the first one that is deleted.
+#[test]
+fn a_service_with_a_load_balancer_takes_no_other_over() {
+    let mut account = Account::new();
+    account.put(&value!({"name": "theirs", "tags": []}));
+    account.put(
+        &value!({"id": "5de7ac8b-495b-4884-9a69-1050c6793cd6", "name": "ours",
+        "tags": ["k8s-service-uid:uid-of-web"]}),
+    );
+    let (host, account) = account.serve();
+    let request = EnsureRequest {
+        adopt: Some(Adoption::Unowned),
+        ..request(owned(FIXTURE, &[("name", "ours")]))
+    };
+    let error = ensure(&settings(&[]), &request).unwrap_err();
+    assert!(
+        matches!(&error, Error::Invalid(text) if text.contains("5de7ac8b")),
+        "{error:?}"
+    );
+    assert!(host.requests().iter().all(|line| line.starts_with("GET")));
+    assert_eq!(account.borrow().load_balancers[0]["tags"], value!([]));
 }
 
 #[test]
