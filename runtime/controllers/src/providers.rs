@@ -467,6 +467,12 @@ impl ControllerManager {
     /// Stops all controllers; requests in flight get `settings.drain`.
     async fn stop(mut self) -> Stopped {
         self.cluster.give_up_listing();
+        // Nothing more begins, and their time runs.
+        let stopped: Vec<Ended> = std::mem::take(&mut self.running)
+            .into_values()
+            .map(ProviderControllers::stop)
+            .chain(self.ipam.take().map(Ipam::stop))
+            .collect();
         // Finish the writes while the process may still write. Half of the time is left for requests in flight.
         let cluster = &self.cluster;
         let writes = [&cluster.new_nodes, &cluster.known_nodes];
@@ -474,11 +480,6 @@ impl ControllerManager {
         events.finish(writes, self.settings.drain / 2).await;
         self.settings.tenure.end();
         self.cluster.planner.sum_up();
-        let stopped: Vec<Ended> = std::mem::take(&mut self.running)
-            .into_values()
-            .map(ProviderControllers::stop)
-            .chain(self.ipam.take().map(Ipam::stop))
-            .collect();
         // Controllers that were stopped earlier and have ended have nothing in flight.
         self.forget_those_that_have_left();
         let all = std::mem::take(&mut self.leaving).into_iter().chain(stopped);

@@ -5,6 +5,7 @@
 //! budget and deleted nothing. All providers share the annotations: each date carries the provider's name.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccm_core::moment::{Moment, Now};
 use ccm_core::reconciliation::effect::ClusterError;
@@ -68,11 +69,16 @@ impl BudgetLease {
         KEPT.iter().any(|(kept, _)| *kept == brake)
     }
 
-    /// Reads the withdrawals of earlier processes. If the Lease may not be read, returns none and logs a warning.
+    /// Reads the withdrawals of earlier processes that still count: those of the last `window` of each brake. If the Lease
+    /// may not be read, returns none and logs a warning.
     ///
     /// # Errors
     /// The API server cannot be reached now.
-    pub(crate) async fn read(&mut self, at: Now) -> Result<Vec<(Brake, Vec<Spent>)>, ClusterError> {
+    pub(crate) async fn read(
+        &mut self,
+        at: Now,
+        window: impl Fn(Brake) -> Duration,
+    ) -> Result<Vec<(Brake, Vec<Spent>)>, ClusterError> {
         let Some((api, name)) = &self.leases else {
             return Ok(Vec::new());
         };
@@ -88,7 +94,7 @@ impl BudgetLease {
         let annotations = annotations.unwrap_or_default();
         let spent = |(brake, key): (Brake, &str)| {
             let text = annotations.get(key).map(String::as_str).unwrap_or_default();
-            (brake, spent(text, at))
+            (brake, spent(text, at, window(brake)))
         };
         Ok(KEPT.into_iter().map(spent).collect())
     }
@@ -184,12 +190,13 @@ fn entry(spent: &Spent, at: Now) -> String {
 }
 
 /// Parses the withdrawals in `text`. Skips entries that are no dates, because other programs may write the annotation,
-/// too. A date in the future (wrong clock) counts as now; a date without a provider counts for every provider.
-fn spent(text: &str, at: Now) -> Vec<Spent> {
+/// too, and those that are older than `window`: on a machine that has just started, all dates before its start are one
+/// moment. A date in the future (wrong clock) counts as now; a date without a provider counts for every provider.
+fn spent(text: &str, at: Now, window: Duration) -> Vec<Spent> {
     let moment = |date: &str| {
         let date = date.trim().parse::<Timestamp>().ok()?;
-        let ago = std::time::Duration::try_from(at.wall.duration_since(date)).unwrap_or_default();
-        Some(Moment(at.moment.0.saturating_sub(ago)))
+        let ago = Duration::try_from(at.wall.duration_since(date)).unwrap_or_default();
+        (ago < window).then(|| Moment(at.moment.0.saturating_sub(ago)))
     };
     let spent = text.split(',').filter_map(|entry| {
         let (date, by) = match entry.split_once('=') {
@@ -204,9 +211,9 @@ fn spent(text: &str, at: Now) -> Vec<Spent> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(600);
 
     fn clocks(seconds: u64, wall: &str) -> Now {
         Now {
@@ -231,15 +238,16 @@ mod tests {
         assert_eq!(text, "2026-11-21T11:58:20Z=one,2026-11-21T12:00:00Z=two");
         let new = clocks(5000, "2026-11-21T12:00:10Z");
         let expected = [spent_by(4890, Some("one")), spent_by(4990, Some("two"))];
-        assert_eq!(spent(&text, new), expected);
+        assert_eq!(spent(&text, new, WINDOW), expected);
     }
 
     #[test]
     fn what_is_no_date_is_left_out_the_future_is_now_and_a_date_without_a_name_is_everybodys() {
         let now = clocks(100, "2026-11-21T12:00:00Z");
         let read = spent(
-            "x=one, 2026-11-21T13:00:00Z= one,,1e9,2020-01-01T00:00:00Z,2020-01-01T00:00:00Z=",
+            "x=one, 2026-11-21T13:00:00Z= one,,1e9,2026-11-21T11:55:00Z,2026-11-21T11:55:00Z=",
             now,
+            WINDOW,
         );
         let expected = [
             spent_by(100, Some("one")),
@@ -247,5 +255,13 @@ mod tests {
             spent_by(0, None),
         ];
         assert_eq!(read, expected);
+    }
+
+    /// As after the reboot of a machine, months after something was deleted.
+    #[test]
+    fn what_is_older_than_the_window_counts_for_nothing_however_young_the_machine_is() {
+        let now = clocks(100, "2026-11-21T12:00:00Z");
+        let text = "2020-01-01T00:00:00Z=one,2026-11-21T11:50:00Z=one,2026-11-21T11:51:00Z=one";
+        assert_eq!(spent(text, now, WINDOW), [spent_by(0, Some("one"))]);
     }
 }

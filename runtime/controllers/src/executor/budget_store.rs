@@ -46,6 +46,7 @@ pub(crate) struct BudgetStore {
     budget_lease: Mutex<BudgetLease>,
     /// Set once the budget lease has been read.
     is_restored: OnceCell<()>,
+    allowances: Allowances,
     clock: Clock,
     mode: Mode,
     tenure: Arc<Tenure>,
@@ -66,12 +67,10 @@ impl BudgetStore {
             taken: 0,
             attempts: BTreeMap::new(),
         }));
-        let read = Arc::downgrade(&balance);
+        let (read, shown) = (Arc::downgrade(&balance), allowances.clone());
         settings.reports.activity.reads_brakes(move || {
             let balance = read.upgrade();
-            balance.map_or_else(Vec::new, |balance| {
-                locked(&balance).levels(&allowances, clock)
-            })
+            balance.map_or_else(Vec::new, |balance| locked(&balance).levels(&shown, clock))
         });
         BudgetStore {
             balance,
@@ -81,6 +80,7 @@ impl BudgetStore {
                 settings.tenure.clone(),
             )),
             is_restored: OnceCell::new(),
+            allowances,
             clock,
             mode: settings.mode,
             tenure: settings.tenure.clone(),
@@ -144,7 +144,9 @@ impl BudgetStore {
     async fn restore(&self) -> Result<(), ClusterError> {
         let read = self.is_restored.get_or_try_init(|| async {
             let mut budget_lease = self.budget_lease.lock().await;
-            for (brake, spent) in budget_lease.read(self.clock.both()).await? {
+            let read =
+                budget_lease.read(self.clock.both(), |brake| self.allowances.of(brake).window);
+            for (brake, spent) in read.await? {
                 locked(&self.balance).budgets.restore(brake, spent);
             }
             Ok(())
@@ -211,6 +213,8 @@ impl BudgetStore {
 impl Balance {
     fn levels(&self, allowances: &Allowances, clock: Clock) -> Vec<BrakeLevel> {
         let now = clock.now();
+        // A change that is not asked for again once there is room is not needed any more.
+        let is_waiting = |held: &HeldChange| held.free.is_none_or(|free| free > wall());
         let level = |((brake, provider), attempt): (&(Brake, String), &Attempt)| {
             let level = self.budgets.level(provider, *brake, now, attempt.objects);
             BrakeLevel {
@@ -219,7 +223,7 @@ impl Balance {
                 taken: level.taken,
                 allowed: level.allowed,
                 window: allowances.of(*brake).window,
-                held: attempt.held.clone(),
+                held: attempt.held.clone().filter(is_waiting),
             }
         };
         let levels = self.attempts.iter().map(level);

@@ -27,6 +27,11 @@ const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(500);
 /// Pause between attempts to replace a token that is still valid.
 const AGAIN: Duration = Duration::from_secs(10);
+/// Maximum time for which a request waits while such a token is replaced.
+const REPLACED_WITHIN: Duration = Duration::from_secs(2);
+/// Minimum life of a token, as in client-go: a shorter one means that the clocks differ. The API server judges the token by
+/// its own, and one that it refuses is replaced.
+const LEAST: Duration = Duration::from_secs(600);
 
 /// The tokens of one ServiceAccount. Clones share them.
 #[derive(Clone)]
@@ -66,7 +71,18 @@ impl TokenSource {
         if let Some(token) = last.as_ref().filter(|token| now < token.stale) {
             return Ok(token.header.clone());
         }
-        let token = match (self.request(last.is_none()).await, last) {
+        if let Some(valid) = current.as_mut().filter(|_| last.is_some()) {
+            // Also if this future is dropped meanwhile.
+            valid.stale = now.after(AGAIN);
+        }
+        let request = self.request(last.is_none());
+        let asked = match last.is_none() {
+            true => request.await,
+            false => tokio::time::timeout(REPLACED_WITHIN, request)
+                .await
+                .unwrap_or_else(|_| Err(format!("no answer within {REPLACED_WITHIN:?}").into())),
+        };
+        let token = match (asked, last) {
             (Ok(token), _) => token,
             (Err(error), Some(mut last)) => {
                 let account = &self.0.name;
@@ -144,7 +160,7 @@ impl TokenSource {
         };
         let status = granted.status.ok_or("the answer has no token")?;
         let life = status.expiration_timestamp.0.duration_since(wall());
-        let life = Duration::try_from(life).map_err(|_| "the token has expired already")?;
+        let life = Duration::try_from(life).unwrap_or_default().max(LEAST);
         let mut header = HeaderValue::try_from(format!("Bearer {}", status.token))?;
         header.set_sensitive(true);
         let now = boottime();

@@ -35,6 +35,7 @@ fn budget_store(cluster: &Cluster) -> BudgetStore {
             tenure.clone(),
         )),
         is_restored: OnceCell::new(),
+        allowances: Allowances::default(),
         clock: Clock::start(Pace::REAL),
         mode: Mode::Enforce,
         tenure,
