@@ -226,6 +226,27 @@ impl Written {
     }
 }
 
+impl Written {
+    /// Interprets each provider of the file by itself, with its current credentials. One with a mistake is as it was
+    /// `before`.
+    pub(crate) fn refreshed(
+        self,
+        before: &[ProviderConfig],
+        context: &ConfigContext<'_>,
+    ) -> Vec<ProviderConfig> {
+        let raw = self.0.providers.into_iter();
+        let refreshed = raw.filter_map(|raw| {
+            let before = before.iter().find(|one| one.name == raw.name);
+            let mut mistakes = Vec::new();
+            let provider = provider(raw, context, &mut mistakes);
+            provider
+                .filter(|_| mistakes.is_empty())
+                .or_else(|| before.cloned())
+        });
+        refreshed.collect()
+    }
+}
+
 /// Parses and interprets a configuration file without reading its Secrets first.
 ///
 /// # Errors

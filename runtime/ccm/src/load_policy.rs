@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
+use ccm_delivery::source::Location;
 use ccm_host::manifest::Manifest;
 use ccm_host::{GuestConfig, Inspection};
 
@@ -36,6 +37,13 @@ impl Remarks {
     }
 }
 
+/// Why a module of this source cannot run without grants of the operator.
+pub(crate) fn needs_grants(source: &Location) -> String {
+    format!(
+        "{source} is not a module that this binary ships, so it needs grants: `ccm provider inspect -o grants` prints what it requests, to be put into --config"
+    )
+}
+
 impl ConfiguredLoadPolicy {
     /// The load policy for a module, with all mistakes in its inputs. If there are mistakes, some credentials are
     /// placeholders: the module may be asked for its own mistakes, but the policy must not be used.
@@ -57,10 +65,7 @@ impl ConfiguredLoadPolicy {
             ),
             (None, Some(guest)) => profile(guest, &inspection.manifest, config),
             (None, None) => {
-                return Err(format!(
-                    "{} is not a module that this binary ships, so it needs grants: `ccm provider inspect -o grants` prints what it requests, to be put into --config",
-                    config.source
-                ));
+                return Err(needs_grants(&config.source));
             }
         };
         let is_new = |remark: &&String| self.remarks.is_new(&config.name, remark);

@@ -4,6 +4,7 @@
 mod configuration;
 mod instance;
 mod objects;
+mod publication;
 mod refusals;
 mod secrets;
 mod start;
@@ -16,15 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use ccm_controllers::{Provided, contradictions};
-use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_controllers::Provided;
 use ccm_core::safety::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_delivery::active::Active;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification, StoredRecord};
 use ccm_delivery::rollout_controller::{Lead, Served};
-use ccm_delivery::source::Location;
 use ccm_host::Host;
 use tokio::sync::{Notify, watch};
 
@@ -36,9 +35,10 @@ pub(crate) use configuration::location;
 pub(crate) use configuration::{Configuration, ObjectConfiguration, Wanted};
 use instance::{ProviderInstance, SharedChannels};
 pub(crate) use objects::ProviderObjects;
+use publication::{Consistent, consistent};
 use refusals::Refused;
 pub(crate) use secrets::Secrets;
-use start::{serves, wait_for_outcomes};
+use start::{introduce, serves, wait_for_outcomes};
 
 /// Polling interval of the configuration files, short enough for edits to take effect at once. One poll reads a few
 /// small files.
@@ -96,8 +96,10 @@ pub(crate) struct ProviderManager {
     departed: BTreeSet<String>,
     /// Parts of the configuration that could not be applied, by provider, for people.
     left_out: BTreeMap<String, String>,
-    /// Providers of objects that do not serve because their modules contradict other providers, with the contradiction.
+    /// Providers that are not published because their modules contradict other providers, with the contradiction.
     contradicting: BTreeMap<String, String>,
+    /// Contradictions between the providers that are published, for people.
+    contradictions: Vec<String>,
     refused: watch::Sender<Vec<Refused>>,
     provided: watch::Sender<Arc<[Provided]>>,
     overview: watch::Sender<Arc<[ProviderOverview]>>,
@@ -155,6 +157,7 @@ impl ProviderManager {
             departed: BTreeSet::new(),
             left_out: BTreeMap::new(),
             contradicting: BTreeMap::new(),
+            contradictions: Vec::new(),
             refused: watch::Sender::default(),
             provided: watch::Sender::new(Arc::default()),
             overview: watch::Sender::new(Arc::default()),
@@ -284,10 +287,11 @@ impl ProviderManager {
                     self.apply_left_out().await;
                 }
                 self.specify(&wanted.specifications);
-                let left_out = self.left_out.iter();
+                let left_out = self.left_out.iter().chain(&self.contradicting);
                 let of_file = left_out.filter(|(name, _)| !self.of_objects.contains(*name));
                 let of_file = of_file.map(|(name, why)| format!("cloud provider {name:?}: {why}"));
                 let all = wanted.file_trouble.into_iter().chain(of_file);
+                let all = all.chain(self.contradictions.iter().cloned());
                 self.note(&all.collect::<Vec<_>>().join("\n"));
             }
             Err(error) => self.note(&format!("{error:#}")),
@@ -437,40 +441,22 @@ impl ProviderManager {
                 service: (self.shared.service_rules)(&config.load_balancers, alone),
             });
         }
-        let (provided, contradicting) = consistent(file, objects);
+        let Consistent {
+            provided,
+            contradicting,
+            accepted,
+        } = consistent(file, objects, &self.provided.borrow());
         for (name, why) in &contradicting {
             if self.contradicting.get(name) != Some(why) {
-                tracing::error!(
-                    provider = name,
-                    why,
-                    "the provider of an object is not used"
-                );
+                tracing::error!(provider = name, why, "the provider is not used");
             }
         }
         self.contradicting = contradicting;
+        self.contradictions = accepted;
         self.provided.send_replace(provided.into());
         let overview = self.instances.values().map(ProviderInstance::overview);
         self.overview.send_replace(overview.collect());
     }
-}
-
-/// The providers of the file, and those of `objects` that contradict none before them, which only the loaded modules may
-/// show: the controllers would refuse the whole list. Also returns the contradictions of the others.
-fn consistent(
-    file: Vec<Provided>,
-    objects: Vec<Provided>,
-) -> (Vec<Provided>, BTreeMap<String, String>) {
-    let (mut provided, mut contradicting) = (file, BTreeMap::new());
-    for one in objects {
-        let name = one.cloud.name().to_owned();
-        provided.push(one);
-        let why = contradictions(&provided);
-        if !why.is_empty() {
-            contradicting.insert(name, why.join("; "));
-            provided.pop();
-        }
-    }
-    (provided, contradicting)
 }
 
 /// The state of the object of a provider that has left the configuration.
@@ -486,14 +472,4 @@ fn no_longer_configured() -> Specification {
 
 fn names(providers: &[ProviderConfig]) -> BTreeSet<String> {
     providers.iter().map(|one| one.name.clone()).collect()
-}
-
-fn introduce(active: &Active, source: &Location) {
-    let serving = active.serving();
-    let provider = &serving.provider;
-    let manifest = provider.manifest();
-    tracing::info!(provider = active.name(), version = manifest.version, digest = %provider.digest(), module = %source, "provider loaded");
-    for warning in provider.warnings() {
-        tracing::warn!(provider = active.name(), "{warning}");
-    }
 }

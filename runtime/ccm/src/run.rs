@@ -197,6 +197,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let configuration = Configuration {
         file: flags.config,
         parsed: Default::default(),
+        last_valid: Default::default(),
         name: flags.cloud_provider,
         module: flags.provider_module,
         cloud_proxy: flags.safety.cloud_proxy.unwrap_or_default(),
@@ -205,7 +206,6 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
             objects: ProviderObjects::watch(reader.clone()),
             secret_namespace: flags.secret_namespace.unwrap_or_else(own_namespace),
             accepted: Default::default(),
-            last_valid: Default::default(),
         }),
         region: Default::default(),
         instance: Default::default(),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{ccm, ccm_reading, file, text};
+use super::{ccm, ccm_reading, file, other_module, text};
 
 /// A configuration with two providers, one of them with every field that is reported.
 fn configuration(folder: &TempDir) -> String {
@@ -151,6 +151,12 @@ fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
         assert_eq!(output.code, 2, "{entries}: {}{}", output.out, output.err);
         assert!(output.out.contains(expected), "{entries}: {}", output.out);
     }
+    let other = file(&folder, "other.wasm", &other_module());
+    let entries = format!("- name: acme\n  source: file://{}\n", text(&other));
+    let config = file(&folder, "ccm.yaml", format!("{head}{entries}").as_bytes());
+    let output = ccm(&["config", "check", text(&config)]);
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
+    assert!(output.out.contains("so it needs grants"), "{}", output.out);
     // The machine where it runs has its variables, this one has not.
     let good =
         format!("{head}- name: hcloud\n  config: {{ HCLOUD_LOAD_BALANCERS_LOCATION: fsn1 }}\n");

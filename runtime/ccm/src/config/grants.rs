@@ -1,5 +1,6 @@
 //! Converts a provider's written grants to the host's form.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
@@ -31,6 +32,12 @@ pub(super) fn grants(
     context: &ConfigContext<'_>,
     mistakes: &mut Vec<String>,
 ) -> Grants {
+    let mut names = BTreeSet::new();
+    for RawTarget { name, .. } in &raw.targets {
+        if !names.insert(name) {
+            mistakes.push(format!("{place}: target {name:?} is there twice"));
+        }
+    }
     Grants {
         targets: raw
             .targets

@@ -202,6 +202,24 @@ fn load_balancers_are_for_services_without_a_class_unless_the_file_says_otherwis
     assert_eq!(ingress_cidrs.len(), 2);
 }
 
+/// The second one would have no effect.
+#[test]
+fn two_targets_of_one_name_are_a_mistake() {
+    let target = "{ name: api, endpoint: https://cloud.test, rules: [] }";
+    let twice = format!(
+        "
+apiVersion: wasm-ccm.dev/v1alpha1
+kind: ProviderConfiguration
+providers:
+- name: one
+  grants: {{ targets: [{target}, {target}] }}
+"
+    );
+    let Mistakes(mistakes) = read(&twice).err().unwrap();
+    let expected = "provider \"one\": target \"api\" is there twice";
+    assert!(mistakes.iter().any(|one| one == expected), "{mistakes:?}");
+}
+
 #[test]
 fn mistakes_about_load_balancers_name_what_is_wrong() {
     let wrong = "

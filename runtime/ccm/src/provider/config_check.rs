@@ -16,6 +16,7 @@ use super::configured_providers::{self, Inputs, Read};
 use super::{Verdict, output};
 use crate::builtin_grants;
 use crate::config::{self, Mistakes, ProviderConfig, ProxyChoice};
+use crate::load_policy::needs_grants;
 
 /// Reads the configuration and reports the result.
 pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
@@ -148,16 +149,20 @@ fn about(provider: &ProviderConfig, mistake: &str) -> String {
 /// those are set on another machine.
 fn of_module(provider: &ProviderConfig, wasm: &[u8]) -> Vec<String> {
     let place = |mistake: String| about(provider, &mistake);
-    let manifest = match ccm_host::inspect(&provider.source.to_string(), wasm) {
-        Ok(inspection) => inspection.manifest,
+    let inspection = match ccm_host::inspect(&provider.source.to_string(), wasm) {
+        Ok(inspection) => inspection,
         Err(error) => return vec![place(format!("{:#}", anyhow::Error::from(error)))],
     };
+    let manifest = &inspection.manifest;
     let mut mistakes = Vec::new();
     let mut values = provider.values.clone();
     match &provider.grants {
         Some(grants) => {
             let missing = manifest.narrow(grants.clone()).err();
             mistakes.extend(missing.into_iter().flat_map(|missing| missing.lines));
+        }
+        None if builtin_grants::recognise(&inspection.digest).is_none() => {
+            mistakes.push(needs_grants(&provider.source));
         }
         None => {
             let required = manifest.config.iter().filter(|key| key.required);
@@ -170,7 +175,7 @@ fn of_module(provider: &ProviderConfig, wasm: &[u8]) -> Vec<String> {
         values,
         ..GuestConfig::default()
     };
-    mistakes.extend(config.mistakes(&manifest));
+    mistakes.extend(config.mistakes(manifest));
     mistakes.into_iter().map(place).collect()
 }
 

@@ -49,9 +49,15 @@ pub(crate) struct ObjectConfiguration {
     pub secret_namespace: String,
     /// By the object's name: its UID, and the configuration of its last accepted spec.
     pub accepted: Mutex<BTreeMap<String, (Option<String>, ProviderConfig)>>,
-    /// The providers of the file and the flags when they were last without a mistake, with the Secrets that the file
-    /// named.
-    pub last_valid: Mutex<Option<(Vec<ProviderConfig>, BTreeSet<SecretKey>)>>,
+}
+
+/// The file when it was last without a mistake.
+#[derive(Clone, Default)]
+pub(crate) struct ValidFile {
+    /// As written; `None`: there was no file, or it has the form of a vendor's.
+    written: Option<Written>,
+    /// The providers in it.
+    configured: Vec<ProviderConfig>,
 }
 
 /// The last parsed file. Most looks find the same text, and only the files and Secrets that it names may have changed.
@@ -64,6 +70,8 @@ pub(crate) struct Configuration {
     pub file: Option<PathBuf>,
     /// The parsed text of `file`.
     pub parsed: ParsedFile,
+    /// `file` when it was last without a mistake.
+    pub last_valid: Mutex<Option<ValidFile>>,
     /// `--cloud-provider`; `None`: all providers of the file.
     pub name: Option<String>,
     /// `--provider-module`, which overrides the file.
@@ -133,87 +141,111 @@ impl ObjectConfiguration {
     fn accepted(&self) -> MutexGuard<'_, BTreeMap<String, (Option<String>, ProviderConfig)>> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Adds the providers of the file as it was `read`. If it has a mistake, they are those from when it was last valid.
-    ///
-    /// # Errors
-    /// The mistake, if the file was never valid.
-    fn add_file(
-        &self,
-        read: anyhow::Result<Vec<ProviderConfig>>,
-        wanted: &mut Wanted,
-        named: &mut BTreeSet<SecretKey>,
-    ) -> anyhow::Result<()> {
-        // No update under this lock can panic half-way.
-        let last = self.last_valid.lock();
-        let mut last = last.unwrap_or_else(PoisonError::into_inner);
-        match read {
-            Ok(file) => *last = Some((file, named.clone())),
-            Err(error) if last.is_none() => return Err(error),
-            Err(error) => wanted.file_trouble = Some(format!("{error:#}")),
-        }
-        if let Some((file, secrets)) = &*last {
-            wanted.file.clone_from(file);
-            named.extend(secrets.iter().cloned());
-        }
-        Ok(())
-    }
 }
 
 impl Configuration {
     /// Reads the current configuration. Mistakes of an object are part of the result: they affect no other provider. So
-    /// are those of the file where there are objects, once it was valid.
+    /// are those of the file once it was valid: its providers are then those from before, with their current
+    /// credentials.
     ///
     /// # Errors
-    /// All mistakes of the file together.
+    /// All mistakes of the file together, if it was never valid.
     pub(crate) async fn read(&self) -> anyhow::Result<Wanted> {
         let mut named = BTreeSet::new();
-        let mut wanted = Wanted::default();
-        let read = self.read_file(&mut named).await;
-        let Some(objects) = &self.objects else {
-            wanted.file = read?;
-            self.secrets.keep(&named);
-            return Ok(wanted);
+        let (file, file_trouble) = self.read_file(&mut named).await?;
+        let mut wanted = Wanted {
+            file,
+            file_trouble,
+            ..Wanted::default()
         };
-        objects.add_file(read, &mut wanted, &mut named)?;
-        for object in objects.objects.all().await {
-            self.add(objects, object, &mut wanted, &mut named).await;
+        if let Some(objects) = &self.objects {
+            for object in objects.objects.all().await {
+                self.add(objects, object, &mut wanted, &mut named).await;
+            }
+            let mut accepted = objects.accepted();
+            accepted.retain(|name, _| wanted.objects.iter().any(|one| one.name == *name));
         }
-        let mut accepted = objects.accepted();
-        accepted.retain(|name, _| wanted.objects.iter().any(|one| one.name == *name));
-        drop(accepted);
         self.secrets.keep(&named);
         Ok(wanted)
     }
 
-    /// Reads the providers of the file and the flags, and adds the Secrets that the file names to `named`.
+    /// Reads the providers of the file and the flags, and adds the Secrets that the file names to `named`. Also returns the
+    /// mistake of a file that was valid before.
     async fn read_file(
         &self,
         named: &mut BTreeSet<SecretKey>,
-    ) -> anyhow::Result<Vec<ProviderConfig>> {
-        let configured = match &self.file {
-            None => Vec::new(),
-            Some(path) => {
-                let text = (PROCESS.file)(path)
-                    .map_err(anyhow::Error::msg)
-                    .with_context(|| format!("cannot read {}", path.display()))?;
-                let invalid = || format!("{} is not a valid configuration", path.display());
-                let name = self.name.as_deref();
-                match builtin_grants::cloud_config(name, &text).with_context(invalid)? {
-                    Some(read) => vec![read.provider],
-                    None => {
-                        let written = self.parsed.read(text).with_context(invalid)?;
-                        *named = written.secrets();
-                        self.secrets.learn(named).await;
-                        let context = ConfigContext {
-                            secret: &|key| self.secrets.get(key),
-                            ..PROCESS
-                        };
-                        written.meaning(&context).with_context(invalid)?
-                    }
-                }
+    ) -> anyhow::Result<(Vec<ProviderConfig>, Option<String>)> {
+        let error = match self.valid_file(named).await {
+            Ok((file, picked)) => {
+                *self.last_valid() = Some(file);
+                return Ok((picked, None));
+            }
+            Err(error) => error,
+        };
+        let Some(last) = self.last_valid().clone() else {
+            return Err(error);
+        };
+        // What one provider lacks keeps no other from a credential that was rotated.
+        let configured = match last.written {
+            None => last.configured,
+            Some(written) => {
+                named.extend(written.secrets());
+                self.secrets.learn(named).await;
+                self.interpret(|context| written.refreshed(&last.configured, context))
             }
         };
+        match self.completed(configured).await {
+            Ok(picked) => Ok((picked, Some(format!("{error:#}")))),
+            Err(_) => Err(error),
+        }
+    }
+
+    /// No update under this lock can panic half-way.
+    fn last_valid(&self) -> MutexGuard<'_, Option<ValidFile>> {
+        let last = self.last_valid.lock();
+        last.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn valid_file(
+        &self,
+        named: &mut BTreeSet<SecretKey>,
+    ) -> anyhow::Result<(ValidFile, Vec<ProviderConfig>)> {
+        let mut file = ValidFile::default();
+        if let Some(path) = &self.file {
+            let text = (PROCESS.file)(path)
+                .map_err(anyhow::Error::msg)
+                .with_context(|| format!("cannot read {}", path.display()))?;
+            let invalid = || format!("{} is not a valid configuration", path.display());
+            let name = self.name.as_deref();
+            match builtin_grants::cloud_config(name, &text).with_context(invalid)? {
+                Some(read) => file.configured = vec![read.provider],
+                None => {
+                    let written = self.parsed.read(text).with_context(invalid)?;
+                    *named = written.secrets();
+                    self.secrets.learn(named).await;
+                    file.written = Some(written.clone());
+                    let read = self.interpret(|context| written.meaning(context));
+                    file.configured = read.with_context(invalid)?;
+                }
+            }
+        }
+        let picked = self.completed(file.configured.clone()).await?;
+        Ok((file, picked))
+    }
+
+    /// Interprets something with what this process has: variables, files and Secrets.
+    fn interpret<T>(&self, interpret: impl FnOnce(&ConfigContext<'_>) -> T) -> T {
+        interpret(&ConfigContext {
+            secret: &|key| self.secrets.get(key),
+            ..PROCESS
+        })
+    }
+
+    /// Picks the providers that the flags select, and adds what the environment and this machine say.
+    async fn completed(
+        &self,
+        configured: Vec<ProviderConfig>,
+    ) -> anyhow::Result<Vec<ProviderConfig>> {
         let mut picked = self.pick(configured)?;
         for provider in &mut picked {
             // Included in comparisons: a rotated file counts as a change.

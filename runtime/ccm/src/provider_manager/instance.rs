@@ -226,6 +226,8 @@ fn is_same_source(one: &ProviderConfig, other: &ProviderConfig) -> bool {
 
 fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
     one.grants == other.grants
+        // The module is told of them when it begins.
+        && one.nodes.schemes == other.nodes.schemes
         && one.proxy == other.proxy
         && one.ambient == other.ambient
         && one.region == other.region
@@ -273,4 +275,19 @@ fn source(
             Box::new(OciSource::new(place, settings)?)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The module is told of the schemes only when it begins.
+    #[test]
+    fn other_schemes_are_other_terms() {
+        let one = ProviderConfig::unwritten("static");
+        let mut other = one.clone();
+        assert!(has_same_terms(&one, &other));
+        other.nodes.schemes = vec!["metal".to_owned()];
+        assert!(!has_same_terms(&one, &other));
+    }
 }

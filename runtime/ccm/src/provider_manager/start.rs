@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_delivery::active::Active;
 use ccm_delivery::rollout_controller::Served;
+use ccm_delivery::source::Location;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
@@ -28,5 +31,16 @@ pub(super) async fn wait_for_outcomes(outcomes: impl Iterator<Item = impl Future
             let _ = tokio::time::timeout(OTHERS, others).await;
             return;
         }
+    }
+}
+
+/// Logs which version of a provider serves.
+pub(super) fn introduce(active: &Active, source: &Location) {
+    let serving = active.serving();
+    let provider = &serving.provider;
+    let manifest = provider.manifest();
+    tracing::info!(provider = active.name(), version = manifest.version, digest = %provider.digest(), module = %source, "provider loaded");
+    for warning in provider.warnings() {
+        tracing::warn!(provider = active.name(), "{warning}");
     }
 }

@@ -53,6 +53,7 @@ fn configuration(folder: &Path) -> Configuration {
     Configuration {
         file: Some(file),
         parsed: Default::default(),
+        last_valid: Default::default(),
         name: None,
         module: None,
         cloud_proxy: CloudProxy::Direct,
@@ -83,7 +84,6 @@ async fn objects_are_used_while_the_file_has_a_mistake_and_what_it_said_before_s
         objects: objects(&[("one", "embedded:one")]),
         secret_namespace: "clouds".to_owned(),
         accepted: Default::default(),
-        last_valid: Default::default(),
     });
     let mut manager = manager(&folder.path().join("modules"));
     let names = |manager: &ProviderManager| {
@@ -201,13 +201,79 @@ fn an_object_whose_module_contradicts_those_before_it_is_left_out() {
         provided("second-default", "other", true),
         provided("good", "good", false),
     ];
-    let (kept, left_out) = consistent(file, objects);
-    let names: Vec<&str> = kept.iter().map(|one| one.cloud.name()).collect();
-    assert_eq!(names, ["zoo", "good"]);
+    let names = |published: &Consistent| -> Vec<String> {
+        let names = published.provided.iter().map(|one| one.cloud.name());
+        names.map(str::to_owned).collect()
+    };
+    let published = consistent(file, objects, &[]);
+    assert_eq!(names(&published), ["zoo", "good"]);
+    let left_out = published.contradicting;
     let why = &left_out["same-scheme"];
     assert!(why.contains("share the provider ID scheme static"), "{why}");
     assert_eq!(left_out.len(), 2, "{left_out:?}");
     assert!(left_out.contains_key("second-default"), "{left_out:?}");
+
+    // So is one that an edit adds to the file, although it stands before those that serve.
+    let serving = published.provided;
+    let file = vec![
+        provided("twin", "static", false),
+        provided("zoo", "static", true),
+    ];
+    let published = consistent(file, vec![provided("good", "good", false)], &serving);
+    assert_eq!(names(&published), ["zoo", "good"]);
+    assert!(published.contradicting["twin"].contains("share the provider ID scheme"));
+    assert!(published.accepted.is_empty());
+
+    // A start ends with a file that contradicts itself, which is not the fault of any object.
+    let file = vec![
+        provided("one", "static", true),
+        provided("two", "static", false),
+    ];
+    let published = consistent(file, vec![provided("good", "good", false)], &[]);
+    assert_eq!(names(&published), ["one", "two", "good"]);
+    assert_eq!(published.contradicting, BTreeMap::new());
+    assert_eq!(published.accepted.len(), 1);
+}
+
+/// Whoever rotates a credential revokes the former one.
+#[tokio::test]
+async fn a_credential_that_is_missing_keeps_no_other_from_being_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(folder.path());
+    let entry = |name: &str| {
+        json!({
+            "name": name,
+            "source": format!("embedded:{name}"),
+            "grants": {"targets": [{
+                "name": "api",
+                "endpoint": "https://cloud.test",
+                "credential": {"bearer": {"file": folder.path().join(name)}},
+                "rules": [{"access": "read", "methods": ["GET"], "path": "/servers"}],
+            }]},
+        })
+    };
+    let text = json!({
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "providers": [entry("a"), entry("b")],
+    });
+    let file = folder.path().join("both.yaml");
+    fs::write(&file, text.to_string()).unwrap();
+    for name in ["a", "b"] {
+        fs::write(folder.path().join(name), "token-of-the-first-day").unwrap();
+    }
+    configuration.file = Some(file);
+    let mut manager = manager(&folder.path().join("modules"));
+    manager.look(&configuration).await;
+    let before = manager.wanted.clone();
+    assert_eq!(before.len(), 2);
+    fs::remove_file(folder.path().join("b")).unwrap();
+    fs::write(folder.path().join("a"), "token-of-the-second-day").unwrap();
+    manager.look(&configuration).await;
+    assert!(manager.wanted[0] != before[0], "it has the new one");
+    assert!(manager.wanted[1] == before[1], "it keeps what it had");
+    let why = manager.notice.borrow().clone();
+    assert!(why.contains("provider \"b\""), "{why}");
 }
 
 #[tokio::test(start_paused = true)]

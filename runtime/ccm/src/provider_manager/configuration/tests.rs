@@ -19,6 +19,7 @@ fn configuration(name: Option<&str>, module: Option<&str>, secrets: Secrets) -> 
     Configuration {
         file: None,
         parsed: ParsedFile::default(),
+        last_valid: Mutex::default(),
         name: name.map(str::to_owned),
         module: module.map(str::to_owned),
         cloud_proxy: CloudProxy::Direct,
