@@ -46,6 +46,17 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
+/// A process that serves `one`, has it written down, and ends.
+async fn has_served(start: Start<'_>, one: &Artifact) {
+    let world = World::start(start);
+    world.offer(one);
+    world.serves(one).await;
+    world
+        .recorded("it is written down", |record| record.active.is_some())
+        .await;
+    world.ends().await;
+}
+
 fn g9_a_start_needs_no_source_when_the_module_is_kept() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
@@ -54,13 +65,7 @@ fn g9_a_start_needs_no_source_when_the_module_is_kept() {
             ..Start::default()
         };
         let one = module("1.0.0", "honest");
-        let world = World::start(start());
-        world.offer(&one);
-        world.serves(&one).await;
-        world
-            .recorded("it is written down", |record| record.active.is_some())
-            .await;
-        world.ends().await;
+        has_served(start(), &one).await;
         let world = World::start(start());
         world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
         world.serves(&one).await;
@@ -78,13 +83,7 @@ fn a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either() {
             ..Start::default()
         };
         let one = module("1.0.0", "honest");
-        let world = World::start(start());
-        world.offer(&one);
-        world.serves(&one).await;
-        world
-            .recorded("it is written down", |record| record.active.is_some())
-            .await;
-        world.ends().await;
+        has_served(start(), &one).await;
         std::fs::remove_dir_all(folder.path().join("modules")).unwrap();
         let world = World::start(start());
         world.finds(&one);
@@ -201,13 +200,7 @@ fn a_lost_module_that_is_found_again_serves_though_the_process_leads_no_longer()
             ..Start::default()
         };
         let one = module("1.0.0", "honest");
-        let world = World::start(start());
-        world.offer(&one);
-        world.serves(&one).await;
-        world
-            .recorded("it is written down", |record| record.active.is_some())
-            .await;
-        world.ends().await;
+        has_served(start(), &one).await;
         std::fs::remove_dir_all(folder.path().join("modules")).unwrap();
         let world = World::start(start());
         world.offer(&wider("2.0.0"));

@@ -147,12 +147,26 @@ pub fn create_target_group(
         Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
             let query = Query::elb("DescribeTargetGroups").list("Names.member", [&name]);
             let mut left: TargetGroup = query.one()?;
-            modify_target_group(&mut left, port)?;
+            if is_checked_otherwise(&left, port) {
+                modify_target_group(&mut left, port)?;
+            }
             let targets = targets(&[&left.target_group_arn])?.pop();
             Ok((left, targets.unwrap_or_default()))
         }
         made => Ok((made?, BTreeSet::new())),
     }
+}
+
+/// Whether a target group differs in the fields that AWS can change.
+pub fn is_checked_otherwise(group: &TargetGroup, port: &Port) -> bool {
+    let health = &port.health;
+    let path = health.path.as_deref();
+    group.health_check_port != health.port
+        || (
+            group.healthy_threshold_count,
+            group.unhealthy_threshold_count,
+        ) != (health.healthy, health.unhealthy)
+        || (path.is_some() && group.health_check_path.as_deref() != path)
 }
 
 /// Changes the fields of a target group that AWS can change.

@@ -80,7 +80,7 @@ pub fn apply(
                     let to = &group.target_group_arn;
                     listener = elb::put_listener(wanted, arn, Some(&listener), port, to)?;
                 }
-                if is_checked_otherwise(&group, port) {
+                if elb::is_checked_otherwise(&group, port) {
                     elb::modify_target_group(&mut group, port)?;
                 }
                 (listener, group)
@@ -151,17 +151,6 @@ fn fits(group: &TargetGroup, port: &Port) -> bool {
             .health_check_protocol
             .eq_ignore_ascii_case(&health.protocol)
         && group.health_check_interval_seconds == health.interval
-}
-
-fn is_checked_otherwise(group: &TargetGroup, port: &Port) -> bool {
-    let health = &port.health;
-    let path = health.path.as_deref();
-    group.health_check_port != health.port
-        || (
-            group.healthy_threshold_count,
-            group.unhealthy_threshold_count,
-        ) != (health.healthy, health.unhealthy)
-        || (path.is_some() && group.health_check_path.as_deref() != path)
 }
 
 fn is_otherwise(listener: &Listener, port: &Port) -> bool {
