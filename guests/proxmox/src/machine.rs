@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ccm_guest::provider_id::{MachineId, number};
 use ccm_guest::values::is_label_value;
-use ccm_guest::{Address, AddressType, Instance, Node};
+use ccm_guest::{Address, Instance, Node};
 
 use ipnet::IpNet;
 

@@ -20,6 +20,7 @@ use anyhow::bail;
 use ccm_controllers::Provided;
 use ccm_core::safety::permit::Mode;
 use ccm_core::settings::ServiceRules;
+#[cfg(feature = "demo")]
 use ccm_delivery::active::Active;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification, StoredRecord};

@@ -1,6 +1,7 @@
 //! Provider IDs in the Go manager's form, and machines as instances.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use ccm_guest::AddressType;
 use ccm_guest::testing::node;
 use serde_json::json;
 
