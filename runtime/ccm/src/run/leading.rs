@@ -51,16 +51,23 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Assigns each enabled controller to its lease.
+    /// Assigns each enabled controller to its lease. What the migration gives to another component runs nowhere here:
+    /// without an election neither, since a plan stands for no lease and yet shows only what this manager would change.
     pub(super) fn new(
         election: Option<&ElectionFlags>,
         migration: Option<&Migration>,
         enabled: Vec<&'static str>,
     ) -> Groups {
+        let place = |controller: &&'static str| {
+            let found = migration.map(|migration| migration.place(controller, COMPONENT));
+            found.unwrap_or(MigrationLease::Main)
+        };
         let Some(election) = election else {
+            let is_here =
+                |controller: &&'static str| place(controller) != MigrationLease::Elsewhere;
             let main = Group {
                 lease: None,
-                controllers: enabled,
+                controllers: enabled.into_iter().filter(is_here).collect(),
             };
             return Groups {
                 main,
@@ -68,23 +75,21 @@ impl Groups {
             };
         };
         let identity = identity();
-        let group = |name: &str, lost_message, place| {
-            let is_here = |controller: &&'static str| {
-                let found = migration.map(|migration| migration.place(controller, COMPONENT));
-                found.unwrap_or(MigrationLease::Main) == place
-            };
-            Group {
-                lease: Some(Lease {
-                    settings: ElectionSettings {
-                        namespace: election.namespace.clone(),
-                        name: name.to_owned(),
-                        identity: identity.clone(),
-                        timing: election.timing,
-                    },
-                    lost_message,
-                }),
-                controllers: enabled.iter().copied().filter(is_here).collect(),
-            }
+        let group = |name: &str, lost_message, lease| Group {
+            lease: Some(Lease {
+                settings: ElectionSettings {
+                    namespace: election.namespace.clone(),
+                    name: name.to_owned(),
+                    identity: identity.clone(),
+                    timing: election.timing,
+                },
+                lost_message,
+            }),
+            controllers: enabled
+                .iter()
+                .copied()
+                .filter(|controller| place(controller) == lease)
+                .collect(),
         };
         Groups {
             main: group(&election.name, "leaderelection lost", MigrationLease::Main),

@@ -70,6 +70,10 @@ fn proc_044_what_another_component_runs_is_not_run_here_and_what_is_off_stays_of
     assert!(!groups.is_idle());
     let groups = Groups::new(Some(&election()), Some(&migration), BOTH[1..].to_vec());
     assert!(groups.is_idle());
+    // A plan stands for no lease.
+    let groups = Groups::new(None, Some(&migration), BOTH.to_vec());
+    assert_eq!(groups.main.controllers, [NODE_CONTROLLER]);
+    assert!(groups.migration.is_none());
 }
 
 #[test]
