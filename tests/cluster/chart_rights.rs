@@ -211,6 +211,12 @@ fn only_controllers_that_run_have_rights() {
             "serviceaccounts/token",
             false,
         ),
+        // Only what acts has accounts of its own.
+        (
+            "args.use-service-account-credentials=,args.mode=plan",
+            "serviceaccounts/token",
+            false,
+        ),
         ("crd.create=false", "CustomResourceDefinition", false),
         (
             "nameOverride=hcloud-cloud-controller-manager",

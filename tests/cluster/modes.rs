@@ -44,13 +44,18 @@ async fn plan_with(
     (status.code(), plan)
 }
 
+/// All that is no read.
+fn writes(asked: &[AuditEntry]) -> impl Iterator<Item = &AuditEntry> {
+    let reads = ["get", "list", "watch"];
+    asked
+        .iter()
+        .filter(move |entry| !reads.contains(&entry.verb.as_str()))
+}
+
 /// The first write to each object.
 fn first_writes(asked: &[AuditEntry]) -> BTreeMap<String, String> {
     let mut first = BTreeMap::new();
-    for entry in asked.iter().filter(|entry| entry.resource == "nodes") {
-        if ["get", "list", "watch"].contains(&entry.verb.as_str()) {
-            continue;
-        }
+    for entry in writes(asked).filter(|entry| entry.resource == "nodes") {
         let verb = format!("{} {}", entry.verb, entry.subresource);
         let object = format!("node/{}", entry.name);
         first
@@ -73,10 +78,7 @@ async fn a_plan_says_what_enforce_then_does_and_writes_nothing_not_even_a_lease(
     let (code, planned) = plan(&world, "35s").await;
     assert_eq!(code, Some(2), "{planned}");
     let asked = world.asked();
-    let writes: Vec<_> = asked
-        .iter()
-        .filter(|entry| !["get", "list", "watch"].contains(&entry.verb.as_str()))
-        .collect();
+    let writes: Vec<_> = writes(&asked).collect();
     assert!(writes.is_empty(), "{writes:?}");
     let planned: BTreeMap<_, _> = planned["changes"]
         .as_array()
@@ -136,6 +138,24 @@ async fn a_plan_says_what_enforce_then_does_and_writes_nothing_not_even_a_lease(
 
     let (code, planned) = plan(&world, "10s").await;
     assert_eq!(code, Some(0), "nothing is left to be done: {planned}");
+}
+
+#[tokio::test]
+async fn a_plan_reads_as_the_process_and_creates_no_token_of_a_controllers_account() {
+    let world = World::start(Setup::default()).await;
+    let machines = world.machines(1).await;
+    // The last machine goes: the controller asks with a client of its own whether the node was drained.
+    let cordon = json!({"spec": {"unschedulable": true}});
+    world.change(&machines[0].node, cordon).await;
+    world.lose(&machines[0]).await;
+    let flags = ["--use-service-account-credentials"];
+    let (code, planned) = plan_with(&world, "35s", json!({}), &flags).await;
+    assert_eq!(code, Some(2), "{planned}");
+    assert_eq!(of(&planned, "node/worker-1"), ["delete"]);
+    let asked = world.asked();
+    assert!(asked.iter().any(|entry| entry.resource == "pods"));
+    let writes: Vec<_> = writes(&asked).collect();
+    assert!(writes.is_empty(), "{writes:?}");
 }
 
 /// The writes that the plan has for an object: the verb, or method and target.

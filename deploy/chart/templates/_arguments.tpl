@@ -61,9 +61,11 @@
 {{- include "ccm.isOn" (dict "root" . "name" "leader-elect" "default" "true") -}}
 {{- end -}}
 
-{{/* Whether each controller has an account of its own: "true" or nothing. */}}
+{{/* Whether each controller has an account of its own: "true" or nothing. Where nothing is changed, all read as the pod. */}}
 {{- define "ccm.hasIdentities" -}}
+{{- if eq (include "ccm.flag" (dict "root" . "name" "mode" "default" "enforce")) "enforce" -}}
 {{- include "ccm.isOn" (dict "root" . "name" "use-service-account-credentials" "default" "false") -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Everything after `run`. */}}

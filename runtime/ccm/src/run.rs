@@ -292,7 +292,8 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         metrics: metrics.controllers,
         election_metrics: metrics.elections,
         clients: metrics.clients,
-        identity_per_controller: flags.identity_per_controller,
+        // A token is a request that creates something, and so is its missing ServiceAccount: only what acts needs them.
+        identity_per_controller: flags.identity_per_controller && mode == Mode::Enforce,
         served,
     };
     // The task ends with the runtime.

@@ -132,7 +132,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("generic", "min-resync-period", Duration, "12h0m0s", Fulfilled(These(&["0s"]), "the watch cache is never resynchronised on a timer"), "Shortest time between two resyncs"),
     flag("generic", "controller-start-interval", Duration, "0s", Accepted("all controllers start at once"), "Pause between two controller starts"),
     flag("generic", "allow-untagged-cloud", Bool, "false", Fulfilled(All, "providers have no cluster-ID check, so every cluster may run"), "Whether a cluster without an ID in the cloud may run"),
-    flag("generic", "use-service-account-credentials", Bool, "false", Works, "Each controller acts as a ServiceAccount of its own in kube-system: node-controller, service-controller or route-controller; created if missing. Watches and elections keep the identity of the kubeconfig"),
+    flag("generic", "use-service-account-credentials", Bool, "false", Works, "In enforce mode, each controller acts as a ServiceAccount of its own in kube-system: node-controller, service-controller or route-controller; created if missing. Watches and elections keep the identity of the kubeconfig"),
     flag("generic", "node-sync-period", Duration, "0s", Fulfilled(All, "a no-op upstream, too"), "Time between two looks at all nodes"),
     flag("generic", "node-monitor-period", Duration, "5s", Works, "Time between two looks at NotReady nodes; each asks the cloud at most once about those that are due"),
     flag("generic", "route-reconciliation-period", Duration, "5m0s", Works, "How often all routes are listed although no node has changed; changes of nodes are seen at once (upstream: every 10s, and only then)"),

@@ -134,7 +134,7 @@ pub(super) struct Manager {
     pub(super) metrics: Metrics,
     pub(super) election_metrics: ElectionMetrics,
     pub(super) clients: RestClients,
-    /// `--use-service-account-credentials`.
+    /// `--use-service-account-credentials`, in enforce mode.
     pub(super) identity_per_controller: bool,
     pub(super) served: Served,
 }
