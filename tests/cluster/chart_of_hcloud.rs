@@ -183,6 +183,13 @@ fn settle(values: &Value, theirs: &mut Value, ours: &mut Value) {
         }
     }
     theirs["arguments"] = json!(arguments);
+    // Go's HTTP client takes the proxy from the variables, and has no flag for that.
+    let mut own = list(&ours["arguments"]);
+    let at = own
+        .iter()
+        .position(|one| *one == "--cloud-proxy=environment");
+    own.remove(at.unwrap_or_else(|| panic!("{own:?}")));
+    ours["arguments"] = json!(own);
 
     // A variable with a value of its own beside the default's `valueFrom` is refused by every API server.
     for variable in theirs["env"].as_array_mut().into_iter().flatten() {

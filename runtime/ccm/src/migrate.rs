@@ -54,10 +54,12 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
         set_workload(found.context);
     }
     arguments.extend(check.arguments);
-    let flags = flags_of(arguments)?;
+    let mut flags = flags_of(arguments)?;
     // The plan is the result; warnings and errors go to standard error.
     telemetry::begin_for_result(&flags.logs, &Invocation::Ccm)?;
     let differences = differences::of(&flags, &kubernetes).await;
+    // Only now: that the Go manager takes its proxy without a flag is a difference.
+    cli::use_proxy_of_go(&mut flags);
     let examination = Examination {
         kubernetes,
         timeout: check.timeout,
@@ -93,7 +95,6 @@ fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
         bail!("{}", mistake.trim_end());
     }
     let mut flags = RunFlags::from_matches(&matches).map_err(|error| in_short(&error))?;
-    cli::use_proxy_of_go(&mut flags);
     // These settings belong to the manager's own place: its ports, files, identities and Lease.
     flags.safety.mode = Mode::Plan;
     flags.safety.plan_for = None;

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use ccm_proxy::from_environment;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
 use kube::{Api, Config, ResourceExt as _};
@@ -59,6 +60,13 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
         differences.push(Difference::new(
             "--leader-elect=false",
             "nothing but you keeps the two managers from acting together: stop the Go manager before this one starts",
+        ));
+    }
+    let by_default = flags.safety.cloud_proxy.is_none();
+    if let Some(proxy) = from_environment(false, variable).filter(|_| by_default) {
+        differences.push(Difference::new(
+            proxy.variable,
+            "here, too, the cloud is reached through this proxy under the name of a Go manager and in the Helm chart; `ccm run` reaches it directly without --cloud-proxy=environment",
         ));
     }
     if flags.cloud_provider.as_deref() != Some("hcloud") {

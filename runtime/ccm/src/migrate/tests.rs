@@ -60,9 +60,14 @@ fn a_containers_command_becomes_flags_that_change_nothing() {
     assert!(flags.serving.is_none() && flags.compiled_cache_dir.is_none());
     assert!(!flags.identity_per_controller);
     // The cloud is reached as the Go manager reaches it, and as this program does in its place.
-    assert_eq!(flags.safety.cloud_proxy, Some(CloudProxy::Environment));
-    let flags = flags_of(words(&["--cloud-provider=hcloud", "--cloud-proxy=direct"]));
-    assert_eq!(flags.unwrap().safety.cloud_proxy, Some(CloudProxy::Direct));
+    for (more, expected) in [
+        ("-v=2", CloudProxy::Environment),
+        ("--cloud-proxy=direct", CloudProxy::Direct),
+    ] {
+        let mut flags = flags_of(words(&["--cloud-provider=hcloud", more])).unwrap();
+        cli::use_proxy_of_go(&mut flags);
+        assert_eq!(flags.safety.cloud_proxy, Some(expected));
+    }
     // DigitalOcean's manifest has no flag that names the provider.
     let flags = flags_of(words(&[
         "/bin/digitalocean-cloud-controller-manager",

@@ -27,6 +27,7 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
         "--allocate-node-cidrs",
         "here nodes without a pod CIDR get one",
     );
+    let proxy = ("https_proxy", "without --cloud-proxy=environment");
     let range = "--cluster-cidr=10.244.0.0/16";
     let login = ["ROBOT_USER=u", "ROBOT_PASSWORD=p"];
     for (flags, variables, expected) in [
@@ -68,6 +69,13 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
             &[HCLOUD, "--webhook-secure-port=10300"],
             &[],
             &[("flags", "--webhook-secure-port has no effect")],
+        ),
+        (&[HCLOUD], &["https_proxy=http://p:1"], &[proxy]),
+        (&[HCLOUD], &["HTTP_PROXY=http://p:1"], &[]),
+        (
+            &[HCLOUD, "--cloud-proxy=environment"],
+            &["https_proxy=http://p:1"],
+            &[],
         ),
         // The vendor's settings are none of another cloud's.
         (
