@@ -115,6 +115,24 @@ fn what_the_pod_needs_follows_from_several_values() {
     }
 }
 
+/// `helm show values` prints the defaults of Hetzner's chart, which include a template of it.
+#[test]
+fn labels_of_hetzners_defaults_have_the_name_that_they_have_there() {
+    let name = r#"{{ include "hcloud-cloud-controller-manager.name" $ }}"#;
+    let values = json!({"selectorLabels": {"app.kubernetes.io/name": name}});
+    let helm = Helm::new().unwrap();
+    let file = helm.values("shown.json", &values).unwrap();
+    for (set, expected) in [("replicaCount=1", "ccm"), ("nameOverride=theirs", "theirs")] {
+        let more = ["--values", file.to_str().unwrap(), "--set", set];
+        let objects = helm.template(&chart(), &more).unwrap();
+        let mut selectors = objects
+            .iter()
+            .filter_map(|one| one.pointer("/spec/selector/matchLabels"));
+        let labels = selectors.next().unwrap();
+        assert_eq!(labels["app.kubernetes.io/name"], expected, "{set}");
+    }
+}
+
 #[test]
 fn the_job_of_a_monitor_is_ccm_whatever_the_release_is_called() {
     let helm = Helm::new().unwrap();

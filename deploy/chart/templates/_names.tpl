@@ -3,6 +3,11 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* The same by its name in Hetzner's chart, whose default of selectorLabels includes it. */}}
+{{- define "hcloud-cloud-controller-manager.name" -}}
+{{- include "ccm.name" . -}}
+{{- end -}}
+
 {{- define "ccm.selectorLabels" -}}
 {{- $labels := dict -}}
 {{- range $key, $value := .Values.selectorLabels -}}
