@@ -63,6 +63,8 @@ fn what_the_pod_needs_follows_from_several_values() {
     let secure = json!({"name": "secure", "containerPort": 10258});
     let mut elsewhere = probe(10258);
     elsewhere["host"] = json!("127.0.0.1");
+    let unrouted = json!({"key": "node.kubernetes.io/network-unavailable", "operator": "Exists"});
+    let last = "/tolerations/5";
     let helm = Helm::new().unwrap();
     for (set, at, expected) in [
         (
@@ -94,6 +96,9 @@ fn what_the_pod_needs_follows_from_several_values() {
         ("kind=Deployment", ports, json!([metrics])),
         ("hostNetwork=true", ports, json!([metrics, secure])),
         ("hostNetwork=true,kind=DaemonSet", ports, json!([metrics])),
+        ("kind=Deployment", last, Value::Null),
+        ("hostNetwork=true", last, unrouted),
+        ("hostNetwork=true,kind=DaemonSet", last, Value::Null),
         ("monitoring.enabled=false", ports, Value::Null),
         (
             "args.compiled-cache-dir=/elsewhere",

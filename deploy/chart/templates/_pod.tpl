@@ -50,6 +50,10 @@ spec:
   - { key: node-role.kubernetes.io/master, operator: Exists }
   - { key: CriticalAddonsOnly, operator: Exists }
   - { key: node.kubernetes.io/not-ready, operator: Exists }
+  {{- if and $hostNetwork (eq .Values.kind "Deployment") }}
+  # Nodes without routes get them from this pod. To a DaemonSet's pods its controller adds this toleration.
+  - { key: node.kubernetes.io/network-unavailable, operator: Exists }
+  {{- end }}
   {{- with .Values.additionalTolerations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
