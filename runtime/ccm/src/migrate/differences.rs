@@ -1,10 +1,12 @@
 //! Settings of the Go manager that mean something else here. They change nothing by themselves: their consequences are
-//! in the plan. Reads Services' annotations; writes nothing.
+//! in the plan. Reads Services' annotations and nodes' pod CIDRs; writes nothing.
 
 use std::fmt;
 
+use ccm_core::route::read_network;
 use ccm_proxy::from_environment;
-use k8s_openapi::api::core::v1::Service;
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::ListParams;
 use kube::{Api, Config, ResourceExt as _};
 use serde_json::{Value, json};
@@ -15,6 +17,9 @@ use crate::provider_loading::PROCESS;
 
 /// The annotation that imports a load balancer.
 const IMPORT: &str = "load-balancer.hetzner.cloud/name";
+
+/// How many pod CIDRs are named.
+const NAMED: usize = 3;
 
 /// A setting, and what it means here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,11 +47,15 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All differences in these flags, the variables and the Services.
+/// All differences in these flags, the variables, the nodes and the Services.
 pub(super) async fn of(flags: &RunFlags, kubernetes: &Config) -> Vec<Difference> {
     let mut differences = of_settings(flags, PROCESS.variable);
     if flags.cloud_provider.as_deref() == Some("hcloud") {
         differences.extend(of_services(kubernetes).await);
+    }
+    let network = &flags.pod_network;
+    if network.configures_routes {
+        differences.extend(of_nodes(&network.route.cluster_cidrs, kubernetes).await);
     }
     differences
 }
@@ -97,6 +106,45 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
         });
     }
     differences
+}
+
+/// Pod CIDRs to which no route is made here, because they lie outside of `cluster`. Without networks there are no routes at
+/// all.
+async fn of_nodes(cluster: &[IpNet], kubernetes: &Config) -> Option<Difference> {
+    if cluster.is_empty() {
+        return None;
+    }
+    // The plan gives the reason of a failure.
+    let nodes: Api<Node> = Api::all(unbound_client(kubernetes).ok()?);
+    let found = nodes.list(&ListParams::default()).await.ok()?;
+    of_pod_cidrs(cluster, &found.items)
+}
+
+fn of_pod_cidrs(cluster: &[IpNet], nodes: &[Node]) -> Option<Difference> {
+    let mut outside = Vec::new();
+    for node in nodes {
+        let spec = node.spec.as_ref();
+        let cidrs = spec.and_then(|spec| spec.pod_cidrs.as_deref());
+        let networks = cidrs.unwrap_or_default().iter();
+        for network in networks.filter_map(|text| read_network(text)) {
+            if !cluster.iter().any(|one| one.contains(&network)) {
+                outside.push(format!("{network} of {}", node.name_any()));
+            }
+        }
+    }
+    if outside.is_empty() {
+        return None;
+    }
+    let more = match outside.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    outside.truncate(NAMED);
+    let what = format!(
+        "pod CIDRs lie outside of it ({}{more}): where its cloud makes routes, the Go manager makes them to these all the same; here their routes stay, and new nodes outside of it get none: set it to the range of all pods",
+        outside.join(", ")
+    );
+    Some(Difference::new("--cluster-cidr", &what))
 }
 
 /// Imports of load balancers, whose conditions are stricter here.

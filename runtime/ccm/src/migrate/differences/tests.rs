@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use serde_json::from_value;
+
 use super::*;
 use crate::migrate::flags_of;
 
@@ -96,5 +98,42 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
                 .zip(expected)
                 .all(|(one, (about, part))| one.about == *about && one.what.contains(part));
         assert!(is_as_expected, "{flags:?} {variables:?}: {found:?}");
+    }
+}
+
+#[test]
+fn pod_cidrs_that_get_no_route_here_are_named_and_counted() {
+    let cluster: [IpNet; 1] = ["10.244.0.0/16".parse().unwrap()];
+    for (cidrs, expected) in [
+        (&["10.244.1.0/24"][..], None),
+        (&[], None),
+        // Upstream ignores no family.
+        (&["10.244.1.0/24", "fd00::/64"], Some("(fd00::/64 of n0)")),
+        (&["10.9.0.0/24"], Some("(10.9.0.0/24 of n0)")),
+        // A wider one is not inside.
+        (&["10.0.0.0/8"], Some("(10.0.0.0/8 of n0)")),
+        (&["no network"], None),
+        (
+            &[
+                "10.1.0.0/24",
+                "10.2.0.0/24",
+                "10.3.0.0/24",
+                "10.4.0.0/24",
+                "10.5.0.0/24",
+            ],
+            Some("(10.1.0.0/24 of n0, 10.2.0.0/24 of n0, 10.3.0.0/24 of n0 and 2 more)"),
+        ),
+    ] {
+        let node = json!({"metadata": {"name": "n0"}, "spec": {"podCIDRs": cidrs}});
+        let nodes: Vec<Node> = vec![from_value(node).unwrap()];
+        let found = of_pod_cidrs(&cluster, &nodes);
+        match (&found, expected) {
+            (None, None) => {}
+            (Some(found), Some(part)) => {
+                assert_eq!(found.about, "--cluster-cidr");
+                assert!(found.what.contains(part), "{found:?}");
+            }
+            _ => panic!("{cidrs:?}: {found:?}"),
+        }
     }
 }
