@@ -47,6 +47,8 @@ pub(crate) struct RunFlags {
     pub cloud_provider: Option<String>,
     /// `--config`, or `--cloud-config`.
     pub config: Option<PathBuf>,
+    /// Whether it is that of `--cloud-config`.
+    pub is_cloud_config: bool,
     /// `--provider-module`.
     pub provider_module: Option<String>,
     /// `--enable-provider-objects`.
@@ -269,6 +271,7 @@ impl RunFlags {
         }
         Ok(RunFlags {
             cloud_provider,
+            is_cloud_config: config.is_none() && cloud_config.is_some(),
             config: config.or(cloud_config),
             provider_module: text(matches, "provider-module"),
             provider_objects,

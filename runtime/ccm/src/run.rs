@@ -196,6 +196,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let reader = with_response_timeout(reader);
     let configuration = Configuration {
         file: flags.config,
+        is_cloud_config: flags.is_cloud_config,
         parsed: Default::default(),
         last_valid: Default::default(),
         name: flags.cloud_provider,

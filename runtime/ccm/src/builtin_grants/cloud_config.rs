@@ -53,19 +53,25 @@ pub(crate) struct CloudConfig {
     pub(crate) ignored: Vec<String>,
 }
 
-/// Reads such a file; `None` if the text is YAML instead. `name` is `--cloud-provider`.
+/// Reads such a file; `None` if the text is YAML instead. `name` is `--cloud-provider`. A text without content is such a
+/// file where one `may_be_empty`, as for the Go provider; YAML never is.
 ///
 /// # Errors
 /// All mistakes together.
 pub(crate) fn cloud_config(
     name: Option<&str>,
     text: &str,
+    may_be_empty: bool,
 ) -> Result<Option<CloudConfig>, Mistakes> {
     // Some editors write a byte order mark, and the Go provider skips it.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !is_nothing(line));
-    if !first.is_some_and(|line| line.starts_with('[')) {
+    let is_such = match first {
+        Some(line) => line.starts_with('['),
+        None => may_be_empty && name == Some(GUEST),
+    };
+    if !is_such {
         return Ok(None);
     }
     if name != Some(GUEST) {

@@ -210,6 +210,7 @@ fn upstream_add_flags_its_command_line_is_read() {
     let flags = flags.unwrap_or_else(|error| panic!("{case}: {error}"));
     assert_eq!(flags.cloud_provider.as_deref(), Some("gce"));
     assert_eq!(flags.config, Some(PathBuf::from("/cloud-config")));
+    assert!(flags.is_cloud_config);
     assert_eq!(flags.kubeconfig, Some(PathBuf::from("/kubeconfig")));
     assert_eq!(flags.master.as_deref(), Some("192.168.4.20"));
     assert_eq!(flags.cluster_name, "k8s");

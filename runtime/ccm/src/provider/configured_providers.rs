@@ -45,7 +45,7 @@ impl Read {
 /// It cannot be read.
 pub(super) fn read(path: &Path, name: Option<&str>, inputs: Inputs) -> anyhow::Result<Read> {
     let text = text(path)?;
-    match builtin_grants::cloud_config(name, &text) {
+    match builtin_grants::cloud_config(name, &text, false) {
         Ok(None) => {}
         Err(mistakes) => return Ok(Read::new(Err(mistakes))),
         Ok(Some(CloudConfig { provider, ignored })) => {

@@ -68,6 +68,8 @@ pub(crate) struct ParsedFile(Mutex<Option<(String, Written)>>);
 pub(crate) struct Configuration {
     /// `--config`.
     pub file: Option<PathBuf>,
+    /// Whether `file` is that of `--cloud-config`, which may be empty for the Go provider.
+    pub is_cloud_config: bool,
     /// The parsed text of `file`.
     pub parsed: ParsedFile,
     /// `file` when it was last without a mistake.
@@ -206,6 +208,14 @@ impl Configuration {
         last.unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the file has had no content so far. One that had and is empty now may be half written.
+    fn said_nothing(&self) -> bool {
+        self.last_valid().as_ref().is_none_or(|last| {
+            let mut configured = last.configured.iter();
+            last.written.is_none() && configured.all(|one| one.values.is_empty())
+        })
+    }
+
     async fn valid_file(
         &self,
         named: &mut BTreeSet<SecretKey>,
@@ -217,7 +227,9 @@ impl Configuration {
                 .with_context(|| format!("cannot read {}", path.display()))?;
             let invalid = || format!("{} is not a valid configuration", path.display());
             let name = self.name.as_deref();
-            match builtin_grants::cloud_config(name, &text).with_context(invalid)? {
+            let may_be_empty = self.is_cloud_config && self.said_nothing();
+            let read = builtin_grants::cloud_config(name, &text, may_be_empty);
+            match read.with_context(invalid)? {
                 Some(read) => file.configured = vec![read.provider],
                 None => {
                     let written = self.parsed.read(text).with_context(invalid)?;

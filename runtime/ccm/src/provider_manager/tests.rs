@@ -52,6 +52,7 @@ fn configuration(folder: &Path) -> Configuration {
     fs::write(&file, text.to_string()).unwrap();
     Configuration {
         file: Some(file),
+        is_cloud_config: false,
         parsed: Default::default(),
         last_valid: Default::default(),
         name: None,

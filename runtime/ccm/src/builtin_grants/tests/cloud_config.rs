@@ -4,7 +4,7 @@ use super::super::cloud_config::{CloudConfig, KEYS};
 use super::*;
 
 fn read(text: &str) -> Result<CloudConfig, String> {
-    let read = cloud_config(Some("aws"), text);
+    let read = cloud_config(Some("aws"), text, false);
     read.map(Option::unwrap)
         .map_err(|mistakes| mistakes.to_string())
 }
@@ -73,11 +73,25 @@ fn what_the_module_does_not_have_is_refused_with_what_there_is() {
 #[test]
 fn only_aws_has_such_a_file() {
     for name in [None, Some("hcloud")] {
-        let reported = cloud_config(name, "[Global]\nVPC = vpc-1\n");
+        let reported = cloud_config(name, "[Global]\nVPC = vpc-1\n", true);
         let reported = reported.err().unwrap().to_string();
         assert!(reported.contains("--cloud-provider=aws"), "{reported}");
     }
-    for text in ["", "# YAML\napiVersion: wasm-ccm.dev/v1alpha1\n"] {
-        assert!(cloud_config(Some("aws"), text).unwrap().is_none(), "{text}");
+}
+
+#[test]
+fn a_file_without_content_is_one_only_where_the_go_provider_reads_one() {
+    let yaml = "# YAML\napiVersion: wasm-ccm.dev/v1alpha1\n";
+    for (name, text, may_be_empty, is_such) in [
+        ("aws", "", true, true),
+        ("aws", "\u{feff}\n ; none\n# none\n", true, true),
+        ("aws", "", false, false),
+        ("aws", "# none\n", false, false),
+        ("hcloud", "", true, false),
+        ("aws", yaml, true, false),
+    ] {
+        let read = cloud_config(Some(name), text, may_be_empty).unwrap();
+        assert_eq!(read.is_some(), is_such, "{name}: {text:?}");
+        assert!(read.is_none_or(|read| read.provider.values.is_empty()));
     }
 }

@@ -18,6 +18,7 @@ use super::*;
 fn configuration(name: Option<&str>, module: Option<&str>, secrets: Secrets) -> Configuration {
     Configuration {
         file: None,
+        is_cloud_config: false,
         parsed: ParsedFile::default(),
         last_valid: Mutex::default(),
         name: name.map(str::to_owned),
@@ -69,6 +70,28 @@ fn a_file_without_the_provider_that_the_flag_names_is_a_mistake_and_no_built_in_
         let picked = configuration.pick(written(&["aws", "hcloud"])).unwrap();
         assert_eq!(picked.len(), 1);
         assert_eq!(picked[0].load_balancers.adoption, Adoption::Never);
+    }
+}
+
+#[test]
+fn a_file_that_had_content_and_is_empty_now_may_be_half_written() {
+    let nothing = ProviderConfig::unwritten("aws");
+    let mut something = nothing.clone();
+    something
+        .values
+        .insert("VPC".to_owned(), "vpc-1".to_owned());
+    let file = |provider| ValidFile {
+        written: None,
+        configured: vec![provider],
+    };
+    for (last, expected) in [
+        (None, true),
+        (Some(file(nothing)), true),
+        (Some(file(something)), false),
+    ] {
+        let configuration = configuration(Some("aws"), None, Secrets::of(None));
+        *configuration.last_valid() = last;
+        assert_eq!(configuration.said_nothing(), expected);
     }
 }
 
