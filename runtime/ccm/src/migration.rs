@@ -173,8 +173,8 @@ impl Migration {
     }
 }
 
-/// EDGE-094: names in the file may be aliases.
-fn canonical(name: &str) -> &str {
+/// EDGE-094: names in the file, and in `--controllers`, may be aliases.
+pub(crate) fn canonical(name: &str) -> &str {
     let found = ALIASES.iter().find(|(alias, _)| *alias == name);
     found.map_or(name, |(_, canonical)| canonical)
 }

@@ -5,7 +5,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use crate::flags::shown_duration;
-use crate::migration::Migration;
+use crate::migration::{Migration, canonical};
 
 /// The object, under its group, from the values of all flags. Files are read as the controllers read them, which report
 /// the mistakes in them.
@@ -25,12 +25,19 @@ pub(super) fn of(matches: &ArgMatches) -> Value {
             matches.get_one(name).copied().unwrap_or_default()
         ))
     };
+    let controllers = list("controllers");
+    let controllers: Vec<String> = controllers.iter().map(|entry| resolved(entry)).collect();
+    let status_updates = match number("concurrent-node-status-updates") {
+        unset if unset == 0 => number("concurrent-node-syncs"),
+        given => given,
+    };
     json!({"cloudcontrollermanager.config.k8s.io": {
         "kind": "CloudControllerManagerConfiguration",
         "apiVersion": "cloudcontrollermanager.config.k8s.io/v1alpha1",
         "Generic": {
-            "Port": number("secure-port"),
-            "Address": text("bind-address"),
+            // What the Go managers show whatever their flags say, which set other fields.
+            "Port": 0,
+            "Address": "0.0.0.0",
             "MinResyncPeriod": duration("min-resync-period"),
             "ClientConnection": {
                 "kubeconfig": text("kubeconfig"),
@@ -49,7 +56,7 @@ pub(super) fn of(matches: &ArgMatches) -> Value {
                 "resourceName": text("leader-elect-resource-name"),
                 "resourceNamespace": text("leader-elect-resource-namespace"),
             },
-            "Controllers": list("controllers"),
+            "Controllers": controllers,
             "Debugging": {
                 "enableProfiling": flag("profiling"),
                 "enableContentionProfiling": flag("contention-profiling"),
@@ -76,7 +83,7 @@ pub(super) fn of(matches: &ArgMatches) -> Value {
         },
         "NodeController": {
             "ConcurrentNodeSyncs": number("concurrent-node-syncs"),
-            "ConcurrentNodeStatusUpdates": number("concurrent-node-status-updates"),
+            "ConcurrentNodeStatusUpdates": status_updates,
         },
         "ServiceController": {
             "ConcurrentServiceSyncs": number("concurrent-service-syncs"),
@@ -84,6 +91,14 @@ pub(super) fn of(matches: &ArgMatches) -> Value {
         "NodeStatusUpdateFrequency": duration("node-status-update-frequency"),
         "Webhook": {"Webhooks": list("webhooks")},
     }})
+}
+
+/// An entry of `--controllers` with the controller's canonical name.
+fn resolved(entry: &str) -> String {
+    match entry.strip_prefix('-') {
+        Some(off) => format!("-{}", canonical(off)),
+        None => canonical(entry).to_owned(),
+    }
 }
 
 /// A number, without a fraction where it has none, as Go writes it.
@@ -140,7 +155,7 @@ mod tests {
         let shown = &all["cloudcontrollermanager.config.k8s.io"];
         for (pointer, expected) in [
             ("/kind", json!("CloudControllerManagerConfiguration")),
-            ("/Generic/Port", json!(10258)),
+            ("/Generic/Port", json!(0)),
             ("/Generic/Address", json!("0.0.0.0")),
             ("/Generic/MinResyncPeriod", json!("12h0m0s")),
             (
@@ -165,6 +180,7 @@ mod tests {
             ("/KubeCloudShared/ConfigureCloudRoutes", json!(true)),
             ("/KubeCloudShared/NodeMonitorPeriod", json!("5s")),
             ("/NodeController/ConcurrentNodeSyncs", json!(1)),
+            ("/NodeController/ConcurrentNodeStatusUpdates", json!(1)),
             ("/NodeStatusUpdateFrequency", json!("5m0s")),
         ] {
             assert_eq!(shown.pointer(pointer), Some(&expected), "{pointer}");
@@ -202,8 +218,32 @@ mod tests {
                 "/Generic/Debugging/enableProfiling",
                 json!(true),
             ),
-            ("secure-port", "0x1f90", "/Generic/Port", json!(8080)),
-            ("secure-port", "0b11", "/Generic/Port", json!(3)),
+            // As with the Go managers, no flag sets these two.
+            ("secure-port", "0x1f90", "/Generic/Port", json!(0)),
+            (
+                "bind-address",
+                "127.0.0.1",
+                "/Generic/Address",
+                json!("0.0.0.0"),
+            ),
+            (
+                "kube-api-burst",
+                "0b11",
+                "/Generic/ClientConnection/burst",
+                json!(3),
+            ),
+            (
+                "concurrent-node-syncs",
+                "3",
+                "/NodeController/ConcurrentNodeStatusUpdates",
+                json!(3),
+            ),
+            (
+                "concurrent-node-status-updates",
+                "2",
+                "/NodeController/ConcurrentNodeStatusUpdates",
+                json!(2),
+            ),
             (
                 "concurrent-node-syncs",
                 "+010",
@@ -238,7 +278,7 @@ mod tests {
                 "controllers",
                 "-service,,*",
                 "/Generic/Controllers",
-                json!(["-service", "*"]),
+                json!(["-service-lb-controller", "*"]),
             ),
         ] {
             let shown = with(&[(name, value)]);
@@ -303,8 +343,6 @@ mod tests {
             ("nodemonitorperiod", "node-monitor-period"),
             ("nodesyncperiod", "node-sync-period"),
             ("nodestatusupdatefrequency", "node-status-update-frequency"),
-            ("port", "secure-port"),
-            ("address", "bind-address"),
             ("qps", "kube-api-qps"),
             ("burst", "kube-api-burst"),
             ("leaderelect", "leader-elect"),
