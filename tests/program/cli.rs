@@ -237,7 +237,7 @@ fn edge_095_what_is_wrong_is_said_before_anybody_is_elected() {
     };
     let away = kubeconfig("away", "");
     let proxied = kubeconfig("proxied", ", proxy-url: 'ftp://me:secret@127.0.0.1:3128'");
-    let migration = "kind: LeaderMigrationConfiguration\napiVersion: controllermanager.config.k8s.io/v1\nresourceLock: endpoints\n";
+    let migration = "kind: LeaderMigrationConfiguration\napiVersion: controllermanager.config.k8s.io/v1beta1\nresourceLock: endpoints\n";
     let migration = file(&folder, "migration.yaml", migration.as_bytes());
     let migration = format!("--leader-migration-config={}", text(&migration));
     for (more, expected) in [

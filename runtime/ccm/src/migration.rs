@@ -48,7 +48,7 @@ struct File {
     #[serde(default)]
     leader_name: String,
     #[serde(default)]
-    resource_lock: String,
+    resource_lock: Option<String>,
     #[serde(default)]
     controller_leaders: Vec<ControllerLeader>,
 }
@@ -121,10 +121,13 @@ impl Migration {
                 file.kind, file.api_version
             ));
         }
-        let mut resource_lock = file.resource_lock;
-        if version == Some("v1") && resource_lock.is_empty() {
-            resource_lock = LEASES.to_owned();
-        }
+        let resource_lock = match (version, file.resource_lock) {
+            (Some("v1"), None) => LEASES.to_owned(),
+            (Some("v1"), Some(_)) => {
+                return Err("resourceLock: v1 has no such field: it is always leases".to_owned());
+            }
+            (_, lock) => lock.unwrap_or_default(),
+        };
         Ok(Migration {
             leader_name: file.leader_name,
             resource_lock,

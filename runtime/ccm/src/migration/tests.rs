@@ -115,6 +115,11 @@ fn proc_011_a_file_is_read_strictly() {
             Err("foo"),
         ),
         (
+            "a field that v1 has no more",
+            text("v1", basic),
+            Err("resourceLock"),
+        ),
+        (
             "TestReadLeaderMigrationConfiguration/06",
             text("v1alpha1", &format!("{basic}leaderName: other\n")),
             Err("leaderName"),
@@ -184,7 +189,8 @@ fn proc_045_every_version_of_the_file_is_taken_and_there_is_one_built_in() {
             "leaderName: test-leader-migration\nresourceLock: leases\ncontrollerLeaders:\n- name: route-controller\n  component: \"{component}\"\n- name: service-controller\n  component: \"{component}\"\n- name: cloud-node-lifecycle-controller\n  component: \"{component}\"\n"
         )
     };
-    let unlocked = leaders("*").replace("resourceLock: leases\n", "");
+    let without_lock = |text: String| text.replace("resourceLock: leases\n", "");
+    let unlocked = without_lock(leaders("*"));
     let ipam = format!("{unlocked}- name: node-ipam-controller\n  component: \"*\"\n");
     for (case, read, name, count) in [
         (
@@ -219,7 +225,7 @@ fn proc_045_every_version_of_the_file_is_taken_and_there_is_one_built_in() {
         ),
         (
             "TestLeaderMigrationOptions/06",
-            Migration::read(&text("v1", &leaders(COMPONENT))).unwrap(),
+            Migration::read(&text("v1", &without_lock(leaders(COMPONENT)))).unwrap(),
             "test-leader-migration",
             3,
         ),
@@ -247,7 +253,7 @@ fn proc_011_the_lock_is_defaulted_in_v1_only() {
 #[test]
 fn proc_044_a_lock_that_cannot_be_made_is_refused_before_the_election_with_all_other_mistakes() {
     let text = text(
-        "v1",
+        "v1beta1",
         "resourceLock: endpoints\ncontrollerLeaders: [{name: route-controller}]\n",
     );
     let mistakes = Migration::read(&text).unwrap_err().to_string();
