@@ -64,7 +64,8 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
         kubernetes,
         timeout: check.timeout,
     };
-    let plan = examine(flags, examination).await?;
+    let plan = examine(flags, examination).await;
+    let plan = plan.map_err(|error| explained(error, check.from.is_some()))?;
     let code = exit_code(&plan);
     let report = Report { plan, differences };
     let text = match check.output {
@@ -74,6 +75,16 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
     cli::write(text.as_bytes())?;
     Ok(code)
 }
+
+/// Why no plan could be made; of a workload with what its pod has and this process lacks.
+fn explained(error: anyhow::Error, is_of_workload: bool) -> anyhow::Error {
+    match is_of_workload {
+        true => error.context(WITHOUT_INSTANCE),
+        false => error,
+    }
+}
+
+const WITHOUT_INSTANCE: &str = "with --from, the workload's variables count, and none of this shell; if its pod gets more from its machine, such as a region or keys, run the check on a machine of the cluster, without --from, with the manager's flags after -- and its variables";
 
 /// The flags of a Go manager's command line, for a process that reads and is not the manager.
 fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {

@@ -22,6 +22,9 @@ Nothing is written: no Lease, no Event, no object, and nothing at the cloud. The
 and watch what the controllers do (nodes, services, pods, leases and namespaces), and with --from to get the workload and the
 Secrets and ConfigMaps that it names.
 
+A Go manager that has its region or its keys from the machine that it runs on is checked on a machine of the cluster, without
+--from: with its flags after --, and its variables.
+
 Examples:
   ccm migrate check --from deployment/kube-system/hcloud-cloud-controller-manager
   HCLOUD_TOKEN=… ccm migrate check -- --cloud-provider=hcloud --allow-untagged-cloud
@@ -37,7 +40,8 @@ Exit codes:
 #[derive(Args)]
 pub(crate) struct MigrateArguments {
     /// The Go manager: its arguments, variables and mounted files are taken from daemonset/NAMESPACE/NAME or
-    /// deployment/NAMESPACE/NAME. Without it: the arguments after --, and the variables of this process
+    /// deployment/NAMESPACE/NAME, and no variable of this process counts. Without it: the arguments after --, and the
+    /// variables of this process
     #[arg(long, value_name = "WORKLOAD", value_parser = WorkloadName::parse)]
     pub from: Option<WorkloadName>,
     /// Container of the workload; without it, the only one, or the one that has --cloud-provider

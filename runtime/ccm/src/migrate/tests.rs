@@ -43,6 +43,18 @@ fn what_stands_after_the_dashes_is_the_go_managers() {
 }
 
 #[test]
+fn the_error_of_a_workloads_check_says_whose_variables_count() {
+    let missing = || anyhow!("AWS_REGION is not set");
+    assert_eq!(
+        format!("{:#}", explained(missing(), false)),
+        "AWS_REGION is not set"
+    );
+    let told = format!("{:#}", explained(missing(), true));
+    assert!(told.starts_with("with --from, the workload's variables count"));
+    assert!(told.ends_with(": AWS_REGION is not set"), "{told}");
+}
+
+#[test]
 fn a_containers_command_becomes_flags_that_change_nothing() {
     let flags = flags_of(words(&[
         "/bin/hcloud-cloud-controller-manager",
