@@ -76,7 +76,7 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// Why no plan could be made; of a workload with what its pod has and this process lacks.
+/// The error, which for a workload begins with what its pod may have and this process lacks.
 fn explained(error: anyhow::Error, is_of_workload: bool) -> anyhow::Error {
     match is_of_workload {
         true => error.context(WITHOUT_INSTANCE),

@@ -51,8 +51,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Assigns each enabled controller to its lease. What the migration gives to another component runs nowhere here:
-    /// without an election neither, since a plan stands for no lease and yet shows only what this manager would change.
+    /// Assigns each enabled controller to its lease. What the migration gives to another component is left out, also
+    /// without an election: a plan takes part in none, and shows only what this manager would change.
     pub(super) fn new(
         election: Option<&ElectionFlags>,
         migration: Option<&Migration>,
