@@ -1275,7 +1275,7 @@ pub mod exports {
                 }
                 pub trait Guest {
                     /// Looks many nodes up. The host asks for at most 5000 at a time. An `error` counts as `unknown`
-                    /// for every node of the call.
+                    /// for every node of the call. Changes nothing: a request that would is refused.
                     #[allow(async_fn_in_trait)]
                     fn find(
                         nodes: _rt::Vec<Node>,

@@ -18,6 +18,8 @@ pub mod exports {
             ///
             /// Every function is idempotent by the Service's UID: called again with the same input it changes
             /// nothing. The UID is written down at the cloud before anything else is made, so that nothing is made twice.
+            ///
+            /// One call of `ensure`, `update-targets` or `delete` makes at most 256 changes: the next one is denied.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod load_balancer {
                 #[used]
@@ -6572,7 +6574,7 @@ pub mod exports {
                     fn delete(
                         request: DeleteRequest,
                     ) -> ::core::result::Result<ProgressReply, Failure>;
-                    /// Looks, changes nothing.
+                    /// Looks. Changes nothing: a request that would is refused.
                     #[allow(async_fn_in_trait)]
                     fn get(service: Service) -> ::core::result::Result<Found, Failure>;
                 }

@@ -18,6 +18,8 @@ pub mod exports {
             ///
             /// The host compares: it asks for the whole list, says which routes are to be made and which removed, and decides by
             /// itself whose a route is and whether it may go. A guest removes nothing that it was not asked to remove.
+            ///
+            /// One call of `create` or `delete` makes at most 4 changes: the next one is denied.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod routes {
                 #[used]

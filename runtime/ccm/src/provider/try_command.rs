@@ -29,8 +29,6 @@ use report::{CallGroup, Report};
 
 use objects::{NodeArgument, read_service};
 
-/// Maximum number of changes of one call, as in the manager.
-const MOST_CHANGES: u32 = 256;
 /// Time limit of a call, as in the manager.
 const CALL_TIME: Duration = Duration::from_secs(60);
 

@@ -10,16 +10,13 @@ use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::reconciliation::effect::{Answered, Effect as _, Performed};
 use ccm_core::route::{RouteEffect, RouteOutcome};
 use ccm_core::safety::audit::Subject;
+use ccm_core::safety::permit::ROUTE_CHANGES;
 use k8s_openapi::api::core::v1::Node;
 
 use super::cloud::{Unmade, performed};
 use super::node_requests::{patch_node_status, read_node};
 use super::{EffectExecutor, Perform, Priority, WritePermit};
 use crate::metrics::Operation;
-
-/// Maximum changes in one call. Creating or removing a route takes one; a cloud that cannot do so replaces the existing
-/// route with two.
-const MOST_CHANGES: u32 = 4;
 
 impl Perform<RouteEffect> for EffectExecutor {
     async fn carry_out<'a>(
@@ -80,7 +77,7 @@ impl EffectExecutor {
     ) -> Result<Answered<RouteReply>, Unmade> {
         let reason = format!("node/{} has no route", request.node.name);
         let subject = subject(&request.destination_cidr, reason);
-        let permit = self.cloud.changing(MOST_CHANGES, subject)?;
+        let permit = self.cloud.changing(ROUTE_CHANGES, subject)?;
         let creation = (Operation::CreateRoute, "creation of a route");
         let method = <dyn CloudProvider>::create_route;
         self.cloud.change(creation, permit, request, method).await
@@ -94,7 +91,7 @@ impl EffectExecutor {
         let destination = request.route.destination_cidr.clone();
         let permit = self
             .cloud
-            .changing(MOST_CHANGES, subject(&destination, reason))?;
+            .changing(ROUTE_CHANGES, subject(&destination, reason))?;
         let deletion = (Operation::DeleteRoute, "deletion of a route");
         let method = <dyn CloudProvider>::delete_route;
         let answer = self.cloud.change(deletion, permit, request, method).await?;

@@ -13,7 +13,7 @@ use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::reconciliation::effect::{Answered, InUse, ObjectResult, Performed};
 use ccm_core::reconciliation::patch::ServicePatch;
 use ccm_core::safety::audit::Subject;
-use ccm_core::safety::permit::{Mode, Permit};
+use ccm_core::safety::permit::{LOAD_BALANCER_CHANGES, Mode, Permit};
 use ccm_core::service::{
     OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, is_mark, is_release,
     service_ref,
@@ -30,10 +30,6 @@ use super::{EffectExecutor, Perform, Priority, WritePermit, params, strategic};
 use crate::clock::boottime;
 use crate::metrics::Operation;
 use crate::pruned_objects::PrunedService;
-
-/// Maximum changes in one call. The largest load balancer of any cloud we know has some 150 targets and 50 services;
-/// each costs at most one change, so that more than all of them indicates a loop.
-const MOST_CHANGES: u32 = 256;
 
 /// Page size for listing Services; client-go's value.
 const PAGE: u32 = 500;
@@ -170,7 +166,8 @@ impl Services {
     }
 
     fn changing(&self, service: &ServiceRef, reason: &str) -> Result<Permit, ProviderError> {
-        self.cloud.changing(MOST_CHANGES, subject(service, reason))
+        self.cloud
+            .changing(LOAD_BALANCER_CHANGES, subject(service, reason))
     }
 
     /// The IPs in the answer about `service` that other objects of the cluster already use.

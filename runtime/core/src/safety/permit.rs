@@ -18,6 +18,14 @@ use crate::safety::audit::{Act, Attempt, AuditRecord, Author, BrakeState, End, R
 use crate::safety::brake::{Brake, SharedBudget};
 use crate::safety::tenure::Tenure;
 
+/// Maximum changes of one call about a load balancer. The largest load balancer of any cloud we know has some 150 targets
+/// and 50 services; each costs at most one change, so that more than all of them indicates a loop.
+pub const LOAD_BALANCER_CHANGES: u32 = 256;
+
+/// Maximum changes of one call about a route. Creating or removing a route takes one; a cloud that cannot do so replaces
+/// the existing route with two.
+pub const ROUTE_CHANGES: u32 = 4;
+
 /// Whether the manager makes changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
@@ -98,8 +106,8 @@ pub enum Refusal {
     /// The mode of the call permits no changes: plan or observe.
     #[error("changes are not made in {0} mode")]
     Mode(&'static str),
-    /// The call has used all of its mutations.
-    #[error("the call has made all {0} changes that it may make")]
+    /// The call has used all of its mutations, or has none.
+    #[error("{}", spent(.0))]
     Budget(u32),
     /// A brake is engaged; budget is available again from this moment on.
     #[error("the brake {brake} is engaged")]
@@ -112,6 +120,14 @@ pub enum Refusal {
     /// The change could not be recorded.
     #[error("changes are not made while the audit log cannot be written")]
     Unaudited,
+}
+
+/// The text of [`Refusal::Budget`].
+fn spent(mutations: &u32) -> String {
+    match mutations {
+        0 => "this call may change nothing".to_owned(),
+        all => format!("the call has made all {all} changes that it may make"),
+    }
 }
 
 /// Permission for one cloud call.

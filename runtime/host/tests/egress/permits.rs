@@ -29,7 +29,11 @@ async fn a_refused_request_makes_no_connection() {
     for (permit, request, word) in [
         (permit(Mode::Plan, 9, &audit), write(), "plan"),
         (permit(Mode::Observe, 9, &audit), write(), "observe"),
-        (permit(Mode::Enforce, 0, &audit), write(), "all 0 changes"),
+        (
+            permit(Mode::Enforce, 0, &audit),
+            write(),
+            "may change nothing",
+        ),
         (expired(&audit), write(), "expired"),
         (expired(&audit), get("/servers"), "expired"),
         (revoked.clone(), write(), "revoked"),
@@ -218,7 +222,7 @@ async fn what_the_operator_calls_a_change_is_one_under_any_line() {
     );
     reading.fetch(get("/servers/1")).await.unwrap();
     let text = error(reading.fetch(get("/servers/reboot")).await).to_string();
-    assert!(text.contains("all 0 changes"), "{text}");
+    assert!(text.contains("may change nothing"), "{text}");
     let changing = egress.scope(generous(), Instant::now() + SOON, false);
     changing.fetch(get("/servers/reboot")).await.unwrap();
     assert_eq!(server.lines(), ["GET /servers/1", "GET /servers/reboot"]);

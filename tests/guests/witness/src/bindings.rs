@@ -3657,7 +3657,7 @@ pub mod exports {
                 }
                 pub trait Guest {
                     /// Looks many nodes up. The host asks for at most 5000 at a time. An `error` counts as `unknown`
-                    /// for every node of the call.
+                    /// for every node of the call. Changes nothing: a request that would is refused.
                     #[allow(async_fn_in_trait)]
                     fn find(
                         nodes: _rt::Vec<Node>,
@@ -3693,6 +3693,8 @@ pub mod exports {
             ///
             /// Every function is idempotent by the Service's UID: called again with the same input it changes
             /// nothing. The UID is written down at the cloud before anything else is made, so that nothing is made twice.
+            ///
+            /// One call of `ensure`, `update-targets` or `delete` makes at most 256 changes: the next one is denied.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod load_balancer {
                 #[used]
@@ -9504,7 +9506,7 @@ pub mod exports {
                     fn delete(
                         request: DeleteRequest,
                     ) -> ::core::result::Result<ProgressReply, Error>;
-                    /// Looks, changes nothing.
+                    /// Looks. Changes nothing: a request that would is refused.
                     #[allow(async_fn_in_trait)]
                     fn get(service: Service) -> ::core::result::Result<Found, Error>;
                 }
@@ -9561,6 +9563,8 @@ pub mod exports {
             ///
             /// The host compares: it asks for the whole list, says which routes are to be made and which removed, and decides by
             /// itself whose a route is and whether it may go. A guest removes nothing that it was not asked to remove.
+            ///
+            /// One call of `create` or `delete` makes at most 4 changes: the next one is denied.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod routes {
                 #[used]

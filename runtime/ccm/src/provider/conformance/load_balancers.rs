@@ -9,6 +9,7 @@ use ccm_core::cloud::load_balancer::{
 };
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::LOAD_BALANCER_CHANGES;
 use ccm_core::service::cloud_service;
 use ccm_host::InjectedFault;
 use k8s_openapi::api::core::v1::Service;
@@ -238,7 +239,7 @@ async fn not_settled(
     };
     let answer = loaded
         .provider
-        .ensure_load_balancer(&request, loaded.changing())
+        .ensure_load_balancer(&request, loaded.changing(LOAD_BALANCER_CHANGES))
         .await;
     let answer = loaded.recorded(answer)?;
     let changes = loaded.changes_since(mark);
@@ -352,7 +353,7 @@ async fn deleted(tested: &ModuleUnderTest, shared: &SharedLoadBalancer) -> anyho
     };
     let answer = again
         .provider
-        .delete_load_balancer(&request, again.changing());
+        .delete_load_balancer(&request, again.changing(LOAD_BALANCER_CHANGES));
     let answer = again.recorded(answer.await)?;
     Ok(match (answer.progress, again.changes_since(0)) {
         (Progress::Done, 0) => Verdict::Pass(format!("{changes} change(s)")),
@@ -476,7 +477,7 @@ async fn throttled(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result<Ver
     };
     let answer = loaded
         .provider
-        .ensure_load_balancer(&request, loaded.changing())
+        .ensure_load_balancer(&request, loaded.changing(LOAD_BALANCER_CHANGES))
         .await;
     let broken = match loaded.recorded(answer) {
         Err(ProviderError::Throttled { .. }) => None,

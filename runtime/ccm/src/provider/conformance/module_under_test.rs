@@ -8,7 +8,7 @@ use std::time::Duration;
 use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::node::cloud_node::cloud_node;
-use ccm_core::safety::permit::{Access, CloudRequest, Mode, Permit};
+use ccm_core::safety::permit::{Access, CloudRequest, LOAD_BALANCER_CHANGES, Mode, Permit};
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
 use ccm_host::{InjectedFault, Provider};
@@ -22,8 +22,6 @@ use crate::provider::try_command::objects::NodeArgument;
 
 /// Time limit of a call, as in the manager.
 const CALL_TIME: Duration = Duration::from_secs(60);
-/// Maximum number of changes of one call, as in the manager.
-const MOST_CHANGES: u32 = 256;
 
 /// The objects that the module is asked about.
 pub(super) struct Subjects {
@@ -177,25 +175,31 @@ pub(super) struct LoadedModule<'a> {
 }
 
 impl LoadedModule<'_> {
-    /// Creates a permit for one call.
-    pub(super) fn permit(&self, mode: Mode, time: Duration) -> Arc<Permit> {
+    /// Creates a permit for one call of at most this many changes.
+    fn permit(&self, mode: Mode, changes: u32, time: Duration) -> Arc<Permit> {
         Arc::new(Permit::new(
             now().after(time),
             mode,
-            MOST_CHANGES,
+            changes,
             Arc::new(Tenure::unlimited()),
             self.observed.clone(),
         ))
     }
 
-    /// Creates a permit for a call that may change something.
-    pub(super) fn changing(&self) -> Arc<Permit> {
-        self.permit(Mode::Enforce, CALL_TIME)
+    /// Creates a permit for a call that may make as many changes as in the manager.
+    pub(super) fn changing(&self, changes: u32) -> Arc<Permit> {
+        self.permit(Mode::Enforce, changes, CALL_TIME)
     }
 
     /// Creates a permit for a call that changes nothing. A change is refused, and observed.
     pub(super) fn reading(&self) -> Arc<Permit> {
-        self.permit(Mode::Plan, CALL_TIME)
+        self.reading_for(CALL_TIME)
+    }
+
+    /// [`LoadedModule::reading`], for a call with this time limit. As in a plan: the permit then tells that a change was
+    /// withheld.
+    fn reading_for(&self, time: Duration) -> Arc<Permit> {
+        self.permit(Mode::Plan, LOAD_BALANCER_CHANGES, time)
     }
 
     /// Looks nodes up, without any cached answers.
@@ -209,7 +213,7 @@ impl LoadedModule<'_> {
         nodes: &[CloudNode],
         time: Duration,
     ) -> Result<FindReply, ProviderError> {
-        let permit = self.permit(Mode::Plan, time);
+        let permit = self.reading_for(time);
         self.recorded(self.provider.find_fresh(nodes, permit).await)
     }
 

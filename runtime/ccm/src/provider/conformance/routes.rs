@@ -8,6 +8,7 @@ use ccm_core::cloud::route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteTarget,
 };
 use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::ROUTE_CHANGES;
 use ccm_host::InjectedFault;
 use ipnet::IpNet;
 
@@ -118,7 +119,9 @@ impl RouteTest<'_> {
                 destination_cidr: self.destination().to_owned(),
                 hint,
             };
-            let reply = loaded.provider.create_route(&request, loaded.changing());
+            let reply = loaded
+                .provider
+                .create_route(&request, loaded.changing(ROUTE_CHANGES));
             Ok(step(reply.await?.progress))
         });
         let done = done.await.map_err(|why| format!("create: {why}"));
@@ -132,7 +135,9 @@ impl RouteTest<'_> {
                 route: route.clone(),
                 hint,
             };
-            let reply = loaded.provider.delete_route(&request, loaded.changing());
+            let reply = loaded
+                .provider
+                .delete_route(&request, loaded.changing(ROUTE_CHANGES));
             Ok(step(reply.await?.progress))
         });
         done.await.map(drop).map_err(|why| format!("delete: {why}"))

@@ -11,7 +11,7 @@ use ccm_core::node::{self, Looked, NodeEffect, NodeOutcome};
 use ccm_core::reconciliation::effect::{
     Answered, BudgetOutcome, Decision, Effect, EventOutcome, Outcome as _, Performed, When,
 };
-use ccm_core::safety::permit::Permit;
+use ccm_core::safety::permit::{LOAD_BALANCER_CHANGES, Permit};
 use ccm_core::safety::plan::Planned;
 use ccm_core::service::{
     self, Account, OwnerState, RetainedState, ServiceAction, ServiceEffect, ServiceOutcome,
@@ -25,8 +25,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use super::TriedModule;
 use super::objects::{named, with_patch, with_service_patch, with_status};
-use super::{MOST_CHANGES, TriedModule};
 
 /// More rounds than any reconciliation needs.
 const MOST_ROUNDS: usize = 128;
@@ -219,7 +219,7 @@ impl TriedModule {
         effect: &ServiceEffect,
         report: &mut Reconciled,
     ) -> Performed<ServiceOutcome> {
-        let (permit, provider) = (self.permit(MOST_CHANGES), &self.provider);
+        let (permit, provider) = (self.permit(LOAD_BALANCER_CHANGES), &self.provider);
         let answer = match &effect.action {
             ServiceAction::Ensure(request) => {
                 let reply = provider.ensure_load_balancer(request, permit.clone()).await;

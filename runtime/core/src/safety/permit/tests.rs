@@ -139,6 +139,8 @@ fn a_call_that_only_looks_is_refused_its_changes_in_every_mode_for_the_same_reas
         let permit = permit(mode, 0, &received);
         let verdict = permit.ask(at(0), &request(Access::Write));
         assert_eq!(verdict, Err(Refusal::Budget(0)), "no plan is made of it");
+        let text = verdict.map_err(|refusal| refusal.to_string());
+        assert_eq!(text, Err("this call may change nothing".to_owned()));
         assert!(!permit.has_withheld());
     }
 }
@@ -189,4 +191,17 @@ fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_pa
     let line = first.to_json("t", &Default::default()).to_string();
     assert!(line.contains("/load_balancers/{id}"), "{line}");
     assert!(!line.contains("secret-looking-name"), "{line}");
+}
+
+#[test]
+fn the_contract_names_how_many_changes_a_call_may_make() {
+    let load_balancers = include_str!("../../../../../wit/v0.2/load-balancer.wit");
+    let routes = include_str!("../../../../../wit/v0.2/routes.wit");
+    for (contract, most) in [
+        (load_balancers, LOAD_BALANCER_CHANGES),
+        (routes, ROUTE_CHANGES),
+    ] {
+        let sentence = format!("makes at most {most} changes:");
+        assert!(contract.contains(&sentence), "{sentence}");
+    }
 }

@@ -10,6 +10,7 @@ use ccm_core::cloud::load_balancer::{
 };
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::safety::permit::LOAD_BALANCER_CHANGES;
 use tokio::time::{Instant, sleep};
 
 use crate::provider::conformance::module_under_test::{LoadedModule, ModuleUnderTest};
@@ -161,7 +162,7 @@ pub(super) async fn made(
         };
         let reply = loaded
             .provider
-            .ensure_load_balancer(&request, loaded.changing());
+            .ensure_load_balancer(&request, loaded.changing(LOAD_BALANCER_CHANGES));
         Ok(match reply.await?.ensured {
             Ensured::Ready(status) => Step::Done(status),
             Ensured::Pending(pending) => Step::Pending(pending),
@@ -191,7 +192,9 @@ pub(super) async fn targets_set(
             targets: targets.clone(),
             hint,
         };
-        let reply = loaded.provider.update_targets(&request, loaded.changing());
+        let reply = loaded
+            .provider
+            .update_targets(&request, loaded.changing(LOAD_BALANCER_CHANGES));
         Ok(step(reply.await?.progress))
     });
     done.await
@@ -216,7 +219,7 @@ pub(super) async fn removed(
         };
         let reply = loaded
             .provider
-            .delete_load_balancer(&request, loaded.changing());
+            .delete_load_balancer(&request, loaded.changing(LOAD_BALANCER_CHANGES));
         Ok(step(reply.await?.progress))
     });
     done.await.map(drop).map_err(|why| format!("delete: {why}"))
