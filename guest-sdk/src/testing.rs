@@ -3,8 +3,8 @@
 //! It belongs to the thread that created it, so tests can run in parallel. It is as strict as the real host, and uses
 //! the same messages: about requests (targets, rules, paths, headers, sizes), about the cloud's answers (status, sizes),
 //! about what `init` may do, and, for a provider that is called through it ([`TestHost::init`], [`TestHost::find`] and
-//! the others), about its configuration, the number of its requests and its answers. It is no sandbox: it neither
-//! isolates nor limits memory and computing time.
+//! the others), about its configuration, the granted targets, the number of its requests and changes, and its answers. It
+//! is no sandbox: it neither isolates nor limits memory and computing time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -120,8 +120,8 @@ struct World {
     manifest: Option<manifest::Manifest>,
     /// Whether `init` is running: it may send no requests.
     is_closed: bool,
-    /// The number of requests of the call that is running; `None` outside of the calls of [`TestHost`].
-    requests_of_call: Option<usize>,
+    /// The call that is running; `None` outside of the calls of [`TestHost`].
+    call: Option<calls::Running>,
     /// How long the cloud takes for each answer.
     latency: Duration,
     seen: Vec<Seen>,
@@ -163,7 +163,7 @@ impl TestHost {
             script,
             manifest,
             is_closed: false,
-            requests_of_call: None,
+            call: None,
             latency: Duration::ZERO,
             seen: Vec::new(),
             lines: Vec::new(),

@@ -1,5 +1,6 @@
 //! Calls a provider as the host does: the configuration is checked before `init`, which sends no request, every answer
-//! is checked, and no call sends too many requests or takes longer than the manifest's `callSeconds`.
+//! is checked, and no call sends too many requests, makes more changes than it may, or takes longer than the manifest's
+//! `callSeconds`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,15 +17,58 @@ const CALL: Duration = Duration::from_secs(60);
 /// The longest duration of a call.
 const CALL_CEILING: Duration = Duration::from_secs(300);
 
+/// Maximum number of changes of a call: one that looks, one about a load balancer, and one about a route.
+const NONE: u32 = 0;
+const OF_LOAD_BALANCERS: u32 = 256;
+const OF_ROUTES: u32 = 4;
+
+/// A call that is running.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// Its requests so far.
+    pub(super) requests: usize,
+    most_changes: u32,
+    changes: u32,
+}
+
+impl Running {
+    fn new(most_changes: u32) -> Running {
+        Running {
+            requests: 0,
+            most_changes,
+            changes: 0,
+        }
+    }
+
+    /// Counts a change.
+    ///
+    /// # Errors
+    /// The call makes no more of them; the reason in the real host's words.
+    pub(super) fn change(&mut self) -> Result<(), String> {
+        match self.most_changes {
+            0 => Err("this call may change nothing".to_owned()),
+            most if self.changes >= most => Err(format!(
+                "the call has made all {most} changes that it may make"
+            )),
+            _ => {
+                self.changes += 1;
+                Ok(())
+            }
+        }
+    }
+}
+
 impl TestHost {
-    /// Calls [`Provider::init`]. Requests are refused meanwhile.
+    /// Calls [`Provider::init`]. Requests are refused meanwhile, and those to a target that the configuration does not
+    /// grant afterwards, too.
     ///
     /// # Errors
     /// As [`Provider::init`], and [`Error::Invalid`] for a configuration that the host would refuse: with keys that the
     /// manifest does not declare, or without required ones.
     pub fn init<P: Provider>(&self, config: &Config) -> Result<P, Error> {
-        if let Some(manifest) = &self.world.borrow().manifest {
+        if let Some(manifest) = &mut self.world.borrow_mut().manifest {
             keys::check(manifest, &config.values).map_err(Error::invalid)?;
+            manifest.grant(config);
         }
         self.world.borrow_mut().is_closed = true;
         let provider = P::init(config);
@@ -38,7 +82,7 @@ impl TestHost {
     /// The error of [`SelfCheck::check`], and [`Error::Internal`] for an answer that the host would refuse; the same
     /// holds for every call here.
     pub fn self_check<P: SelfCheck>(&self, provider: &P) -> Result<(), Error> {
-        self.call("check", || provider.check(), |()| Ok(()))
+        self.call("check", NONE, || provider.check(), |()| Ok(()))
     }
 
     /// Calls [`Instances::find`].
@@ -49,6 +93,7 @@ impl TestHost {
         let asked = nodes.len();
         self.call(
             "find",
+            NONE,
             || provider.find(nodes),
             |reply| {
                 let world = self.world.borrow();
@@ -66,7 +111,12 @@ impl TestHost {
         provider: &P,
         request: EnsureRequest,
     ) -> Result<EnsureReply, Failure> {
-        let reply = self.call("ensure", || provider.ensure(request), shape::check_ensure)?;
+        let reply = self.call(
+            "ensure",
+            OF_LOAD_BALANCERS,
+            || provider.ensure(request),
+            shape::check_ensure,
+        )?;
         self.requested("ensure", &reply.annotations)?;
         Ok(reply)
     }
@@ -82,7 +132,12 @@ impl TestHost {
     ) -> Result<load_balancer::ProgressReply, Failure> {
         let name = "update-targets";
         let check = |reply: &_| shape::check_progress(name, reply);
-        let reply = self.call(name, || provider.update_targets(request), check)?;
+        let reply = self.call(
+            name,
+            OF_LOAD_BALANCERS,
+            || provider.update_targets(request),
+            check,
+        )?;
         self.requested(name, &reply.annotations)?;
         Ok(reply)
     }
@@ -97,7 +152,12 @@ impl TestHost {
         request: load_balancer::DeleteRequest,
     ) -> Result<load_balancer::ProgressReply, Failure> {
         let check = |reply: &_| shape::check_progress("delete", reply);
-        let reply = self.call("delete", || provider.delete(request), check)?;
+        let reply = self.call(
+            "delete",
+            OF_LOAD_BALANCERS,
+            || provider.delete(request),
+            check,
+        )?;
         self.requested("delete", &reply.annotations)?;
         Ok(reply)
     }
@@ -107,7 +167,7 @@ impl TestHost {
     /// # Errors
     /// See [`TestHost::self_check`].
     pub fn get<P: LoadBalancer>(&self, provider: &P, service: Service) -> Result<Found, Failure> {
-        self.call("get", || provider.get(service), shape::check_found)
+        self.call("get", NONE, || provider.get(service), shape::check_found)
     }
 
     /// Calls [`Routes::list`] with an empty state store and nodes without labels and annotations, as the host does.
@@ -124,6 +184,7 @@ impl TestHost {
         let kept = std::mem::take(&mut self.world.borrow_mut().kept);
         let listed = self.call(
             "list",
+            NONE,
             || provider.list(nodes),
             |listed| shape::check_routes(listed, &names),
         );
@@ -141,7 +202,7 @@ impl TestHost {
         request: routes::CreateRequest,
     ) -> Result<routes::ProgressReply, Failure> {
         let check = |reply: &_| shape::check_route_progress("create", reply);
-        self.call("create", || provider.create(request), check)
+        self.call("create", OF_ROUTES, || provider.create(request), check)
     }
 
     /// Calls [`Routes::delete`].
@@ -154,40 +215,44 @@ impl TestHost {
         request: routes::DeleteRequest,
     ) -> Result<routes::ProgressReply, Failure> {
         let check = |reply: &_| shape::check_route_progress("delete", reply);
-        self.call("delete", || provider.delete(request), check)
+        self.call("delete", OF_ROUTES, || provider.delete(request), check)
     }
 
+    /// Makes a call of at most `most_changes` changes, and checks its answer.
     fn call<R, E: shape::Failing + From<Error>>(
         &self,
         name: &str,
+        most_changes: u32,
         call: impl FnOnce() -> Result<R, E>,
         check: impl FnOnce(&R) -> Result<(), String>,
     ) -> Result<R, E> {
         let began = self.world.borrow().now;
-        self.world.borrow_mut().requests_of_call = Some(0);
+        self.world.borrow_mut().call = Some(Running::new(most_changes));
         let answer = call();
-        self.world.borrow_mut().requests_of_call = None;
-        let (took, allowed) = {
-            let world = self.world.borrow();
-            let limits = world.manifest.as_ref().map(|manifest| &manifest.limits);
-            let seconds = limits.and_then(|limits| limits.call_seconds);
-            let allowed = seconds.map_or(CALL, Duration::from_secs).min(CALL_CEILING);
-            (world.now.saturating_sub(began), allowed)
-        };
-        if took > allowed {
-            return Err(Error::unavailable(format!(
+        let checked = self.ended_in_time(name, began).and_then(|()| {
+            let checked = match &answer {
+                Ok(reply) => check(reply),
+                Err(failure) => failure.check(),
+            };
+            checked.map_err(Error::internal)
+        });
+        self.world.borrow_mut().call = None;
+        checked.map_err(|error| error.into()).and(answer)
+    }
+
+    /// Checks that the call that began then has not taken too long.
+    fn ended_in_time(&self, name: &str, began: Duration) -> Result<(), Error> {
+        let world = self.world.borrow();
+        let limits = world.manifest.as_ref().map(|manifest| &manifest.limits);
+        let seconds = limits.and_then(|limits| limits.call_seconds);
+        let allowed = seconds.map_or(CALL, Duration::from_secs).min(CALL_CEILING);
+        match world.now.saturating_sub(began) > allowed {
+            true => Err(Error::unavailable(format!(
                 "timed out: {name} did not end in {} s",
                 allowed.as_secs()
-            ))
-            .into());
+            ))),
+            false => Ok(()),
         }
-        let checked = match &answer {
-            Ok(reply) => check(reply),
-            Err(failure) => failure.check(),
-        };
-        checked
-            .map_err(|what| Error::internal(what).into())
-            .and(answer)
     }
 
     /// Checks that every key is under a prefix of the manifest.

@@ -11,6 +11,7 @@ fn world<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
 }
 
 pub(crate) mod http {
+    use super::super::calls::Running;
     use super::super::{Seen, answer, request};
     use super::{World, world};
     use crate::bindings::host::ccm::provider::http::{FetchError, Request, Response};
@@ -66,18 +67,21 @@ pub(crate) mod http {
             let why = format!("a call makes at most {PER_CALL} requests");
             return Err(FetchError::Denied(why));
         }
-        request::check(world.manifest.as_ref(), request)?;
+        if let Some(change) = request::check(world.manifest.as_ref(), request)? {
+            let spent = world.call.as_mut().map_or(Ok(()), Running::change);
+            spent.map_err(|why| FetchError::Denied(format!("{change}: {why}")))?;
+        }
         let (status, headers, body) = (world.script)(&seen)?;
         answer::shown(status, headers, body)
     }
 
     /// Counts one more request of the call that is running; returns the number of those before it.
     fn count(world: &mut World) -> usize {
-        let Some(before) = world.requests_of_call else {
+        let Some(call) = &mut world.call else {
             return 0;
         };
-        world.requests_of_call = Some(before + 1);
-        before
+        call.requests += 1;
+        call.requests - 1
     }
 }
 

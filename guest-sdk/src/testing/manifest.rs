@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::fields::{Content, Place, check_fields};
 use super::path;
+use crate::Config;
 use crate::bindings::host::ccm::provider::http::{FetchError, Request};
 use crate::http::method_name;
 
@@ -48,6 +49,9 @@ struct Target {
     #[serde(default)]
     auth: String,
     rules: Vec<Rule>,
+    /// Whether the operator's configuration does not grant it.
+    #[serde(skip)]
+    is_withheld: bool,
 }
 
 /// Field names, each with its allowed values.
@@ -76,16 +80,28 @@ impl Manifest {
         }
     }
 
-    /// The answer to a request for a target that the manifest does not name.
-    pub(super) fn unknown_target(&self, request: &Request) -> Option<FetchError> {
+    /// Withholds the targets that the configuration does not grant, and those alone.
+    pub(super) fn grant(&mut self, config: &Config) {
+        for target in &mut self.targets {
+            target.is_withheld = !config.is_granted(&target.name);
+        }
+    }
+
+    /// The answer to a request for a target that the manifest does not name, or that is not granted.
+    pub(super) fn ungranted_target(&self, request: &Request) -> Option<FetchError> {
         let Request { method, target, .. } = request;
-        let is_known = self.targets.iter().any(|known| known.name == *target);
+        let mut targets = self.targets.iter();
+        let why = match targets.find(|known| known.name == *target) {
+            Some(known) if !known.is_withheld => return None,
+            Some(_) => {
+                "the module's manifest requests this target, and the grants have none of this name"
+            }
+            None => "the module's own manifest requests no such target",
+        };
         let method = method_name(*method);
-        (!is_known).then(|| {
-            FetchError::Denied(format!(
-                "{method} on target {target}: the module's own manifest requests no such target"
-            ))
-        })
+        Some(FetchError::Denied(format!(
+            "{method} on target {target}: {why}"
+        )))
     }
 
     /// The header that carries the credential of a target, beside those that belong to the host in any case. The name of
@@ -122,7 +138,8 @@ impl Manifest {
         Some(&target.auth)
     }
 
-    /// Checks a request whose canonical path has these segments against the rules.
+    /// Checks a request whose canonical path has these segments against the rules. For a change: what a refusal calls
+    /// it.
     ///
     /// # Errors
     /// [`FetchError::Denied`], with the real host's message.
@@ -132,10 +149,9 @@ impl Manifest {
         shown_path: &str,
         segments: &[String],
         content: &Content,
-    ) -> Result<(), FetchError> {
+    ) -> Result<Option<String>, FetchError> {
         let method = method_name(request.method);
         let name = &request.target;
-        let denied = |why: String| Err(FetchError::Denied(why));
         let targets = self.targets.iter().filter(|target| target.name == *name);
         let at = |rule: &&Rule| {
             rule.methods.iter().any(|allowed| allowed == method)
@@ -151,9 +167,9 @@ impl Manifest {
                 && is_among(&rule.form, form, &request.query)
         };
         let Some(rule) = rules.iter().find(admits) else {
-            return denied(format!(
+            return Err(FetchError::Denied(format!(
                 "{method} {shown_path} on target {name}: the module's own manifest does not request it, and the grants do not allow it either"
-            ));
+            )));
         };
         // A change must not pass as another request because it is spelled so that only the cloud recognises it.
         let near = rules.iter().filter(|rule| rule.access == "write");
@@ -163,9 +179,25 @@ impl Manifest {
             looked.extend(rule.form.keys().map(|name| (name.as_str(), Place::Form)));
         }
         let body = request.body.as_deref().unwrap_or_default();
-        check_fields(&looked, &request.query, content, body)
-            .or_else(|why| denied(format!("{method} {shown_path} on target {name}: {why}")))
+        check_fields(&looked, &request.query, content, body).map_err(|why| {
+            FetchError::Denied(format!("{method} {shown_path} on target {name}: {why}"))
+        })?;
+        let is_change = rule.access == "write";
+        Ok(is_change.then(|| {
+            let fields = [shown(&rule.query, &request.query), shown(&rule.form, form)].concat();
+            format!("{method} {shown_path}{fields} on target {name}")
+        }))
     }
+}
+
+/// The fields of a rule with their values, each after a space.
+fn shown(fields: &Fields, given: &[(String, String)]) -> String {
+    let values = fields
+        .keys()
+        .filter_map(|name| given.iter().find(|(theirs, _)| theirs == name));
+    values
+        .map(|(name, value)| format!(" {name}={value}"))
+        .collect()
 }
 
 /// Whether AWS reads an identity or a signature from a field of this name.

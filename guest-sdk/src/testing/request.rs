@@ -10,13 +10,16 @@ const MAX_QUERY_PAIRS: usize = 64;
 const MAX_QUERY_BYTES: usize = 8 << 10;
 const MAX_BODY: usize = 1 << 20;
 
-/// Checks a request; without a manifest, all but the rules.
+/// Checks a request; without a manifest, all but the rules. For a change: what a refusal calls it.
 ///
 /// # Errors
 /// The error that the host would return in place of the cloud's answer.
-pub(super) fn check(manifest: Option<&Manifest>, request: &Request) -> Result<(), FetchError> {
+pub(super) fn check(
+    manifest: Option<&Manifest>,
+    request: &Request,
+) -> Result<Option<String>, FetchError> {
     if let Some(manifest) = manifest
-        && let Some(denied) = manifest.unknown_target(request)
+        && let Some(denied) = manifest.ungranted_target(request)
     {
         return Err(denied);
     }
@@ -43,7 +46,7 @@ pub(super) fn check(manifest: Option<&Manifest>, request: &Request) -> Result<()
     }
     let content = Content::read(&request.headers, body).map_err(FetchError::Invalid)?;
     let Some(manifest) = manifest else {
-        return Ok(());
+        return Ok(None);
     };
     manifest
         .check_signature(request, &content)

@@ -1,9 +1,9 @@
-//! Calls with many requests, of the real egress and of the `TestHost`: only the first 2000 are sent.
+//! Calls with many requests, and with one to a target that is not granted, of the real egress and of the `TestHost`.
 
 use std::cell::RefCell;
 
 use ccm_guest::http::Request;
-use ccm_guest::testing::TestHost;
+use ccm_guest::testing::{TestHost, config, granting};
 use ccm_guest::{Config, Error, FindReply, Instances, Node, Provider};
 use ccm_tests::harness::Test;
 
@@ -11,10 +11,16 @@ use super::cloud::{self, Cloud};
 use super::requests::{End, SECOND, guest_fetch, host_fetch, manifest, scope};
 use crate::misbehaving::world::block_on;
 
-pub(crate) const TESTS: &[Test] = &[(
-    "calls::with_too_many_requests_end_alike",
-    with_too_many_requests_end_alike,
-)];
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "calls::with_too_many_requests_end_alike",
+        with_too_many_requests_end_alike,
+    ),
+    (
+        "calls::to_a_target_that_is_not_granted_end_alike",
+        to_a_target_that_is_not_granted_end_alike,
+    ),
+];
 
 /// Sends as many requests as it is told, each of which the manifest denies: those count, too.
 struct Busy {
@@ -24,7 +30,10 @@ struct Busy {
 
 impl Provider for Busy {
     fn init(_: &Config) -> Result<Busy, Error> {
-        Err(Error::internal("it is made by the test"))
+        Ok(Busy {
+            count: 0,
+            ends: RefCell::default(),
+        })
     }
 }
 
@@ -68,4 +77,24 @@ async fn really(manifest: &str, count: usize) -> Vec<End> {
         ends.push(host_fetch(&scope, &request()).await);
     }
     ends
+}
+
+fn to_a_target_that_is_not_granted_end_alike() {
+    let manifest = manifest(SECOND);
+    let host = TestHost::new(&manifest, cloud::answer);
+    let request = Request::get("optional", "/things/1");
+    let granted = |targets: &[&str]| {
+        let config = granting(config(&[]), targets);
+        host.init::<Busy>(&config).unwrap();
+        guest_fetch(&request)
+    };
+    assert_eq!(granted(&["api", "optional"]), End::Sent);
+    let real = block_on(async {
+        let cloud = Cloud::start().await;
+        host_fetch(&scope(&manifest, &cloud), &request).await
+    });
+    assert_eq!(granted(&["api"]), real);
+    let why = "the module's manifest requests this target, and the grants have none of this name";
+    let why = format!("GET on target optional: {why}");
+    assert_eq!(real, End::Denied(why));
 }

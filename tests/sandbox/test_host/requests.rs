@@ -44,6 +44,9 @@ const MANIFEST: &str = r#"{
             { "methods": ["POST"], "path": "/", "form": { "Action": ["Create"] }, "access": "write" },
             { "methods": ["GET", "POST"], "path": "/query", "query": { "Action": ["List"] }, "access": "read" }
         ]
+    }, {
+        "name": "optional", "endpoint": "https://optional.test.example", "auth": "bearer", "why": "a test", "required": false,
+        "rules": [{ "methods": ["GET"], "path": "/things/{id}", "access": "read" }]
     }]
 }"#;
 
@@ -416,15 +419,20 @@ async fn really(manifest: &str, cases: &[(Request, End)]) -> Vec<End> {
     ends
 }
 
-/// The egress of one call of the real host.
+/// The egress of one call of the real host, which may make many changes.
 pub(super) fn scope(manifest: &str, cloud: &Cloud) -> CallScope {
+    scope_of(manifest, cloud, 1000)
+}
+
+/// The egress of one call of the real host, which makes at most `changes`.
+pub(super) fn scope_of(manifest: &str, cloud: &Cloud, changes: u32) -> CallScope {
     let manifest = Manifest::parse(manifest.as_bytes()).unwrap();
     let mut grants = manifest.as_grants();
     grants.targets[0].endpoint = cloud.endpoint().parse().unwrap();
     grants.targets[0].credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
     let granted = manifest.narrow(grants).unwrap();
     let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
-    let permit = permits::permit(TIMEOUT, ccm_core::safety::permit::Mode::Enforce, 1000);
+    let permit = permits::permit(TIMEOUT, ccm_core::safety::permit::Mode::Enforce, changes);
     let deadline = tokio::time::Instant::now() + TIMEOUT;
     egress.scope(permit, deadline, false)
 }
