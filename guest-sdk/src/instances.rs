@@ -27,9 +27,9 @@ pub trait Instances: Provider {
     /// Looks up at most 5000 nodes: whether the machine exists, whether it is off, and its properties.
     ///
     /// The reply has exactly one lookup per node, in the order of `nodes`. [`Lookup::Gone`] may lead to the deletion
-    /// of the Node, so it needs proof: a complete response of the cloud. Anything that could not be read is
-    /// [`Lookup::Unknown`]. A node with another provider's ID, or with no provider ID and an unknown name, is
-    /// [`Lookup::NotMine`].
+    /// of the Node, so it needs proof: a complete response of the cloud, in which at least one request of the call was
+    /// answered with 2xx. Anything that could not be read is [`Lookup::Unknown`]. A node with another provider's ID, or
+    /// with no provider ID and an unknown name, is [`Lookup::NotMine`].
     ///
     /// # Errors
     /// An error counts as `Unknown` for every node of the call.

@@ -32,7 +32,9 @@ pub trait LoadBalancer: Provider {
     /// The reason why the cloud could not remove it.
     fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure>;
 
-    /// Reads the load balancer without changing anything. `Absent` needs a complete response of the cloud.
+    /// Reads the load balancer without changing anything. `Absent` needs a complete response of the cloud: no request
+    /// failed, and at least one was answered with 2xx. After a single 404 the host does not believe it, and the Service
+    /// keeps its finalizer: ask for a list.
     ///
     /// # Errors
     /// The reason why the state is not known.

@@ -1,7 +1,8 @@
 //! The SDK's `TestHost` is as strict as the real host, with the same messages: one table of requests and the cloud's
-//! answers goes through both, and tables of configurations and of calls with many requests or changes do; the misbehaving
+//! answers goes through both, and tables of configurations, of absences and of calls with many requests or changes do; the misbehaving
 //! guest, called natively, fails as the laws of the real host say.
 
+mod absences;
 mod answers;
 mod calls;
 mod changes;
@@ -13,12 +14,13 @@ use ccm_tests::harness::{self, Test};
 use libtest_mimic::Trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [&[Test]; 5] = [
+    let tests: [&[Test]; 6] = [
         requests::TESTS,
         calls::TESTS,
         changes::TESTS,
         configurations::TESTS,
         answers::TESTS,
+        absences::TESTS,
     ];
     harness::table("test_host", &tests.concat())
 }

@@ -33,7 +33,8 @@ pub mod exports {
                     /// The machine exists.
                     Found(Instance),
                     /// The cloud answered completely, and this machine is not there. Believed only from the node's
-                    /// owner, for the owner's own provider ID scheme, and never after one answer alone.
+                    /// owner, for the owner's own provider ID scheme, and never after one answer alone. A 404 alone proves
+                    /// nothing: at least one request of the call, such as that about another node, has to be answered with 2xx.
                     Gone,
                     /// Not a machine of this cloud or this account: another scheme, or no provider ID and a name
                     /// that is not known here.

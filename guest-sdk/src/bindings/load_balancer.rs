@@ -368,7 +368,8 @@ pub mod exports {
                 #[derive(Clone, Eq, PartialEq)]
                 pub enum Found {
                     Present(LoadBalancerStatus),
-                    /// Proven by a complete answer of the cloud.
+                    /// Proven by a complete answer of the cloud. A 404 alone proves nothing: at least one request of the call,
+                    /// such as that for a list, has to be answered with 2xx.
                     Absent,
                 }
                 impl ::core::fmt::Debug for Found {

@@ -39,7 +39,8 @@ pub mod exports {
                     /// It was made for the Node of the call with this name, and leads where that is not any more, because its
                     /// addresses have changed. It is replaced. The same holds for the name.
                     Outdated(_rt::String),
-                    /// To nothing that is alive (upstream: blackhole). Proven by a complete answer of the cloud.
+                    /// To nothing that is alive (upstream: blackhole). Proven by a complete answer of the cloud, in which at least one
+                    /// request was answered with 2xx.
                     Blackhole,
                     /// To something alive that is no Node of the call: a machine, an appliance. The text, for people, says to
                     /// what: at most 256 bytes, control characters are removed. Such a route is reported and not deleted, unless

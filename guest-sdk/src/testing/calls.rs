@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::manifest::Manifest;
 use super::{TestHost, keys, shape};
 use crate::load_balancer::{
     self, EnsureReply, EnsureRequest, Found, LoadBalancer, Service, UpdateRequest,
@@ -27,6 +28,8 @@ const OF_ROUTES: u32 = 4;
 pub(super) struct Running {
     /// Its requests so far.
     pub(super) requests: usize,
+    /// Whether one of them that is not supplementary was answered with 2xx.
+    pub(super) has_succeeded: bool,
     most_changes: u32,
     changes: u32,
 }
@@ -35,6 +38,7 @@ impl Running {
     fn new(most_changes: u32) -> Running {
         Running {
             requests: 0,
+            has_succeeded: false,
             most_changes,
             changes: 0,
         }
@@ -165,9 +169,30 @@ impl TestHost {
     /// Calls [`LoadBalancer::get`].
     ///
     /// # Errors
-    /// See [`TestHost::self_check`].
+    /// See [`TestHost::self_check`]. An absence that the host would not believe is one of those answers.
     pub fn get<P: LoadBalancer>(&self, provider: &P, service: Service) -> Result<Found, Failure> {
-        self.call("get", NONE, || provider.get(service), shape::check_found)
+        self.call(
+            "get",
+            NONE,
+            || provider.get(service),
+            |found| shape::check_found(found).and_then(|()| self.believed(found)),
+        )
+    }
+
+    /// Checks that the host would believe an absence: it takes only a call for complete of which a request was answered
+    /// with 2xx.
+    fn believed(&self, found: &Found) -> Result<(), String> {
+        let world = self.world.borrow();
+        let manifest = world.manifest.as_ref();
+        let needs_success = manifest.is_some_and(Manifest::has_granted_target);
+        let has_succeeded = world.call.as_ref().is_some_and(|call| call.has_succeeded);
+        match found {
+            Found::Absent if needs_success && !has_succeeded => Err(
+                "get: absent, and no request of the call was answered with 2xx: the host does not believe it"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Calls [`Routes::list`] with an empty state store and nodes without labels and annotations, as the host does.

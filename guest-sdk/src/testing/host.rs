@@ -72,7 +72,13 @@ pub(crate) mod http {
             spent.map_err(|why| FetchError::Denied(format!("{change}: {why}")))?;
         }
         let (status, headers, body) = (world.script)(&seen)?;
-        answer::shown(status, headers, body)
+        let answer = answer::shown(status, headers, body)?;
+        if let Some(call) = &mut world.call
+            && !request.supplementary
+        {
+            call.has_succeeded |= (200..=299).contains(&answer.status);
+        }
+        Ok(answer)
     }
 
     /// Counts one more request of the call that is running; returns the number of those before it.

@@ -87,6 +87,11 @@ impl Manifest {
         }
     }
 
+    /// Whether a target is granted: a provider without one proves an absence without a request.
+    pub(super) fn has_granted_target(&self) -> bool {
+        self.targets.iter().any(|target| !target.is_withheld)
+    }
+
     /// The answer to a request for a target that the manifest does not name, or that is not granted.
     pub(super) fn ungranted_target(&self, request: &Request) -> Option<FetchError> {
         let Request { method, target, .. } = request;

@@ -343,8 +343,8 @@ fn cases() -> Vec<(Request, End)> {
     cases
 }
 
-/// Requests of contract 0.2 alone. Whether an answer may be cached, or proves absence, concerns the cloud and the real
-/// host alone: the `TestHost` treats such requests like all others.
+/// Requests of contract 0.2 alone. Whether an answer may be cached, and which errors prove an absence, concerns the cloud
+/// and the real host alone: the `TestHost` treats such requests like all others.
 fn later_cases() -> Vec<(Request, End)> {
     let second = std::time::Duration::from_secs(1);
     let list = || form("Action=List").max_age(second);
@@ -453,7 +453,7 @@ pub(super) async fn host_fetch(scope: &CallScope, request: &Request) -> End {
 }
 
 /// The request as the real host gets it from a guest.
-fn translated(request: &Request) -> FetchRequest {
+pub(super) fn translated(request: &Request) -> FetchRequest {
     let raw = request.to_raw();
     FetchRequest {
         supplementary: raw.supplementary,

@@ -307,7 +307,7 @@ impl Obstacle<'_> {
                     .to_owned()
             }
             Obstacle::Unproven => {
-                "failed to check if load balancer exists after cleanup: the provider's answer was not complete"
+                "failed to check if load balancer exists after cleanup: the provider's answer was not complete: a request of it failed, or none was answered with 2xx"
                     .to_owned()
             }
             Obstacle::Cluster(trouble) => format!("failed to {}: {}", trouble.doing, trouble.error),

@@ -2503,7 +2503,8 @@ pub mod exports {
                     /// The machine exists.
                     Found(Instance),
                     /// The cloud answered completely, and this machine is not there. Believed only from the node's
-                    /// owner, for the owner's own provider ID scheme, and never after one answer alone.
+                    /// owner, for the owner's own provider ID scheme, and never after one answer alone. A 404 alone proves
+                    /// nothing: at least one request of the call, such as that about another node, has to be answered with 2xx.
                     Gone,
                     /// Not a machine of this cloud or this account: another scheme, or no provider ID and a name
                     /// that is not known here.
@@ -4021,7 +4022,8 @@ pub mod exports {
                 #[derive(Clone)]
                 pub enum Found {
                     Present(LoadBalancerStatus),
-                    /// Proven by a complete answer of the cloud.
+                    /// Proven by a complete answer of the cloud. A 404 alone proves nothing: at least one request of the call,
+                    /// such as that for a list, has to be answered with 2xx.
                     Absent,
                 }
                 impl ::core::fmt::Debug for Found {
@@ -9584,7 +9586,8 @@ pub mod exports {
                     /// It was made for the Node of the call with this name, and leads where that is not any more, because its
                     /// addresses have changed. It is replaced. The same holds for the name.
                     Outdated(_rt::String),
-                    /// To nothing that is alive (upstream: blackhole). Proven by a complete answer of the cloud.
+                    /// To nothing that is alive (upstream: blackhole). Proven by a complete answer of the cloud, in which at least one
+                    /// request was answered with 2xx.
                     Blackhole,
                     /// To something alive that is no Node of the call: a machine, an appliance. The text, for people, says to
                     /// what: at most 256 bytes, control characters are removed. Such a route is reported and not deleted, unless

@@ -68,7 +68,10 @@ async fn found(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     }
     Ok(match reply.complete {
         true => Verdict::Pass(format!("{} node(s)", nodes.len())),
-        false => Verdict::Fail("the answer is not complete: a request of it failed".to_owned()),
+        false => Verdict::Fail(
+            "the answer is not complete: a request of it failed, or none was answered with 2xx"
+                .to_owned(),
+        ),
     })
 }
 
@@ -194,7 +197,7 @@ async fn gone(tested: &ModuleUnderTest, id: &str) -> anyhow::Result<Verdict> {
         (Lookup::Gone, true, true) => Verdict::Pass(format!("beside {} node(s)", before.len())),
         (Lookup::Gone, true, false) => Verdict::Fail(differ(&before, others)),
         (Lookup::Gone, false, _) => Verdict::Fail(
-            "it is reported gone by an incomplete answer, which proves nothing".to_owned(),
+            "it is reported gone by an answer that is not complete and proves nothing: a request of it failed, or none was answered with 2xx".to_owned(),
         ),
         (other, _, _) => Verdict::Fail(format!("{id}: {other}")),
     })

@@ -28,6 +28,8 @@ const MOST_PLACES: usize = 16;
 /// A pause that the cloud asks for, so long that the egress does not wait it out by itself.
 const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
 
+const UNPROVEN: &str = "get says absent by an answer that is not complete: a request of it failed, or none was answered with 2xx";
+
 /// The laws after the first two; they need a load balancer that those have made.
 const LATER: &[Law] = &[
     law::IDEMPOTENT,
@@ -147,9 +149,7 @@ async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     )?;
     Ok(match (got.found, got.complete) {
         (Found::Absent, true) => Verdict::Pass("the first change was refused".to_owned()),
-        (Found::Absent, false) => {
-            Verdict::Fail("get says absent by an answer that is not complete".to_owned())
-        }
+        (Found::Absent, false) => Verdict::Fail(UNPROVEN.to_owned()),
         (Found::Present(status), _) => Verdict::Fail(format!("get finds {status}")),
     })
 }
@@ -216,9 +216,7 @@ async fn not_absent(
     )?;
     Ok(match (got.found, got.complete) {
         (Found::Absent, true) => None,
-        (Found::Absent, false) => {
-            Some("get says absent by an answer that is not complete".to_owned())
-        }
+        (Found::Absent, false) => Some(UNPROVEN.to_owned()),
         (Found::Present(status), _) => Some(format!("get finds {status}")),
     })
 }

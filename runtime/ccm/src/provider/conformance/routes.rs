@@ -224,7 +224,10 @@ impl RouteTest<'_> {
         Ok(if again != first {
             Verdict::Fail(format!("{first:?}, and then {again:?}"))
         } else if !again.complete {
-            Verdict::Fail("the list is not complete: a request of it failed".to_owned())
+            Verdict::Fail(
+                "the list is not complete: a request of it failed, or none was answered with 2xx"
+                    .to_owned(),
+            )
         } else {
             match loaded.changes_since(0) {
                 0 => Verdict::Pass(format!("{} route(s)", again.routes.len())),
