@@ -197,13 +197,18 @@ impl World {
 }
 
 /// A guest's behaviour, and the law that it breaks.
-const BREAKING: [(&str, &str, &str); 8] = [
+const BREAKING: [(&str, &str, &str); 9] = [
     ("http-in-init", "", "contract/init-silent"),
     ("other-path", "", "contract/granted"),
     ("panic", "", "contract/no-trap"),
     ("too-few-lookups", "", "instances/order"),
     ("changed-provider-id", "", "instances/found"),
     ("gone-after-failure", "", "instances/not-gone-by-failing"),
+    (
+        "gone-after-failure-if-not-ready",
+        "",
+        "instances/not-gone-by-failing",
+    ),
     ("honest-requests", "panic", "load-balancer/planned"),
     // It sends the targets again and again; otherwise it is honest.
     ("honest-requests", "honest", "load-balancer/targets"),

@@ -1,6 +1,6 @@
 //! The SDK's `TestHost` is as strict as the real host, with the same messages: one table of requests and the cloud's
-//! answers goes through both, and tables of configurations, of absences and of calls with many requests or changes do; the misbehaving
-//! guest, called natively, fails as the laws of the real host say.
+//! answers goes through both, and tables of configurations, of absences and of calls with many requests or changes do; the
+//! misbehaving guest, called natively, fails as the laws of the real host say.
 
 mod absences;
 mod answers;

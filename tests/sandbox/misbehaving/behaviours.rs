@@ -179,7 +179,8 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
             assert_eq!(replies[0].lookups, [Lookup::Gone, Lookup::Gone]);
             assert!(!replies[0].complete, "nobody was asked");
         }),
-        Behaviour::GoneAfterFailure => answers(|replies| {
+        // Its nodes are not known to be ready.
+        Behaviour::GoneAfterFailure | Behaviour::GoneAfterFailureIfNotReady => answers(|replies| {
             assert_eq!(replies[0].lookups, [Lookup::Gone, Lookup::Gone]);
             assert!(!replies[0].complete, "the cloud answered 500");
         })

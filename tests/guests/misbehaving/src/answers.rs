@@ -78,6 +78,12 @@ fn look_up(behaviour: Behaviour, node: &Node) -> Lookup {
             };
         }
         Behaviour::GoneAfterFailure => return by_request(node, |_| Lookup::Gone),
+        Behaviour::GoneAfterFailureIfNotReady => {
+            return by_request(node, |error| match node.readiness().is_ready() {
+                true => Lookup::Unknown(error.message().to_owned()),
+                false => Lookup::Gone,
+            });
+        }
         Behaviour::GoneWithoutAsking => return Lookup::Gone,
         Behaviour::FromState => return from_state(node),
         Behaviour::BadAddresses => instance.addresses = bad_addresses(),

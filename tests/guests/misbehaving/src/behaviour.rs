@@ -123,6 +123,8 @@ behaviours! {
     GoneWithoutAsking = "gone-without-asking",
     /// Asks once per node, and says `gone` for whatever does not end 2xx. The host has to see the failed exchange.
     GoneAfterFailure = "gone-after-failure",
+    /// The same for nodes that are not ready; what fails about others is unknown. `ccm provider test` has to see it.
+    GoneAfterFailureIfNotReady = "gone-after-failure-if-not-ready",
     /// Counts its calls in its own memory. Must always answer `call 1`: every call has a fresh guest instance.
     FromMemory = "from-memory",
     /// Answers in its second call what `state` kept of its first: `gone`. A confirming look-up must not see it.

@@ -203,15 +203,33 @@ async fn gone(tested: &ModuleUnderTest, id: &str) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn not_gone_by_failing(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    let nodes = tested.known();
-    let requests = requests_of_find(tested, &nodes).await?;
-    if requests == 0 {
-        return Ok(Verdict::NotApplicable(
-            "a look-up sends no request".to_owned(),
-        ));
+/// Tests a law about the known nodes in each of their states, if a look-up of them sends a request. It ends with the first
+/// state in which the law is broken.
+async fn in_each_state(
+    tested: &ModuleUnderTest,
+    law: impl AsyncFn(&[CloudNode]) -> anyhow::Result<Verdict>,
+) -> anyhow::Result<Verdict> {
+    let mut last = Verdict::NotApplicable("a look-up sends no request".to_owned());
+    for (state, nodes) in tested.known_in_each_state() {
+        if requests_of_find(tested, &nodes).await? == 0 {
+            continue;
+        }
+        match law(nodes.as_slice()).await? {
+            Verdict::Fail(why) => {
+                return Ok(Verdict::Fail(format!("{why}; the node(s) are {state}")));
+            }
+            verdict => last = verdict,
+        }
     }
-    let places = requests.min(MOST_PLACES);
+    Ok(last)
+}
+
+async fn not_gone_by_failing(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    in_each_state(tested, async |nodes| are_kept(tested, nodes).await).await
+}
+
+async fn are_kept(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Result<Verdict> {
+    let places = requests_of_find(tested, nodes).await?.min(MOST_PLACES);
     let faults = [
         InjectedFault::Answer(500),
         InjectedFault::Answer(401),
@@ -224,7 +242,7 @@ async fn not_gone_by_failing(tested: &ModuleUnderTest) -> anyhow::Result<Verdict
             let loaded = tested.load().await?;
             loaded.disturb(Counted::Requests, place, fault);
             // An error counts as unknown for every node.
-            let Ok(reply) = loaded.find(&nodes).await else {
+            let Ok(reply) = loaded.find(nodes).await else {
                 continue;
             };
             for (node, lookup) in nodes.iter().zip(&reply.lookups) {
@@ -251,22 +269,20 @@ async fn not_gone_by_failing(tested: &ModuleUnderTest) -> anyhow::Result<Verdict
 }
 
 async fn throttled(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    let nodes = tested.known();
-    if requests_of_find(tested, &nodes).await? == 0 {
-        return Ok(Verdict::NotApplicable(
-            "a look-up sends no request".to_owned(),
-        ));
-    }
+    in_each_state(tested, async |nodes| is_passed_on(tested, nodes).await).await
+}
+
+async fn is_passed_on(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Result<Verdict> {
     let loaded = tested.load().await?;
     loaded.disturb(
         Counted::Requests,
         0,
         InjectedFault::Throttle(THROTTLE_PAUSE),
     );
-    let answer = loaded.find(&nodes).await;
+    let answer = loaded.find(nodes).await;
     loaded.wait_out().await;
     Ok(match answer {
-        Err(ProviderError::Throttled { .. }) => match loaded.find(&nodes).await {
+        Err(ProviderError::Throttled { .. }) => match loaded.find(nodes).await {
             Ok(_) => Verdict::Pass(format!("Retry-After of {THROTTLE_PAUSE:?}")),
             Err(error) => Verdict::Fail(format!("and after the wait: {error}")),
         },
@@ -279,16 +295,14 @@ async fn throttled(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 }
 
 async fn in_time(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    let nodes = tested.known();
-    if requests_of_find(tested, &nodes).await? == 0 {
-        return Ok(Verdict::NotApplicable(
-            "a look-up sends no request".to_owned(),
-        ));
-    }
+    in_each_state(tested, async |nodes| ends_in_time(tested, nodes).await).await
+}
+
+async fn ends_in_time(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Result<Verdict> {
     let loaded = tested.load().await?;
     loaded.disturb(Counted::Requests, 0, InjectedFault::Hang);
     let began = Instant::now();
-    let answer = loaded.find_within(&nodes, SHORT).await;
+    let answer = loaded.find_within(nodes, SHORT).await;
     let took = began.elapsed();
     if took > SHORT + GRACE {
         return Ok(Verdict::Fail(format!(

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError};
+use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError, Readiness};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::safety::permit::{Access, CloudRequest, LOAD_BALANCER_CHANGES, Mode, Permit};
@@ -162,6 +162,19 @@ impl ModuleUnderTest {
             .filter(|node| node.provider_id.is_some())
             .cloned()
             .collect()
+    }
+
+    /// The known nodes in the states in which a module may look them up in different ways: as they have just joined, and
+    /// later, when they are initialised and their kubelet is not ready. Each with what a report calls it.
+    pub(super) fn known_in_each_state(&self) -> [(&'static str, Vec<CloudNode>); 2] {
+        let joined = self.known();
+        let later = joined.iter().map(|node| CloudNode {
+            readiness: Readiness::NotReady,
+            initialized: true,
+            ..node.clone()
+        });
+        let later = later.collect();
+        [("new", joined), ("initialised and not ready", later)]
     }
 }
 
