@@ -214,8 +214,8 @@ const BREAKING: [(&str, &str, &str); 9] = [
     ("honest-requests", "honest", "load-balancer/targets"),
 ];
 
-#[test]
-fn a_guest_that_breaks_a_law_is_told_which() {
+/// The report on the misbehaving guest with these words, before a cloud of its own.
+fn misbehaving(words: &[(&str, &str)], arguments: &[&str]) -> Value {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let folder = TempDir::new().unwrap();
     let (module, token) = (
@@ -225,32 +225,39 @@ fn a_guest_that_breaks_a_law_is_told_which() {
     std::fs::write(&module, test_guests::MISBEHAVING).unwrap();
     std::fs::write(&token, TOKEN).unwrap();
     let module = module.to_str().unwrap();
+    let api = At {
+        target: "api",
+        endpoint: &format!("http://{}/v1", plain_cloud(&runtime)),
+        credential: json!({ "bearer": { "file": token } }),
+    };
+    let config = configuration(program(), module, &[api], words).unwrap();
+    let compiled: &str = &COMPILED;
+    let arguments = [arguments, &[compiled]].concat();
+    let tested = Tested {
+        program: program(),
+        module,
+        config: &config,
+        arguments: &arguments,
+    };
+    report(&tested).unwrap()
+}
+
+#[test]
+fn a_guest_that_breaks_a_law_is_told_which() {
     let broken = |behaviour: &str, balancing: &str| {
-        let api = At {
-            target: "api",
-            endpoint: &format!("http://{}/v1", plain_cloud(&runtime)),
-            credential: json!({ "bearer": { "file": token } }),
-        };
-        let values = [("behaviour", behaviour), ("balancing", balancing)];
-        let values = &values[..if balancing.is_empty() { 1 } else { 2 }];
-        let config = configuration(program(), module, &[api], values).unwrap();
-        let tested = Tested {
-            program: program(),
-            module,
-            config: &config,
-            arguments: &[
-                "--node=worker-1=misbehaving://worker-1",
-                "--node=worker-2=misbehaving://worker-2",
-                "--allow-changes",
-                "--timeout=20s",
-                &COMPILED,
-                match balancing {
-                    "" => "--suite=instances",
-                    _ => "--suite=load-balancer",
-                },
-            ],
-        };
-        let report = report(&tested).unwrap();
+        let words = [("behaviour", behaviour), ("balancing", balancing)];
+        let arguments = [
+            "--node=worker-1=misbehaving://worker-1",
+            "--node=worker-2=misbehaving://worker-2",
+            "--allow-changes",
+            "--timeout=20s",
+            match balancing {
+                "" => "--suite=instances",
+                _ => "--suite=load-balancer",
+            },
+        ];
+        let words = &words[..if balancing.is_empty() { 1 } else { 2 }];
+        let report = misbehaving(words, &arguments);
         let broken = laws(&report, "fail").map(|law| law["law"].as_str().unwrap().to_owned());
         broken.collect::<Vec<_>>()
     };
@@ -278,6 +285,24 @@ fn a_guest_that_breaks_a_law_is_told_which() {
             }
         }
     });
+}
+
+#[test]
+fn a_machine_is_proven_gone_beside_another_one() {
+    let alone = ["--suite=instances", "--gone=misbehaving://nobody"];
+    let beside = [&alone[..], &["--node=worker-1=misbehaving://worker-1"]].concat();
+    for (arguments, result, why) in [
+        (&alone[..], "not-applicable", "it needs a machine beside it"),
+        (&beside[..], "pass", "beside 1 node(s)"),
+    ] {
+        let report = misbehaving(&[("behaviour", "honest-requests")], arguments);
+        let mut judged = laws(&report, result).filter(|law| law["law"] == "instances/gone");
+        let given = judged.next().map(|law| law["why"].as_str().unwrap());
+        assert!(
+            given.is_some_and(|given| given.starts_with(why)),
+            "{report:#}"
+        );
+    }
 }
 
 #[test]

@@ -49,6 +49,11 @@ pub(super) async fn judge(tested: &ModuleUnderTest, findings: &mut Findings<'_>)
     }
     findings.judge(law::NOT_MINE, not_mine(tested)).await;
     match &tested.subjects.gone {
+        // Alone it may have no answer of 2xx, and then nothing is proven: the manager adds known nodes to such a look-up.
+        Some(_) if tested.known().is_empty() => findings.skip(
+            &[law::GONE],
+            "it needs a machine beside it: --node NAME=PROVIDER_ID",
+        ),
         Some(id) => findings.judge(law::GONE, gone(tested, id)).await,
         None => findings.skip(
             &[law::GONE],
@@ -178,10 +183,7 @@ async fn not_mine(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 
 async fn gone(tested: &ModuleUnderTest, id: &str) -> anyhow::Result<Verdict> {
     let mut nodes = tested.known();
-    let before = match nodes.is_empty() {
-        true => Vec::new(),
-        false => tested.load().await?.find(&nodes).await?.lookups,
-    };
+    let before = tested.load().await?.find(&nodes).await?.lookups;
     let scheme = id.split("://").next().unwrap_or_default();
     if !tested.owns_scheme(scheme) {
         return Ok(Verdict::NotApplicable(format!(
