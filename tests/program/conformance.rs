@@ -306,6 +306,33 @@ fn a_machine_is_proven_gone_beside_another_one() {
 }
 
 #[test]
+fn a_route_that_is_there_before_the_test_is_left_alone() {
+    // It lists a route to each network of each node, and makes and removes none.
+    let words = [("behaviour", "honest"), ("routing", "echo")];
+    let arguments = [
+        "--suite=routes",
+        "--node=worker-1=misbehaving://worker-1",
+        "--cluster-cidr=10.244.0.0/16",
+        "--allow-changes",
+    ];
+    let report = misbehaving(&words, &arguments);
+    let is_about_routes = |law: &&Value| law["suite"] == "routes";
+    assert_eq!(laws(&report, "fail").find(is_about_routes), None);
+    assert_eq!(laws(&report, "pass").find(is_about_routes), None);
+    let skipped: Vec<_> = laws(&report, "not-applicable")
+        .filter(is_about_routes)
+        .map(|law| law["why"].as_str().unwrap())
+        .collect();
+    assert!(!skipped.is_empty());
+    for why in skipped {
+        assert_eq!(
+            why,
+            "there is a route to 10.244.0.0/24 already: remove it, or name another --cluster-cidr"
+        );
+    }
+}
+
+#[test]
 fn a_report_is_text_a_document_and_something_to_publish() {
     let folder = TempDir::new().unwrap();
     let module = folder.path().join("guest.wasm");

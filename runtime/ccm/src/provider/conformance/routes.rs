@@ -52,6 +52,25 @@ pub(super) async fn judge(tested: &ModuleUnderTest, findings: &mut Findings<'_>)
         nodes: &nodes,
         node,
     };
+    // Such a route is not the test's own: it is neither judged nor removed.
+    match bench.listed().await {
+        Ok(there) if there.is_empty() => {}
+        Ok(_) => {
+            let why = format!(
+                "there is a route to {} already: remove it, or name another --cluster-cidr",
+                bench.destination()
+            );
+            return findings.skip(LAWS, &why);
+        }
+        Err(error) => {
+            let broken = Verdict::Fail(format!("list: {error:#}"));
+            findings
+                .judge(law::ROUTE_MADE, std::future::ready(Ok(broken)))
+                .await;
+            let others = LAWS.split_first().map(|(_, others)| others);
+            return findings.skip(others.unwrap_or_default(), "list fails");
+        }
+    }
     let mut usual = Vec::new();
     findings
         .judge(law::ROUTE_MADE, async {
@@ -327,6 +346,9 @@ impl RouteTest<'_> {
 
     async fn answers_lost(&self, usual: &[ObservedCall]) -> anyhow::Result<Verdict> {
         let changes: usize = usual.iter().map(|call| call.changes().count()).sum();
+        if changes == 0 {
+            return Ok(Verdict::NotApplicable("create sends no change".to_owned()));
+        }
         let places = changes.min(MOST_PLACES);
         for place in 0..places {
             self.clean().await;
