@@ -8,7 +8,7 @@
 //! | [`Error::Conflict`] | another object holds the requested resource | asks whether its owner is alive |
 //! | [`Error::Throttled`] | the cloud limits the request rate | waits as long as the cloud said |
 //! | [`Error::Unavailable`] | network, 5xx, a locked object, an incomplete answer | retries with growing delay |
-//! | [`Error::Unsupported`] | this provider can never do it | event, no retry |
+//! | [`Error::Unsupported`] | this provider can never do it | event, long back-off |
 //! | [`Error::Elsewhere`] | another component implements this | leaves the object alone, without an event |
 //! | [`Error::Internal`] | a defect of the provider | event, retries with growing delay |
 //!

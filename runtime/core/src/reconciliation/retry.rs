@@ -163,6 +163,9 @@ mod tests {
         assert!(!interrupted.is_crash() && !needs_a_person(&interrupted));
         assert_eq!(after(&mistake, 1), Retry::After(Duration::from_secs(10)));
         assert_eq!(after(&mistake, 40), Retry::After(Duration::from_secs(300)));
+        // The configuration may change, or the module.
+        let never = ProviderError::Unsupported(String::new());
+        assert_eq!(after(&never, 1), after(&mistake, 1));
         assert_eq!(after(&ProviderError::Elsewhere, 1), Retry::OnChange);
         assert!(needs_a_person(&mistake) && !needs_a_person(&outage));
     }
