@@ -1,5 +1,5 @@
 //! `deploy/docs/other-languages.md`: its commands, from top to bottom, build a provider in each language; each then
-//! looks nodes up, and fails in the ways that the page describes.
+//! looks nodes up, fails in the ways that the page describes, and keeps the laws of the contract.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use axum::Router;
 use axum::http::{StatusCode, Uri};
-use ccm_tests::conformance::{At, configuration};
+use ccm_tests::conformance::{At, Tested, configuration, conforms};
 use ccm_tests::documents::{Mark, Page};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -55,12 +55,13 @@ fn files(text: &str) -> Vec<(&str, String)> {
     files
 }
 
-/// A cloud with a healthy machine, one whose description is no JSON, and no other.
+/// A cloud with a healthy machine, one whose description is no JSON, one that is described as nothing, and no other.
 fn cloud(runtime: &tokio::runtime::Runtime) -> SocketAddr {
     let router = Router::new().fallback(|uri: Uri| async move {
         match uri.path() {
             "/machines/m-1" => (StatusCode::OK, r#"{"type": "small"}"#),
             "/machines/m-broken" => (StatusCode::OK, "oops"),
+            "/machines/m-nothing" => (StatusCode::OK, "null"),
             _ => (StatusCode::NOT_FOUND, ""),
         }
     });
@@ -71,16 +72,43 @@ fn cloud(runtime: &tokio::runtime::Runtime) -> SocketAddr {
     address
 }
 
-/// Looks up one node with a module, with this region.
-fn asked(folder: &Path, module: &str, endpoint: &str, region: &str, node: &str) -> Output {
-    let path = folder.join(module);
-    let path = path.to_str().unwrap();
+/// The configuration of a module before the cloud at this endpoint, with this region.
+fn configured(path: &str, endpoint: &str, region: &str) -> String {
     let api = At {
         target: "api",
         endpoint,
         credential: Value::Null,
     };
-    let config = configuration(Path::new(CCM), path, &[api], &[("region", region)]).unwrap();
+    configuration(Path::new(CCM), path, &[api], &[("region", region)]).unwrap()
+}
+
+/// Tests a module against the laws of the contract.
+fn conforms_to_the_contract(folder: &Path, module: &str, endpoint: &str) {
+    let path = folder.join(module);
+    let path = path.to_str().unwrap();
+    let compiled = folder.join("compiled");
+    let compiled = format!("--compiled-cache-dir={}", compiled.display());
+    let tested = Tested {
+        program: Path::new(CCM),
+        module: path,
+        config: &configured(path, endpoint, "north"),
+        arguments: &["--node=a=other://m-1", "--gone=other://m-404", &compiled],
+    };
+    let applicable = [
+        "instances/found",
+        "instances/gone",
+        "instances/not-gone-by-failing",
+        "instances/throttled",
+        "instances/in-time",
+    ];
+    conforms(&tested, &applicable).unwrap();
+}
+
+/// Looks up one node with a module, with this region.
+fn asked(folder: &Path, module: &str, endpoint: &str, region: &str, node: &str) -> Output {
+    let path = folder.join(module);
+    let path = path.to_str().unwrap();
+    let config = configured(path, endpoint, region);
     let config_file = folder.join("ccm.yaml");
     std::fs::write(&config_file, config).unwrap();
     Command::new(CCM)
@@ -133,10 +161,7 @@ fn languages_the_commands_of_the_page_build_providers() {
 
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let endpoint = format!("http://{}", cloud(&runtime));
-    for (module, defect) in [
-        ("provider-js.wasm", "SyntaxError"),
-        ("provider-py.wasm", "JSONDecodeError"),
-    ] {
+    for module in ["provider-js.wasm", "provider-py.wasm"] {
         let ask = |region: &str, node: &str| asked(folder, module, &endpoint, region, node);
         let found = document(&ask("north", "a=other://m-1"));
         assert_eq!(found["served"], true, "{module}: {found:#}");
@@ -163,13 +188,18 @@ fn languages_the_commands_of_the_page_build_providers() {
             "{module}: {reported}"
         );
         let broken = document(&ask("north", "a=other://m-broken"));
-        let object = &broken["asked"][0]["objects"][0];
+        let answer = broken["asked"][0]["objects"][0]["answer"].as_str().unwrap();
+        assert!(answer.contains("the answer is no JSON"), "{answer}");
+        let nothing = document(&ask("north", "a=other://m-nothing"));
+        let object = &nothing["asked"][0]["objects"][0];
         let answer = object["answer"].as_str().unwrap();
         assert!(
-            answer.starts_with("trapped: ") && answer.contains(defect),
+            answer.starts_with("trapped: ") && answer.contains("TypeError"),
             "{answer}"
         );
         assert_eq!(object["events"][0]["reason"], "InstanceLookupFailed");
+
+        conforms_to_the_contract(folder, module, &endpoint);
 
         // Too large for a ConfigMap, as the page says.
         let packed = format!("ccm provider pack {module} --compress gzip --to packed.wasm.gz");
