@@ -123,9 +123,10 @@ impl Response {
     ///
     /// # Errors
     /// The error for the status: 401 and 403 are [`Error::Denied`]; 429, and 503 with `Retry-After`,
-    /// [`Error::Throttled`]; 409 and 412 [`Error::Conflict`] without an owner; 404, 408, 423, 425, 3xx and 5xx
-    /// [`Error::Unavailable`]; 501 [`Error::Unsupported`]; any other 4xx [`Error::Invalid`]. If the cloud uses a
-    /// status differently, check [`Response::status`] first.
+    /// [`Error::Throttled`]; 404, 408, 409, 412, 423, 425, 3xx and 5xx [`Error::Unavailable`]; 501
+    /// [`Error::Unsupported`]; any other 4xx [`Error::Invalid`]. Never [`Error::Conflict`], which says that another object
+    /// holds what was asked for, and leads to the question of its owner. If the cloud uses a status differently, check
+    /// [`Response::status`] first.
     pub fn ok(self) -> Result<Response, Error> {
         match self.error() {
             None => Ok(self),

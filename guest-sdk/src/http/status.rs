@@ -33,11 +33,12 @@ pub(super) fn meaning(response: &Response) -> Option<Error> {
     match status {
         200..=299 => None,
         401 | 403 => Some(Error::denied(message())),
-        409 | 412 => Some(Error::conflict(message(), None)),
         429 => Some(Error::throttled(message(), retry_after)),
         501 => Some(Error::unsupported(message())),
         503 if header.is_some() => Some(Error::throttled(message(), retry_after)),
-        404 | 408 | 423 | 425 => Some(Error::unavailable(message())),
+        // 409 and 412: the object is busy or has changed meanwhile. No status says that another object holds what was asked
+        // for, which is what a conflict is.
+        404 | 408 | 409 | 412 | 423 | 425 => Some(Error::unavailable(message())),
         400..=499 => Some(Error::invalid(message())),
         _ => Some(Error::unavailable(message())),
     }

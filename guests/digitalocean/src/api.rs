@@ -231,17 +231,16 @@ pub fn page(request: Request, number: usize) -> Request {
     request.query("per_page", PER_PAGE).query("page", number)
 }
 
-/// As [`Response::ok`], with the vendor's meanings of 403 and 409.
+/// As [`Response::ok`], with the vendor's meaning of 403.
 ///
 /// # Errors
 /// As [`Response::ok`], but [`Error::Unavailable`] for an object that the cloud is still working on, which it reports
-/// with 403, and for a conflict, which never names an owner.
+/// with 403.
 pub fn ok(response: Response) -> Result<Response, Error> {
     let is_busy = response.status() == 403
         && error(&response).is_some_and(|error| error.message.contains("previous actions"));
     response.ok().map_err(|error| match error {
         error @ Error::Denied(_) if is_busy => Error::unavailable(error.message()),
-        error @ Error::Conflict(_) => Error::unavailable(error.message()),
         error => error,
     })
 }
