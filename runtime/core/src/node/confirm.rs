@@ -12,7 +12,8 @@ use crate::safety::brake::{Brake, Rise};
 use crate::safety::budget_reservation::Reservation;
 
 use super::effect::NodeEffect;
-use super::object::{is_ready, node_ref};
+use super::object::{is_ready, is_uninitialized, node_ref};
+use super::ownership::recorded_owner;
 use super::waiting::Obstacle;
 use super::{Facts, Found, addresses, labels, stored_labels};
 
@@ -30,7 +31,7 @@ pub struct Proposal {
 pub(super) fn proposal(facts: &Facts, found: &Found<'_>) -> Option<Proposal> {
     facts.state.looked.as_ref()?.as_ref().ok()?;
     // The common case: no possible change needs confirmation.
-    if !facts.rules.reconcile_labels && !is_ready(&facts.node) {
+    if !facts.rules.reconcile_labels && !has_addresses_in_use(&facts.node) {
         return Some(Proposal::default());
     }
     let Found::Instance(checked) = found else {
@@ -51,10 +52,18 @@ pub(super) fn moved(facts: &Facts, checked: &Checked) -> BTreeMap<String, String
     labels::of_place(&checked.instance, stored_labels(&facts.node))
 }
 
+/// Whether connections may depend on the stored addresses. Those of a new node are the kubelet's, until a provider says
+/// which ones are right: a kubelet with `--node-ip` reports that IP as an InternalIP.
+fn has_addresses_in_use(node: &Node) -> bool {
+    let is_new = is_uninitialized(node) && recorded_owner(node).is_none();
+    is_ready(node) && !is_new
+}
+
 /// The InternalIPs of `next`, if they change or remove one of a Ready node, or put another one first, which is the one
-/// that pods and probes use. InternalIPs added behind the stored ones are not such a change.
+/// that pods and probes use. InternalIPs added behind the stored ones are not such a change. A node that no provider has
+/// initialised yet has no such change.
 pub(super) fn internal_change(node: &Node, next: &[Address]) -> Option<Vec<Address>> {
-    if !is_ready(node) {
+    if !has_addresses_in_use(node) {
         return None;
     }
     let is_internal = |one: &Address| one.address_type == AddressType::InternalIp;

@@ -197,9 +197,21 @@ fn what_counts_as_a_change_of_an_internal_ip() {
     }
 }
 
+/// A kubelet with `--node-ip` reports that IP as an InternalIP until the provider says which addresses are right.
 #[test]
-fn a_tainted_node_that_is_ready_needs_two_equal_answers_too() {
+fn a_new_node_that_is_ready_already_is_initialised_by_the_first_answer() {
     let mut world = ready(world());
+    world.stored["status"]["addresses"] = json!([{ "type": "InternalIP", "address": "10.0.0.8" }]);
+    world.budget = Err(world.now.after(Duration::from_secs(120)));
+    world.reconcile();
+    assert_eq!(internal_ips(&world), ["10.0.0.1"]);
+    assert_eq!(world.stored["spec"]["taints"], json!([]));
+}
+
+#[test]
+fn a_node_that_is_tainted_again_needs_two_equal_answers_if_it_is_ready() {
+    let mut world = ready(world());
+    world.stored["metadata"]["labels"] = json!({ "wasm-ccm.dev/provider": "sim" });
     world.stored["status"]["addresses"] = json!([{ "type": "InternalIP", "address": "10.0.0.8" }]);
     changes_nothing(&mut world);
     later(&mut world, 10);
