@@ -12,10 +12,11 @@ use ccm_core::node::index::Clashes;
 use k8s_openapi::api::core::v1::Node;
 use tokio::sync::{mpsc, oneshot};
 
-/// Maximum number of nodes in one call; the contract allows twice as many. Most clouds answer for many nodes by listing
-/// all their machines, so that every further call of a large cluster reads that list again; and the nodes of a call are
-/// in memory twice, here and in the guest. For 5,000 nodes, the second call is made while the first nodes are written.
-pub(crate) const MOST: usize = 2500;
+/// Maximum number of nodes in one call; the contract's. Most clouds answer for many nodes by listing all their machines, so
+/// that every further call of a large cluster reads that list again.
+pub(crate) const MOST: usize = 5000;
+/// Maximum number in the first call: the first nodes are written while the others are asked about.
+const FIRST: usize = MOST / 2;
 /// Time that the first look-up waits for others: the nodes of one scale-up arrive within milliseconds, and no user
 /// notices this delay.
 const GATHER: Duration = Duration::from_millis(10);
@@ -59,7 +60,7 @@ where
     Ask: Fn(Vec<CloudNode>) -> Asked,
     Asked: Future<Output = Result<FindReply, ProviderError>>,
 {
-    let mut most = MOST;
+    let mut most = FIRST;
     while let Some(first) = queue.recv().await {
         tokio::time::sleep(GATHER).await;
         let mut batch = vec![first];

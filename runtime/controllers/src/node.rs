@@ -23,9 +23,12 @@ use crate::queue::{Capacity, Queue};
 use crate::reconcile::{ConclusionOf, reconcile};
 use crate::workers::Workers;
 
-/// Maximum concurrent reconciliations: two full batches of new nodes and two of known ones, one in a call and one
-/// gathering. Each costs less than two kilobytes while it waits; all others wait in the queue, at the cost of a name.
-const MOST_RECONCILIATIONS: usize = 4 * lookup_batch::MOST;
+/// Maximum concurrent reconciliations: all new nodes of the largest clusters (15 000). Each costs less than two kilobytes
+/// while it waits for its look-up or its turn to write; all others wait in the queue, at the cost of a name. Beyond this
+/// limit a node begins only when another one has been written, and is asked about almost alone.
+const MOST_RECONCILIATIONS: usize = 16_000;
+/// Maximum concurrent reconciliations of known nodes: a full batch.
+const MOST_OF_KNOWN_NODES: usize = lookup_batch::MOST;
 
 /// Schedules the reconciliations of one provider's nodes.
 pub(crate) struct NodeController {
@@ -213,9 +216,9 @@ impl NodeController {
         }
     }
 
-    /// Known nodes take at most half of the reconciliations, so that a pass over many of them never delays a new node.
+    /// Known nodes take at most part of the reconciliations, so that a pass over many of them never delays a new node.
     fn capacity(&self) -> Capacity {
-        match self.low_priority < MOST_RECONCILIATIONS / 2 {
+        match self.low_priority < MOST_OF_KNOWN_NODES {
             true => Capacity::Any,
             false => Capacity::Urgent,
         }

@@ -63,8 +63,9 @@ impl EgressLimits {
             in_flight: 16,
             // 5000 nodes at 50 a page are 100 requests; a guest that asks one by one for 1000 nodes also fits.
             requests_per_call: 2000,
-            // Compressed, a listing of 5000 machines takes two thirds of it.
-            kept_bytes: 4 << 20,
+            // Compressed, a listing of 15 000 machines takes two thirds of it. One that does not fit is read anew by every
+            // call of a pass.
+            kept_bytes: 12 << 20,
             // One of the largest responses and some small ones, or a hundred pages side by side: guests drop pages
             // after reading.
             held_bytes_per_call: 18 << 20,
