@@ -2,6 +2,8 @@
 //! only; decides nothing.
 
 mod response_timeout;
+mod streamed_list;
+mod watch_backoff;
 
 use std::fmt::Debug;
 
@@ -16,6 +18,8 @@ use serde::de::DeserializeOwned;
 use crate::api_error::describe;
 use crate::pruned_objects::{Pruned, PrunedNode, PrunedService};
 pub use response_timeout::with_response_timeout;
+use streamed_list::with_consistent_lists;
+pub use watch_backoff::WatchBackoff;
 
 /// Timeout after which a watch is reopened, in seconds. A silently dead connection is noticed five seconds later
 /// (kube's margin); with kube's own 290 s that would take five minutes.
@@ -36,7 +40,7 @@ pub(crate) fn nodes(
 ) -> Watched<impl Stream<Item = watcher::Event<Node>> + Send + Unpin> {
     let (store, mut writer) = reflector::store();
     let stored = store.clone();
-    let api: Api<PrunedNode> = Api::all(with_response_timeout(client));
+    let api: Api<PrunedNode> = Api::all(with_consistent_lists(with_response_timeout(client)));
     let changes = all(api, "nodes").filter_map(move |event| {
         let event = logged(event, "nodes").filter(|event| {
             let is_relevant_change = is_relevant_change(event, &stored);
@@ -70,7 +74,7 @@ fn is_relevant_change(event: &watcher::Event<Node>, stored: &Store<Node>) -> boo
 pub(crate) fn services(
     client: Client,
 ) -> impl Stream<Item = watcher::Event<Service>> + Send + Unpin {
-    let api: Api<PrunedService> = Api::all(with_response_timeout(client));
+    let api: Api<PrunedService> = Api::all(with_consistent_lists(with_response_timeout(client)));
     let changes = all(api, "services");
     Box::pin(changes.filter_map(|event| future::ready(logged(event, "services"))))
 }
@@ -90,7 +94,7 @@ where
         .take_while(move |event| future::ready(!is_refused(event, what)));
     streamed
         .chain(watcher(api, config))
-        .default_backoff()
+        .backoff(WatchBackoff::default())
         .map_ok(unwrapped)
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ccm_controllers::WatchBackoff;
 use ccm_controllers::api_error::describe;
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use futures::StreamExt as _;
@@ -103,7 +104,8 @@ impl ProviderObjects {
         let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
         let kind = ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL);
         let api: Api<DynamicObject> = Api::all_with(client, &kind);
-        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+        let events = watcher(api, watcher::Config::default()).backoff(WatchBackoff::default());
+        let mut events = std::pin::pin!(events);
         let mut fresh = BTreeMap::new();
         while let Some(event) = events.next().await {
             match event {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ccm_controllers::WatchBackoff;
 use ccm_controllers::api_error::describe;
 use ccm_serving::is_unanswered;
 use futures::StreamExt as _;
@@ -151,7 +152,7 @@ impl Secrets {
 
     async fn watch(self, api: Api<Secret>, place: (String, String)) {
         let only = watcher::Config::default().fields(&format!("metadata.name={}", place.1));
-        let mut events = std::pin::pin!(watcher(api, only).default_backoff());
+        let mut events = std::pin::pin!(watcher(api, only).backoff(WatchBackoff::default()));
         let mut listed = None;
         while let Some(event) = events.next().await {
             let seen = match event {

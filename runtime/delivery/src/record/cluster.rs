@@ -16,7 +16,7 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DynamicObject, ListParams, Patch, PostParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -30,6 +30,8 @@ use write::MOST_CONFLICTS;
 
 /// Watch timeout in seconds, so that a connection that died silently is noticed soon.
 const WATCH_SECONDS: u32 = 60;
+/// Pause after a failure of the watch.
+const WATCH_AGAIN: Duration = Duration::from_secs(5);
 /// How often a cluster is asked again that could not store the record.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 
@@ -180,7 +182,7 @@ impl ClusterRecordStore {
         let config = watcher::Config::default()
             .fields(&format!("metadata.name={}", self.name))
             .timeout(WATCH_SECONDS);
-        let mut events = Box::pin(watcher(api, config).default_backoff());
+        let mut events = Box::pin(watcher(api, config));
         let mut is_there = false;
         while let Some(event) = events.next().await {
             match event {
@@ -199,7 +201,10 @@ impl ClusterRecordStore {
                 Ok(watcher::Event::InitDone) => {}
                 Ok(watcher::Event::Delete(_)) => self.saw_none(),
                 Err(error) if self.is_elsewhere(&error) => break,
-                Err(error) => self.failed(&error),
+                Err(error) => {
+                    self.failed(&error);
+                    tokio::time::sleep(WATCH_AGAIN).await;
+                }
             }
         }
     }

@@ -21,6 +21,8 @@ enum FirstList {
     StreamedUntil(Duration),
     /// It refuses to stream; lists are read in pages.
     Refused,
+    /// It refuses to stream, and has no time for lists either.
+    Overloaded,
 }
 
 /// A client of `cluster`, and the requests that it sends.
@@ -32,8 +34,9 @@ fn client(cluster: &cluster::Cluster, first_list: FirstList) -> (Client, Arc<Mut
     let received = asked.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
         let (inner, uri) = (inner.clone(), request.uri().to_string());
-        let streams = uri.starts_with("/api/v1/nodes?") && uri.contains("sendInitialEvents=true");
-        if uri.starts_with("/api/v1/nodes?") {
+        let is_of_nodes = uri.starts_with("/api/v1/nodes?");
+        let streams = is_of_nodes && uri.contains("sendInitialEvents=true");
+        if is_of_nodes {
             received.lock().unwrap().push(uri);
         }
         async move {
@@ -42,10 +45,15 @@ fn client(cluster: &cluster::Cluster, first_list: FirstList) -> (Client, Arc<Mut
                     let answer = inner.send(request).await?;
                     Ok(answer.map(|body| ended_late(body, late)))
                 }
-                FirstList::Refused if streams => {
+                FirstList::Refused | FirstList::Overloaded if streams => {
                     let text = r#"{"kind":"Status","status":"Failure","code":422,"reason":"Invalid",
                         "message":"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}"#;
                     let answer = Response::builder().status(422);
+                    Ok(answer.body(Body::from(text.as_bytes().to_vec()).boxed_unsync())?)
+                }
+                FirstList::Overloaded if is_of_nodes => {
+                    let text = r#"{"kind":"Status","status":"Failure","code":429,"reason":"TooManyRequests","message":"busy"}"#;
+                    let answer = Response::builder().status(429);
                     Ok(answer.body(Body::from(text.as_bytes().to_vec()).boxed_unsync())?)
                 }
                 _ => {
@@ -117,6 +125,10 @@ async fn the_first_nodes_are_asked_about_at_once_and_judged_when_every_node_is_k
     .await;
     assert_eq!(ended, Stopped::Drained);
     assert_eq!(asked.len(), 1, "one stream: {asked:?}");
+    assert!(
+        !asked[0].contains("resourceVersion=") && asked[0].contains("timeoutSeconds=600"),
+        "a current state, and time to send it: {asked:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,6 +144,16 @@ async fn an_api_server_that_streams_no_lists_is_read_in_pages() {
         [true, false, true],
         "refused, a list, a watch: {asked:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_cannot_list_is_asked_less_and_less_often() {
+    let (_, asked) = run_on(FirstList::Overloaded, async |_, _| {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+    })
+    .await;
+    // At most 30 s apart, after some seconds.
+    assert!((15..40).contains(&asked.len()), "{}", asked.len());
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,6 @@ async fn svc_023_a_service_does_not_wait_for_the_throttled_removal_of_the_one_be
             world.cloud.fail("delete", throttled);
             world.remove_by_force("web").await;
             let new = world.serve("web").await;
-            world.cloud.take();
             a_while().await;
             let uid = new.metadata.uid.unwrap();
             assert!(world.cloud.provider.balanced().contains(&uid));
