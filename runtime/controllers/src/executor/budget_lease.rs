@@ -46,6 +46,8 @@ pub struct LeaseName {
 pub(crate) struct BudgetLease {
     leases: Option<(Api<Lease>, String)>,
     tenure: Arc<Tenure>,
+    /// Whether a warning has said that the Lease may not be read or written.
+    is_told: bool,
     /// Number of the last withdrawal that is persisted.
     written: u64,
 }
@@ -60,6 +62,7 @@ impl BudgetLease {
         BudgetLease {
             leases: lease.map(|lease| (Api::namespaced(client, &lease.namespace), lease.name)),
             tenure,
+            is_told: false,
             written: 0,
         }
     }
@@ -69,8 +72,8 @@ impl BudgetLease {
         KEPT.iter().any(|(kept, _)| *kept == brake)
     }
 
-    /// Reads the withdrawals of earlier processes that still count: those of the last `window` of each brake. If the Lease
-    /// may not be read, returns none and logs a warning.
+    /// Reads the withdrawals of earlier processes that still count: those of the last `window` of each brake. `None`: the
+    /// Lease may not be read, at least now; a warning says so once.
     ///
     /// # Errors
     /// The API server cannot be reached now.
@@ -78,17 +81,13 @@ impl BudgetLease {
         &mut self,
         at: Now,
         window: impl Fn(Brake) -> Duration,
-    ) -> Result<Vec<(Brake, Vec<Spent>)>, ClusterError> {
+    ) -> Result<Option<Vec<(Brake, Vec<Spent>)>>, ClusterError> {
         let Some((api, name)) = &self.leases else {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         };
-        let lease = match by_right(&self.tenure, api.get(name)).await {
-            Ok(lease) => lease,
-            Err(error @ (ClusterError::Denied(_) | ClusterError::Rejected(_))) => {
-                self.give_up(&error);
-                None
-            }
-            Err(error) => return Err(error),
+        let read = by_right(&self.tenure, api.get(name)).await;
+        let Some(lease) = self.unless_refused(read)? else {
+            return Ok(None);
         };
         let annotations = lease.and_then(|lease| lease.metadata.annotations);
         let annotations = annotations.unwrap_or_default();
@@ -96,7 +95,7 @@ impl BudgetLease {
             let text = annotations.get(key).map(String::as_str).unwrap_or_default();
             (brake, spent(text, at, window(brake)))
         };
-        Ok(KEPT.into_iter().map(spent).collect())
+        Ok(Some(KEPT.into_iter().map(spent).collect()))
     }
 
     /// Whether the withdrawal with this number is persisted.
@@ -104,7 +103,8 @@ impl BudgetLease {
         self.written >= number
     }
 
-    /// Persists all current withdrawals; `taken` is the number of the last one.
+    /// Persists all current withdrawals; `taken` is the number of the last one. If the Lease may not be read or written, as
+    /// with `--leader-elect=false`, the budgets are in memory only until the next write; a warning says so once.
     ///
     /// # Errors
     /// The API server did not store them; a retry may succeed.
@@ -123,50 +123,68 @@ impl BudgetLease {
         let Some((api, name)) = &self.leases else {
             return Ok(());
         };
-        let params = PostParams::default();
-        let mut last = String::new();
-        for _ in 0..MOST_CONFLICTS {
-            let stored = match by_right(&self.tenure, api.get(name)).await? {
-                Some(mut lease) => {
-                    let annotations = lease.metadata.annotations.get_or_insert_default();
-                    annotations.extend(kept.clone());
-                    by_right(&self.tenure, api.replace(name, &params, &lease)).await
-                }
-                None => {
-                    let lease = Lease {
-                        metadata: ObjectMeta {
-                            name: Some(name.clone()),
-                            annotations: Some(kept.clone().into()),
-                            ..ObjectMeta::default()
-                        },
-                        spec: None,
-                    };
-                    by_right(&self.tenure, api.create(&params, &lease)).await
-                }
-            };
-            match stored {
-                Ok(Some(_)) => {
-                    self.written = taken;
-                    return Ok(());
-                }
-                // The Lease was deleted in between.
-                Ok(None) => {}
-                Err(ClusterError::Conflict(why)) => last = why,
-                Err(error @ (ClusterError::Denied(_) | ClusterError::Rejected(_))) => {
-                    self.give_up(&error);
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            }
+        let stored = store(&self.tenure, api, name, &kept).await;
+        if self.unless_refused(stored)?.is_some() {
+            self.written = taken;
         }
-        Err(ClusterError::Conflict(last))
+        Ok(())
     }
 
-    /// Keeps budgets in memory only, when the Lease may not be written, as with `--leader-elect=false`.
-    fn give_up(&mut self, error: &ClusterError) {
-        self.leases = None;
-        tracing::warn!(%error, "spent budgets cannot be saved in the Lease; a restart resets the brakes");
+    /// The value; `None` after a refusal, which is not for ever: an API server that has just started refuses for a moment
+    /// what is allowed, and rights may be granted later.
+    fn unless_refused<T>(
+        &mut self,
+        result: Result<T, ClusterError>,
+    ) -> Result<Option<T>, ClusterError> {
+        match result {
+            Err(error @ (ClusterError::Denied(_) | ClusterError::Rejected(_))) => {
+                if !std::mem::replace(&mut self.is_told, true) {
+                    tracing::warn!(%error, "spent budgets cannot be saved in the Lease; a restart resets the brakes");
+                }
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
     }
+}
+
+/// Writes the annotations to the Lease of this name, which is created if necessary.
+async fn store(
+    tenure: &Tenure,
+    api: &Api<Lease>,
+    name: &str,
+    kept: &[(String, String)],
+) -> Result<(), ClusterError> {
+    let params = PostParams::default();
+    let mut last = String::new();
+    for _ in 0..MOST_CONFLICTS {
+        let stored = match by_right(tenure, api.get(name)).await? {
+            Some(mut lease) => {
+                let annotations = lease.metadata.annotations.get_or_insert_default();
+                annotations.extend(kept.iter().cloned());
+                by_right(tenure, api.replace(name, &params, &lease)).await
+            }
+            None => {
+                let lease = Lease {
+                    metadata: ObjectMeta {
+                        name: Some(name.to_owned()),
+                        annotations: Some(kept.iter().cloned().collect()),
+                        ..ObjectMeta::default()
+                    },
+                    spec: None,
+                };
+                by_right(tenure, api.create(&params, &lease)).await
+            }
+        };
+        match stored {
+            Ok(Some(_)) => return Ok(()),
+            // The Lease was deleted in between.
+            Ok(None) => {}
+            Err(ClusterError::Conflict(why)) => last = why,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ClusterError::Conflict(last))
 }
 
 fn date(moment: Moment, at: Now) -> String {

@@ -115,9 +115,10 @@ impl BudgetStore {
             // eventually.
             return Ok(Ok(()));
         }
-        let is_kept = BudgetLease::keeps(brake);
+        let mut is_kept = BudgetLease::keeps(brake);
         if is_kept {
-            self.restore().await?;
+            // Without the withdrawals of earlier processes, a write would delete them.
+            is_kept = self.restore().await?;
             if !self.tenure.may_begin(boottime()) {
                 return Err(stopping());
             }
@@ -140,18 +141,23 @@ impl BudgetStore {
         locked(&self.balance).budgets.refused(provider, brake);
     }
 
-    /// Reads the withdrawals of earlier processes from the budget lease, once.
-    async fn restore(&self) -> Result<(), ClusterError> {
+    /// Reads the withdrawals of earlier processes from the budget lease, once. Returns whether they are known: the Lease
+    /// may be refused.
+    async fn restore(&self) -> Result<bool, ClusterError> {
         let read = self.is_restored.get_or_try_init(|| async {
             let mut budget_lease = self.budget_lease.lock().await;
-            let read =
-                budget_lease.read(self.clock.both(), |brake| self.allowances.of(brake).window);
-            for (brake, spent) in read.await? {
+            let window = |brake| self.allowances.of(brake).window;
+            let read = budget_lease.read(self.clock.both(), window).await;
+            for (brake, spent) in read.map_err(Some)?.ok_or(None)? {
                 locked(&self.balance).budgets.restore(brake, spent);
             }
             Ok(())
         });
-        read.await.copied()
+        match read.await {
+            Ok(()) => Ok(true),
+            Err(None) => Ok(false),
+            Err(Some(error)) => Err(error),
+        }
     }
 
     /// Persists all withdrawals so far, including the one with this number.

@@ -168,3 +168,31 @@ async fn whoever_is_not_known_for_a_moment_forgets_no_withdrawal() {
         assert_eq!(spend(&budget_store(&cluster), brake).await, 0);
     }
 }
+
+/// Such as an API server that has not read the rights yet. Without an election the right may be missing for good, which stops
+/// no deletion.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_may_not_be_read_for_a_moment_counts_all_withdrawals_afterwards() {
+    let brake = Brake::RouteDeletion;
+    for (verb, refusals, left) in [
+        (Verb::Get, 1, 0),
+        (Verb::Update, 1, 0),
+        (Verb::Get, 1000, 1),
+    ] {
+        let cluster = Cluster::new();
+        let earlier = take(&budget_store(&cluster), brake).await;
+        assert!(matches!(earlier, BudgetOutcome::Answered(Ok(()))));
+        let one = budget_store(&cluster);
+        let refused = FaultEffect::Refused {
+            code: 403,
+            retry_after: None,
+        };
+        cluster.inject(Fault::next(verb, "leases", refused).times(refusals));
+        let unsaved = take(&one, brake).await;
+        assert!(
+            matches!(unsaved, BudgetOutcome::Answered(Ok(()))),
+            "{unsaved}"
+        );
+        assert_eq!(spend(&one, brake).await, left, "{verb:?}, {refusals}");
+    }
+}

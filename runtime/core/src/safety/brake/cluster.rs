@@ -100,8 +100,9 @@ impl ClusterBudgets {
         self.spent.get(&brake).map_or(&[], Vec::as_slice)
     }
 
-    /// Replaces the spent entries of this brake.
+    /// Adds the withdrawals of earlier processes.
     pub fn restore(&mut self, brake: Brake, mut spent: Vec<Spent>) {
+        spent.extend(self.spent.remove(&brake).unwrap_or_default());
         spent.sort_unstable();
         let old = spent.len().saturating_sub(self.allowances.of(brake).kept());
         self.spent.insert(brake, spent.split_off(old));
