@@ -21,6 +21,8 @@ pub(crate) const NONE: &str =
     "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>";
 pub(crate) const INSTANCES: &str = include_str!("../fixtures/instances.xml");
 pub(crate) const NOT_FOUND: &str = include_str!("../fixtures/error-elb.xml");
+/// The answer to `DescribeListeners` about a load balancer without any.
+pub(crate) const NO_LISTENERS: &str = "<DescribeListenersResponse><DescribeListenersResult><Listeners/></DescribeListenersResult></DescribeListenersResponse>";
 pub(crate) const THROTTLED: &str = include_str!("../fixtures/error-ec2.xml");
 
 const READS: &[(&str, &str)] = &[

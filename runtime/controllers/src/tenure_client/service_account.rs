@@ -67,36 +67,29 @@ impl TokenSource {
     async fn header(&self) -> Result<HeaderValue, BoxError> {
         let mut current = self.0.current.lock().await;
         let now = boottime();
-        let last = current.clone().filter(|token| now < token.ended);
-        if let Some(token) = last.as_ref().filter(|token| now < token.stale) {
-            return Ok(token.header.clone());
-        }
-        if let Some(valid) = current.as_mut().filter(|_| last.is_some()) {
-            // Also if this future is dropped meanwhile.
-            valid.stale = now.after(AGAIN);
-        }
-        let request = self.request(last.is_none());
-        let asked = match last.is_none() {
-            true => request.await,
-            false => tokio::time::timeout(REPLACED_WITHIN, request)
-                .await
-                .unwrap_or_else(|_| Err(format!("no answer within {REPLACED_WITHIN:?}").into())),
+        current.take_if(|token| token.ended <= now);
+        let asked = match current.as_mut() {
+            Some(valid) if now < valid.stale => return Ok(valid.header.clone()),
+            Some(valid) => {
+                // Before the request, since this future may be dropped meanwhile.
+                valid.stale = now.after(AGAIN);
+                tokio::time::timeout(REPLACED_WITHIN, self.request(1))
+                    .await
+                    .unwrap_or_else(|_| Err(format!("no answer within {REPLACED_WITHIN:?}").into()))
+            }
+            None => self.request(TRIES).await,
         };
-        let token = match (asked, last) {
-            (Ok(token), _) => token,
-            (Err(error), Some(mut last)) => {
-                let account = &self.0.name;
+        let account = &self.0.name;
+        match (asked, current.as_ref()) {
+            (Ok(token), _) => Ok(current.insert(token).header.clone()),
+            (Err(error), Some(valid)) => {
                 tracing::warn!(account, %error, "its token could not be replaced; it is still valid");
-                last.stale = now.after(AGAIN);
-                last
+                Ok(valid.header.clone())
             }
             (Err(error), None) => {
-                return Err(format!("no token for ServiceAccount {}: {error}", self.0.name).into());
+                Err(format!("no token for ServiceAccount {account}: {error}").into())
             }
-        };
-        let header = token.header.clone();
-        *current = Some(token);
-        Ok(header)
+        }
     }
 
     /// Drops a token that the API server refused, such as that of an account that was deleted and created again.
@@ -110,9 +103,8 @@ impl TokenSource {
         }
     }
 
-    async fn request(&self, is_urgent: bool) -> Result<Token, BoxError> {
+    async fn request(&self, mut tries: u32) -> Result<Token, BoxError> {
         let mut pause = PAUSE;
-        let mut tries = if is_urgent { TRIES } else { 1 };
         loop {
             let error = match self.request_once().await {
                 Ok(token) => return Ok(token),

@@ -10,8 +10,8 @@ use ccm_guest::load_balancer::{
 };
 
 use crate::fixtures::{
-    INSTANCE, NOT_FOUND, actions, changes, forms, host, is_of_classic, known, node, service,
-    settings, xml,
+    INSTANCE, NO_LISTENERS, NOT_FOUND, actions, changes, forms, host, is_of_classic, known, node,
+    service, settings, xml,
 };
 use crate::load_balancer::{annotations, deletion, ensure, wanted};
 
@@ -463,10 +463,7 @@ fn absence_is_proven_by_answers_without_an_error() {
 #[test]
 fn a_load_balancer_without_listeners_gets_them() {
     let host = host(|action, _| match action {
-        "DescribeListeners" => Some(xml(
-            200,
-            "<DescribeListenersResponse><DescribeListenersResult><Listeners/></DescribeListenersResult></DescribeListenersResponse>",
-        )),
+        "DescribeListeners" => Some(xml(200, NO_LISTENERS)),
         "DescribeTargetGroups" => Some(xml(400, NOT_FOUND)),
         _ => None,
     });

@@ -3,16 +3,15 @@
 use ccm_guest::load_balancer::EnsureRequest;
 
 use super::*;
-use crate::fixtures::{changes, forms};
+use crate::fixtures::{NO_LISTENERS, changes, forms};
 
 /// Its name says nothing of thresholds, ports and paths.
 #[test]
 fn a_target_group_that_was_left_behind_is_checked_as_wanted_now() {
     let host = host(|action, _| {
-        let none = "<DescribeListenersResponse><DescribeListenersResult><Listeners/></DescribeListenersResult></DescribeListenersResponse>";
         let duplicate = "<ErrorResponse><Error><Code>DuplicateTargetGroupName</Code><Message>x</Message></Error></ErrorResponse>";
         match action {
-            "DescribeListeners" => Some(xml(200, none)),
+            "DescribeListeners" => Some(xml(200, NO_LISTENERS)),
             "CreateTargetGroup" => Some(xml(400, duplicate)),
             _ => None,
         }
@@ -30,9 +29,8 @@ fn a_target_group_that_was_left_behind_is_checked_as_wanted_now() {
 fn a_target_group_that_was_left_behind_keeps_no_former_node() {
     let host = host(|action, _| {
         let health = "<DescribeTargetHealthResponse><DescribeTargetHealthResult><TargetHealthDescriptions><member><Target><Id>i-old</Id></Target></member><member><Target><Id>i-1234567890abcdef0</Id></Target></member></TargetHealthDescriptions></DescribeTargetHealthResult></DescribeTargetHealthResponse>";
-        let none = "<DescribeListenersResponse><DescribeListenersResult><Listeners/></DescribeListenersResult></DescribeListenersResponse>";
         match action {
-            "DescribeListeners" => Some(xml(200, none)),
+            "DescribeListeners" => Some(xml(200, NO_LISTENERS)),
             "DescribeTargetHealth" => Some(xml(200, health)),
             _ => None,
         }
