@@ -44,7 +44,7 @@ pub const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
 pub const APPROVE: &str = "wasm-ccm.dev/approve";
 /// Set by a person on a Provider: this digest may be tried again. Removed when done.
 pub const RETRY: &str = "wasm-ccm.dev/retry";
-/// Set by a person on a Provider: this digest may be older than versions that have served and than the minimum version.
+/// Set by a person on a Provider: this digest may be older than versions that have served, but not than the minimum version.
 pub const ALLOW_DOWNGRADE: &str = "wasm-ccm.dev/allow-downgrade";
 /// Set by a person on a Provider: this digest may change many load balancers that the active version leaves alone.
 pub const ALLOW_CHANGES: &str = "wasm-ccm.dev/allow-changes";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ccm_core::rollout::{Orders, Phase, Record, RolloutRules};
 use ccm_delivery::source::SourceError;
-use ccm_delivery::trust::TrustPolicy;
+use ccm_delivery::trust::{MinimumVersion, TrustPolicy};
 
 use crate::rollout::world::{
     PLACE, Start, World, block_on, in_time, module, signed, trusting, wider,
@@ -57,6 +57,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_names_it",
         a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_names_it,
+    ),
+    (
+        "a_person_who_names_an_older_version_does_not_overrule_the_minimum_version_of_the_file",
+        a_person_who_names_an_older_version_does_not_overrule_the_minimum_version_of_the_file,
     ),
 ];
 
@@ -391,5 +395,35 @@ fn a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_
         });
         world.serves(&old).await;
         world.recorded("a person has ordered it", is("1.0.0")).await;
+    });
+}
+
+/// Whoever may annotate a Provider chooses among the versions that the configuration trusts.
+fn a_person_who_names_an_older_version_does_not_overrule_the_minimum_version_of_the_file() {
+    block_on(async {
+        let key = KeyPair::generate().unwrap();
+        let world = World::start(Start {
+            trust: TrustPolicy {
+                minimum_version: Some(MinimumVersion::parse("1.1.0").unwrap()),
+                ..trusting(&key)
+            },
+            ..Start::default()
+        });
+        let version = |number| signed(&key, module(number, "honest"));
+        let [old, new] = ["1.0.0", "1.1.0"].map(version);
+        world.offer(&new);
+        world.serves(&new).await;
+        world.order(Orders {
+            allow_downgrade: Some(old.digest.to_string()),
+            ..Orders::default()
+        });
+        world.offer(&old);
+        let refused = |record: &Record| {
+            let lines = record.trial.iter().flat_map(|trial| &trial.lines);
+            let mut lines = lines.chain([&record.trouble]);
+            lines.any(|line| line.contains("version 1.0.0 is older than 1.1.0"))
+        };
+        world.recorded("it is too old", refused).await;
+        assert_eq!(world.serving().await, new.digest.to_string());
     });
 }

@@ -160,7 +160,7 @@ pub struct Orders {
     pub approve: Option<String>,
     /// `wasm-ccm.dev/retry`: this digest may be tried again. Removed once carried out.
     pub retry: Option<String>,
-    /// `wasm-ccm.dev/allow-downgrade`: exempts this digest from the minimum version and the highest that has served.
+    /// `wasm-ccm.dev/allow-downgrade`: exempts this digest from the highest version that has served.
     pub allow_downgrade: Option<String>,
     /// `wasm-ccm.dev/allow-changes`: this digest may change what the active version leaves alone. Separate from the
     /// approval, which is given before the planned changes are known.

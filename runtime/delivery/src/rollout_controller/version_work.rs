@@ -19,7 +19,7 @@ use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
 use crate::source::Location;
 use crate::store::ModuleStore;
-use crate::trust::{Distrust, Highest, TrustPolicy};
+use crate::trust::{Highest, TrustPolicy};
 
 /// Shared dependencies of all work of one provider.
 pub(super) struct Resources {
@@ -241,13 +241,8 @@ impl Job {
             let inspection = ccm_host::inspect(&artifact.origin, &artifact.wasm)
                 .map_err(|error| of_load(&error))?;
             let version = &inspection.manifest.version;
-            let provenance = match policy.verify(&artifact, version, SystemTime::now()) {
-                Err(Distrust::TooOld { provenance, .. }) if endorsement == Endorsement::Allowed => {
-                    Ok(provenance)
-                }
-                verified => verified,
-            };
-            let followed = provenance.and_then(|provenance| {
+            let verified = policy.verify(&artifact, version, SystemTime::now());
+            let followed = verified.and_then(|provenance| {
                 let followed = policy.follow(&highest, &artifact, version, &provenance, endorsement)?;
                 tracing::info!(target: "rollout", digest = %artifact.digest, %provenance, "trusted");
                 Ok(followed)

@@ -86,8 +86,6 @@ pub enum Distrust {
         version: String,
         /// The operator's minimum version.
         minimum: String,
-        /// Why the module is trusted apart from its version.
-        provenance: Provenance,
     },
     /// Older than a version that has served, or not comparable with it. All other checks passed.
     Downgrade {
@@ -141,9 +139,7 @@ impl fmt::Display for Distrust {
                     .to_owned()
             }
             Distrust::Refused { reasons } => refused(reasons),
-            Distrust::TooOld {
-                version, minimum, ..
-            } => format!(
+            Distrust::TooOld { version, minimum } => format!(
                 "version {version} is older than {minimum}, the oldest that `trust.minimumVersion` allows"
             ),
             Distrust::Downgrade { version, highest } => format!(

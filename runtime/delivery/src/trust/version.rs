@@ -33,7 +33,6 @@ impl MinimumVersion {
             return Err(Distrust::TooOld {
                 version: version.to_owned(),
                 minimum: self.0.to_string(),
-                provenance,
             });
         }
         Ok(provenance)
