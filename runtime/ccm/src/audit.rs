@@ -228,11 +228,12 @@ impl AuditSink for AuditWriter {
         let Some(unwritten) = refusals.next(&attempt.author.provider, Instant::now()) else {
             return;
         };
-        if self.lines.ready().is_ok() {
-            let time = format!("{:.3}", Timestamp::now());
-            let line = attempt.to_json(&time, &self.leader, unwritten);
-            self.lines.add(line.to_string());
+        if self.lines.ready().is_err() {
+            return refusals.lost(&attempt.author.provider, unwritten);
         }
+        let time = format!("{:.3}", Timestamp::now());
+        let line = attempt.to_json(&time, &self.leader, unwritten);
+        self.lines.add(line.to_string());
     }
 
     fn before_deletion(&self, _: &Subject) -> Result<(), Unrecordable> {

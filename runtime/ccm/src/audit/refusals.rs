@@ -37,4 +37,11 @@ impl Refusals {
         window.written += 1;
         Some(std::mem::take(&mut window.unwritten))
     }
+
+    /// Counts a refusal that could not be written, and those before it.
+    pub(super) fn lost(&mut self, provider: &str, unwritten: u64) {
+        if let Some(window) = self.0.get_mut(provider) {
+            window.unwritten = unwritten.saturating_add(1);
+        }
+    }
 }

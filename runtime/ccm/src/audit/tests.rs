@@ -222,4 +222,9 @@ fn what_a_module_tries_in_vain_is_written_ten_times_a_minute_and_then_counted() 
             assert_eq!(refusals.next("one", at(seconds)), expected, "{seconds} s");
         }
     }
+    // Those that could not be written count with the next one.
+    for before in 0..3 {
+        assert_eq!(refusals.next("one", at(600)), Some(before));
+        refusals.lost("one", before);
+    }
 }

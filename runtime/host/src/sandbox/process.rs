@@ -3,6 +3,7 @@
 //!
 //! The parent trusts the child no more than a guest: every request passes the call's scope, every answer its checks.
 
+mod child_exit;
 mod connection;
 
 use std::os::unix::net::UnixStream as StdUnixStream;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
-use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
@@ -20,8 +19,8 @@ use super::super::failure::Failure;
 use super::super::protocol::{Caps, Frame, Head, Request, ToChild, ToParent, method, read};
 use super::super::{Answer, CallPhase, Performance};
 use super::ProcessEnd;
+use super::child_exit::exit_output;
 use crate::bindings::common;
-use crate::compile::child::signal_from_outside;
 use crate::egress::{CallScope, FetchError, FetchRequest, FetchResponse};
 use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
@@ -75,6 +74,8 @@ struct RequestUnderWay {
 /// Bytes of request bodies of one call that are under way: what a guest can pass in one crossing, and as much for what
 /// it has abandoned.
 const BODIES: usize = 2 * limits::CROSSING_BYTES;
+/// How long a child may take to read one message. What waits for it is in memory, and in no call's budget.
+const READS_WITHIN: Duration = Duration::from_secs(10);
 
 impl Connection {
     /// Sends the process its module and waits until it is loaded.
@@ -112,8 +113,7 @@ impl Connection {
             out,
             stop: tokio::sync::Notify::new(),
         });
-        tokio::spawn(write(frames, to));
-        tokio::spawn(attend(shared.clone(), child, from));
+        tokio::spawn(attend(shared.clone(), child, from, write(frames, to)));
         Ok(Connection(shared))
     }
 
@@ -431,25 +431,33 @@ async fn send(scope: &CallScope, what: Request, body: Bytes) -> Result<FetchResp
     }
 }
 
+/// Sends messages to the child. Completes only if it stops reading them.
 async fn write(mut frames: mpsc::UnboundedReceiver<Frame>, mut to: OwnedWriteHalf) {
     while let Some(frame) = frames.recv().await {
-        if frame.write(&mut to).await.is_err() {
-            break;
+        match tokio::time::timeout(READS_WITHIN, frame.write(&mut to)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => break,
+            Err(_) => return,
         }
     }
+    std::future::pending().await
 }
 
-/// Handles messages of the child until it ends or must be killed.
-async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) {
+/// Handles messages of the child until it ends or must be killed, also because `unread` completes.
+async fn attend(
+    shared: Arc<Shared>,
+    mut child: Child,
+    mut from: OwnedReadHalf,
+    unread: impl Future<Output = ()>,
+) {
     let receive = async {
         loop {
             match read::<ToParent>(&mut from, Caps::OF_CHILD).await {
                 Ok(Some((message, body))) => shared.receive(message, body)?,
-                Ok(None) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     return Err(error.to_string());
                 }
-                Err(_) => return Ok(()),
+                Ok(None) | Err(_) => return Ok(()),
             }
         }
     };
@@ -459,6 +467,7 @@ async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) 
             Err(what) => nonsense(&what),
         },
         () = shared.stop.notified() => ProcessEnd::of_child("no call needs it"),
+        () = unread => nonsense("nothing, and reads nothing either"),
     };
     shared.over(why);
     // The child may have ended already.
@@ -467,27 +476,6 @@ async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) 
 
 fn nonsense(what: &str) -> ProcessEnd {
     ProcessEnd::of_child(format!("it said what no sandbox says: {what}"))
-}
-
-/// Exit status and error output of a child that ended.
-async fn exit_output(child: &mut Child) -> ProcessEnd {
-    let mut output = Vec::new();
-    let exit_timeout = Duration::from_secs(1);
-    if let Some(stderr) = child.stderr.take() {
-        let cap = limits::COMPILE_MESSAGE_BYTES as u64;
-        let mut stderr = stderr.take(cap);
-        // Waits only briefly for error output.
-        let _ = tokio::time::timeout(exit_timeout, stderr.read_to_end(&mut output)).await;
-    }
-    let output = clean(String::from_utf8_lossy(&output).trim(), limits::ERROR_BYTES);
-    let Ok(Ok(status)) = tokio::time::timeout(exit_timeout, child.wait()).await else {
-        return ProcessEnd::of_child(output);
-    };
-    match signal_from_outside(status) {
-        Some(signal) => ProcessEnd::from_outside(format!("it was ended from outside: {signal}")),
-        None if output.is_empty() => ProcessEnd::of_child(status.to_string()),
-        None => ProcessEnd::of_child(format!("{status}: {output}")),
-    }
 }
 
 #[cfg(test)]

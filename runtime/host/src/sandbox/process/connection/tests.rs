@@ -66,3 +66,15 @@ async fn a_child_cannot_have_the_parent_hold_more_requests_than_a_guest_could_pa
     shared.receive(abandoned, Bytes::new()).unwrap();
     send_request(&shared, 4, 1).unwrap();
 }
+
+/// What waits for it would fill the memory.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_reads_nothing_is_given_up() {
+    let (ours, _child) = UnixStream::pair().unwrap();
+    let (_from, to) = ours.into_split();
+    let (out, frames) = mpsc::unbounded_channel();
+    let frame = Frame::new(&"a call", Bytes::from(vec![0; 8 << 20])).unwrap();
+    assert!(out.send(frame).is_ok());
+    let given_up = tokio::time::timeout(2 * READS_WITHIN, write(frames, to));
+    assert!(given_up.await.is_ok());
+}
