@@ -1,7 +1,8 @@
 //! Builds the plan: collects writes withheld by the executor and requests refused by permits, logs the first change of
-//! each object, counts them, and keeps the rest for readers. Forwards all audit records to the audit sink.
+//! each object, counts them, and keeps the rest for readers. Counts the requests that a brake holds, in every mode.
+//! Forwards all audit records to the audit sink.
 //!
-//! Decides nothing and withholds nothing; in enforce mode it is idle.
+//! Decides nothing and withholds nothing; in enforce mode it plans nothing.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -192,8 +193,13 @@ impl AuditSink for Planner {
     }
 
     fn refused(&self, refused: &Refused<'_>) {
-        if self.mode == Mode::Plan && matches!(refused.refusal, Refusal::Mode(_)) {
-            self.add(Planned::of_request(refused));
+        match refused.refusal {
+            Refusal::Mode(_) if self.mode == Mode::Plan => self.add(Planned::of_request(refused)),
+            // The permit took nothing from the budget store, which counts what it holds itself.
+            Refusal::Brake { brake, .. } => {
+                self.metrics.held(brake, &refused.request.author.provider);
+            }
+            _ => {}
         }
         self.audit.refused(refused);
     }
@@ -215,6 +221,9 @@ impl AuditSink for Planner {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use std::time::Duration;
+
+    use ccm_core::moment::Moment;
     use ccm_core::node::object::NodeRef;
     use ccm_core::node_lifecycle::{LifecycleEffect, NodeDeletion};
     use ccm_core::safety::audit::{Author, NoAudit};
@@ -250,7 +259,10 @@ mod tests {
 
     fn refuse(planner: &Planner, refusal: Refusal) {
         let request = CloudRequest {
-            author: Author::default(),
+            author: Author {
+                provider: "hcloud".to_owned(),
+                digest: String::new(),
+            },
             target: "api".to_owned(),
             host: "cloud.test".to_owned(),
             method: "POST".to_owned(),
@@ -327,5 +339,25 @@ mod tests {
         let (planner, plan, _) = planner(Mode::Plan);
         refuse(&planner, Refusal::Revoked);
         assert_eq!(plan.snapshot().changes().count(), 0);
+    }
+
+    #[test]
+    fn what_a_brake_holds_is_counted_in_every_mode_and_is_no_part_of_a_plan() {
+        let engaged = Refusal::Brake {
+            brake: Brake::CloudMutations,
+            again: Moment(Duration::ZERO),
+        };
+        let held = "ccm_brake_held_total{brake=\"cloud-mutations\",provider=\"hcloud\"}";
+        for mode in Mode::ALL {
+            let (planner, plan, registry) = planner(mode);
+            refuse(&planner, Refusal::Budget(4));
+            let text = scraped(&registry);
+            assert!(!text.contains(held), "{text}");
+            refuse(&planner, engaged);
+            refuse(&planner, engaged);
+            let text = scraped(&registry);
+            assert!(text.contains(&format!("{held} 2")), "{text}");
+            assert_eq!(plan.snapshot().changes().count(), 0);
+        }
     }
 }

@@ -398,7 +398,7 @@ impl Call {
         if let Refusal::Brake { brake, again } = refusal {
             let left = now().until(again);
             if self.records.may_warn() {
-                tracing::warn!(target: "egress", name = target.name, %brake, ?left, "the brake is engaged: the change is held");
+                tracing::warn!(target: "egress", provider = self.egress.provider(), name = target.name, %brake, ?left, "the brake is engaged: the change is held");
             }
             return FetchError::Throttled(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         }
