@@ -261,6 +261,7 @@ fn brake(level: BrakeLevel) -> BrakeReport {
         taken: level.taken,
         allowed: level.allowed,
         window_seconds,
+        is_spent_by_all: level.is_spent_by_all,
         held,
         release: release(level.brake, window_seconds),
     }

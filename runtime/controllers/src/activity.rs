@@ -100,6 +100,8 @@ pub struct BrakeLevel {
     pub allowed: usize,
     /// Length of the window.
     pub window: Duration,
+    /// Whether the budget of all providers together is spent.
+    pub is_spent_by_all: bool,
     /// The last change that was held, unless a later one was allowed.
     pub held: Option<HeldChange>,
 }

@@ -155,7 +155,11 @@ fn brakes(report: &StatusReport) -> String {
             false => "released",
         };
         let window = length(brake.window_seconds);
-        let spent = format!("{} of {} in {window}", brake.taken, brake.allowed);
+        let all = match brake.is_engaged_by_all(report.now) {
+            true => "; the budget of all providers together is spent",
+            false => "",
+        };
+        let spent = format!("{} of {} in {window}{all}", brake.taken, brake.allowed);
         let held = brake.held.as_ref().map_or("-", |held| &held.object);
         row([
             &brake.brake,

@@ -33,8 +33,8 @@ struct Balance {
 
 /// An attempt to withdraw.
 struct Attempt {
-    /// Number of the provider's objects of that kind.
-    objects: usize,
+    /// Numbers of objects of that kind.
+    objects: Objects,
     held: Option<HeldChange>,
 }
 
@@ -199,10 +199,7 @@ impl BudgetStore {
             .as_ref()
             .err()
             .map(|free| held(object, *free, self.clock));
-        let attempt = Attempt {
-            objects: objects.own,
-            held,
-        };
+        let attempt = Attempt { objects, held };
         balance
             .attempts
             .insert((brake, provider.to_owned()), attempt);
@@ -222,13 +219,16 @@ impl Balance {
         // A change that is not asked for again once there is room is not needed any more.
         let is_waiting = |held: &HeldChange| held.free.is_none_or(|free| free > wall());
         let level = |((brake, provider), attempt): (&(Brake, String), &Attempt)| {
-            let level = self.budgets.level(provider, *brake, now, attempt.objects);
+            let Objects { own, all } = attempt.objects;
+            let level = self.budgets.level(provider, *brake, now, own);
+            let all = self.budgets.level_of_all(*brake, now, all);
             BrakeLevel {
                 brake: *brake,
                 provider: provider.clone(),
                 taken: level.taken,
                 allowed: level.allowed,
                 window: allowances.of(*brake).window,
+                is_spent_by_all: all.taken >= all.allowed,
                 held: attempt.held.clone().filter(is_waiting),
             }
         };

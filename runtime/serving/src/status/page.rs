@@ -208,8 +208,7 @@ fn brake_row(html: &mut Html, brake: &BrakeReport, now: Time) {
         .text(&brake.brake)
         .raw("<small>");
     html.foreign(&brake.provider).raw("</small></th><td>");
-    let is_engaged = brake.is_engaged(now);
-    html.raw(match is_engaged {
+    html.raw(match brake.is_engaged(now) {
         true => "<span class=\"bad\">engaged</span>",
         false => "<span class=\"good\">released</span>",
     });
@@ -218,7 +217,11 @@ fn brake_row(html: &mut Html, brake: &BrakeReport, now: Time) {
         .text(" of ")
         .text(brake.allowed);
     html.text(format_args!(" in {}", length(brake.window_seconds)))
-        .raw("</small></td><td>");
+        .raw("</small>");
+    if brake.is_engaged_by_all(now) {
+        html.raw("<small>the budget of all providers together is spent</small>");
+    }
+    html.raw("</td><td>");
     if let Some(held) = &brake.held {
         html.text("holds ").foreign(&held.object).text(" since ");
         time(html, held.at, &held.at.seen_from(now));

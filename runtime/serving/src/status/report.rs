@@ -210,6 +210,9 @@ pub struct BrakeReport {
     pub allowed: usize,
     /// Length of the window, in seconds.
     pub window_seconds: u64,
+    /// Whether the budget of all providers together is spent.
+    #[serde(default)]
+    pub is_spent_by_all: bool,
     /// The change that was held last.
     pub held: Option<HeldReport>,
     /// How an operator releases the brake.
@@ -325,6 +328,11 @@ impl BrakeReport {
     /// Whether the brake holds changes at this time.
     pub fn is_engaged(&self, now: Time) -> bool {
         let is_held = |held: &HeldReport| held.free.is_none_or(|free| free > now);
-        self.taken >= self.allowed && self.held.as_ref().is_some_and(is_held)
+        self.held.as_ref().is_some_and(is_held)
+    }
+
+    /// Whether only the budget of all providers together makes it hold changes.
+    pub fn is_engaged_by_all(&self, now: Time) -> bool {
+        self.is_engaged(now) && self.is_spent_by_all && self.taken < self.allowed
     }
 }

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 
-#[test]
-fn a_terminal_shows_what_the_page_shows() {
+/// A report with one of everything.
+fn report() -> StatusReport {
     let report = json!({
         "component": "cloud-controller-manager", "version": "1.2.3", "mode": "enforce",
         "apiServer": "https://10.0.0.1:6443",
@@ -40,6 +40,7 @@ fn a_terminal_shows_what_the_page_shows() {
         "isWaitingCut": false,
         "brakes": [{
             "brake": "node-deletion", "provider": "hcloud", "taken": 3, "allowed": 3, "windowSeconds": 600,
+            "isSpentByAll": true,
             "held": { "object": "node/b", "at": "2026-03-01T11:59:00Z", "free": "2026-03-01T12:05:00Z" },
             "release": "time",
         }],
@@ -49,7 +50,11 @@ fn a_terminal_shows_what_the_page_shows() {
             "times": 4,
         }],
     });
-    let report = serde_json::from_value::<StatusReport>(report).unwrap();
+    serde_json::from_value(report).unwrap()
+}
+
+#[test]
+fn a_terminal_shows_what_the_page_shows() {
     let expected = "\
 component     cloud-controller-manager
 version       1.2.3
@@ -86,5 +91,17 @@ TIME       TIMES   PROVIDER   DECISION           OUTCOME
         "REQUESTS LEFT         STATE",
         "REQUESTS LEFT             STATE",
     );
-    assert_eq!(describe(&report), expected);
+    assert_eq!(describe(&report()), expected);
+}
+
+#[test]
+fn a_brake_that_holds_a_change_is_engaged_whoever_spent_the_budget() {
+    let mut report = report();
+    report.brakes[0].taken = 1;
+    let row = "engaged   1 of 3 in 10 min; the budget of all providers together is spent   node/b";
+    let text = describe(&report);
+    assert!(text.contains(row), "{text}");
+    report.brakes[0].held.as_mut().unwrap().free = Some(report.now);
+    let text = describe(&report);
+    assert!(text.contains("released   1 of 3 in 10 min   "), "{text}");
 }

@@ -196,3 +196,26 @@ async fn a_lease_that_may_not_be_read_for_a_moment_counts_all_withdrawals_afterw
         assert_eq!(spend(&one, brake).await, left, "{verb:?}, {refusals}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_the_budget_of_all_providers_holds_is_shown_as_such() {
+    let one = budget_store(&Cluster::new());
+    let brake = Brake::NodeDeletion;
+    assert_eq!(spend(&one, brake).await, 3);
+    let other = one.take("other", "it", (brake, Rise::NONE), || FEW).await;
+    assert!(matches!(other, BudgetOutcome::Answered(Err(_))), "{other}");
+    let shown = || {
+        let levels = locked(&one.balance).levels(&one.allowances, one.clock);
+        let level = |level: BrakeLevel| {
+            let is_held = level.held.is_some();
+            (level.provider, level.taken, is_held, level.is_spent_by_all)
+        };
+        levels.into_iter().map(level).collect::<Vec<_>>()
+    };
+    let (sim, other) = (|| "sim".to_owned(), || "other".to_owned());
+    let spent = [(other(), 0, true, true), (sim(), 3, true, true)];
+    assert_eq!(shown(), spent);
+    one.refused("sim", brake);
+    let room = [(other(), 0, true, false), (sim(), 2, true, false)];
+    assert_eq!(shown(), room);
+}

@@ -95,6 +95,11 @@ impl ClusterBudgets {
         self.of_provider(provider, brake).level(now, objects)
     }
 
+    /// How full the cluster's budget is, that of all providers together.
+    pub fn level_of_all(&self, brake: Brake, now: Moment, objects: usize) -> BudgetLevel {
+        self.of_all(brake).level(now, objects)
+    }
+
     /// Spent entries of this brake, oldest first. May contain expired entries.
     pub fn spent(&self, brake: Brake) -> &[Spent] {
         self.spent.get(&brake).map_or(&[], Vec::as_slice)

@@ -137,6 +137,7 @@ fn busy() -> StatusReport {
             taken: 3,
             allowed: 3,
             window_seconds: 600,
+            is_spent_by_all: true,
             held: Some(HeldReport {
                 object: "node/worker-9".to_owned(),
                 at: at("2026-03-01T11:59:00Z"),
@@ -179,6 +180,42 @@ fn a_page_says_where_there_is_nothing() {
     unserved.has_election = true;
     let page = rendered(&unserved, Refresh::ByHand);
     assert!(page.contains("is no candidate") && !page.contains("acts alone"));
+}
+
+#[test]
+fn a_brake_is_engaged_while_it_holds_a_change_whoever_spent_the_budget() {
+    let by_all = "the budget of all providers together is spent";
+    let (later, before) = ("2026-03-01T12:05:00Z", "2026-03-01T11:59:59Z");
+    // Taken of three, until when the change is held, and what the page says.
+    for (taken, free, is_engaged, is_by_all) in [
+        (3, Some(later), true, false),
+        (1, Some(later), true, true),
+        (0, None, true, true),
+        (3, Some(before), false, false),
+        (1, Some(before), false, false),
+    ] {
+        let mut report = busy();
+        let brake = &mut report.brakes[0];
+        brake.taken = taken;
+        brake.held.as_mut().unwrap().free = free.map(at);
+        let page = rendered(&report, Refresh::ByHand);
+        let case = format!("{taken} of 3 until {free:?}: {page}");
+        assert_eq!(page.contains(">engaged</span>"), is_engaged, "{case}");
+        assert_eq!(page.contains(">released</span>"), !is_engaged, "{case}");
+        assert_eq!(page.contains(by_all), is_by_all, "{case}");
+    }
+    let mut report = busy();
+    let brake = &mut report.brakes[0];
+    (brake.taken, brake.is_spent_by_all) = (1, false);
+    let page = rendered(&report, Refresh::ByHand);
+    assert!(
+        page.contains(">engaged</span>"),
+        "one was given back: {page}"
+    );
+    assert!(!page.contains(by_all), "{page}");
+    report.brakes[0].held = None;
+    let page = rendered(&report, Refresh::ByHand);
+    assert!(page.contains(">released</span>"), "{page}");
 }
 
 #[test]
