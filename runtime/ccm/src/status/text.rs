@@ -50,10 +50,11 @@ fn head(report: &StatusReport) -> String {
 }
 
 fn leader(lease: &LeaseReport, now: Time) -> String {
-    let who = match (lease.is_leader, lease.holder.is_empty()) {
+    let who = match (lease.is_leader, lease.holder.as_str()) {
         (true, _) => format!("this process, {}", lease.identity),
-        (false, true) => format!("nobody as far as is known; this is {}", lease.identity),
-        (false, false) => format!("{}; this process stands by", lease.holder),
+        (false, "") => format!("nobody as far as is known; this is {}", lease.identity),
+        (false, own) if lease.is_stopping() => format!("this process, {own}, which is stopping"),
+        (false, other) => format!("{other}; this process stands by"),
     };
     let until = lease.valid_until.filter(|_| lease.is_leader);
     let until =
@@ -187,6 +188,7 @@ fn budgets(report: &StatusReport) -> String {
             let left = format!("{} of {} per {per}", target.requests_left, target.requests);
             let state = match target.held_seconds {
                 Some(seconds) => format!("rate-limited for {}", length(seconds)),
+                None if target.requests_left == 0 => "spent".to_owned(),
                 None => "open".to_owned(),
             };
             let cloud = target.cloud.as_ref();

@@ -90,6 +90,10 @@ fn leader(html: &mut Html, lease: &LeaseReport, now: Time) {
     } else if lease.holder.is_empty() {
         html.raw("<span class=\"warn\">nobody</span> as far as is known; this process is ");
         html.foreign(&lease.identity);
+    } else if lease.is_stopping() {
+        html.raw("<span class=\"warn\">this process</span>, ")
+            .foreign(&lease.identity);
+        html.text(", which is stopping");
     } else {
         html.raw("another process, ").foreign(&lease.holder);
         html.text("; this one stands by and shows only what it does itself");

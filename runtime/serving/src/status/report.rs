@@ -22,7 +22,7 @@ pub struct StatusReport {
     pub started: Time,
     /// When the report was made.
     pub now: Time,
-    /// Whether there is an election. A process for which no provider serves yet is no candidate.
+    /// Whether this process takes part in an election: not in every mode. While no provider serves, it is no candidate.
     #[serde(default)]
     pub has_election: bool,
     /// The leases for which this process is a candidate.
@@ -304,12 +304,20 @@ pub fn length(seconds: u64) -> String {
     }
 }
 
+impl LeaseReport {
+    /// Whether this process holds the Lease and may begin nothing any more: it ends its work before it releases the Lease.
+    pub fn is_stopping(&self) -> bool {
+        !self.is_leader && self.holder == self.identity
+    }
+}
+
 impl StatusReport {
     /// Who leads, where this process is a candidate for no Lease.
     pub fn without_candidacy(&self) -> &'static str {
-        match self.has_election {
-            true => "this process is no candidate: no provider serves yet",
-            false => "there is no election: this process acts alone",
+        match (self.has_election, self.mode.as_str()) {
+            (true, _) => "this process is no candidate: no provider serves yet",
+            (false, "enforce") => "there is no election: this process acts alone",
+            (false, _) => "this process takes part in no election, and changes nothing",
         }
     }
 

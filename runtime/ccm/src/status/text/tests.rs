@@ -105,3 +105,43 @@ fn a_brake_that_holds_a_change_is_engaged_whoever_spent_the_budget() {
     let text = describe(&report);
     assert!(text.contains("released   1 of 3 in 10 min   "), "{text}");
 }
+
+#[test]
+fn a_leader_that_stops_is_no_other_process() {
+    let mut report = report();
+    for (holder, who) in [
+        ("a_1", "this process, a_1, which is stopping (Lease"),
+        ("b_2", "b_2; this process stands by (Lease"),
+        ("", "nobody as far as is known; this is a_1 (Lease"),
+    ] {
+        report.leases[0].is_leader = false;
+        report.leases[0].holder = holder.to_owned();
+        let text = describe(&report);
+        assert!(text.contains(&format!("leader        {who}")), "{text}");
+    }
+}
+
+#[test]
+fn only_a_process_that_changes_something_acts_alone() {
+    let nothing = "this process takes part in no election, and changes nothing";
+    for (mode, who) in [
+        ("enforce", "there is no election: this process acts alone"),
+        ("plan", nothing),
+        ("observe", nothing),
+    ] {
+        let mut report = report();
+        report.leases.clear();
+        report.mode = mode.to_owned();
+        let text = describe(&report);
+        assert!(text.contains(&format!("leader        {who}\n")), "{text}");
+    }
+}
+
+#[test]
+fn a_spent_budget_of_requests_is_not_open() {
+    let mut report = report();
+    let target = &mut report.providers[0].targets[0];
+    (target.requests_left, target.held_seconds) = (0, None);
+    let text = describe(&report);
+    assert!(text.contains("0 of 3600 per 60 min   spent"), "{text}");
+}

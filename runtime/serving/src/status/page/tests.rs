@@ -180,6 +180,37 @@ fn a_page_says_where_there_is_nothing() {
     unserved.has_election = true;
     let page = rendered(&unserved, Refresh::ByHand);
     assert!(page.contains("is no candidate") && !page.contains("acts alone"));
+    for mode in ["plan", "observe"] {
+        let mut report = idle();
+        report.mode = mode.to_owned();
+        let page = rendered(&report, Refresh::ByHand);
+        let who = "this process takes part in no election, and changes nothing";
+        assert!(page.contains(who) && !page.contains("acts alone"), "{page}");
+    }
+}
+
+#[test]
+fn a_leader_that_stops_is_no_other_process() {
+    let mut report = busy();
+    report.leases[0].is_leader = false;
+    let page = rendered(&report, Refresh::ByHand);
+    let who = "this process</span>, <bdi>control-1_4b7d</bdi>, which is stopping";
+    assert!(page.contains(who), "{page}");
+    assert!(!page.contains("another process"), "{page}");
+    report.leases[0].holder = "control-2_07aa".to_owned();
+    let page = rendered(&report, Refresh::ByHand);
+    let who = "another process, <bdi>control-2_07aa</bdi>; this one stands by";
+    assert!(page.contains(who), "{page}");
+    assert!(!page.contains("which is stopping"), "{page}");
+}
+
+#[test]
+fn a_spent_budget_of_requests_is_not_open() {
+    let mut report = busy();
+    report.providers[0].targets[0].requests_left = 0;
+    let page = rendered(&report, Refresh::ByHand);
+    assert!(page.contains(">spent</span>"), "{page}");
+    assert!(!page.contains(">open</span>"), "{page}");
 }
 
 #[test]
