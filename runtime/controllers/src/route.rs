@@ -2,6 +2,7 @@
 //! with reconciliations beside it, so that a slow change of one route delays no other. Makes no decision and executes
 //! nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ccm_core::cloud::ProviderError;
@@ -141,6 +142,7 @@ impl RouteController {
                     .metrics()
                     .count_routes(self.executor.name(), &tally);
                 self.log_foreign_routes();
+                self.keep_waiting_entries();
             }
             When::Retry { .. } | When::NotBefore { .. } => {
                 self.meter.retries();
@@ -154,6 +156,17 @@ impl RouteController {
                 wait.log(&when);
             }
         }
+    }
+
+    /// Stops reporting objects as waiting of which the listing shows that nothing is left to do: no reconciliation reports
+    /// that.
+    fn keep_waiting_entries(&self) {
+        let open = self.memory.open_subjects(self.clock.now());
+        let open: BTreeSet<String> = open.iter().map(object).collect();
+        let activity = &self.executor.cluster.activity;
+        activity.keep(self.executor.name(), ROUTE_CONTROLLER, |object| {
+            open.contains(object)
+        });
     }
 
     /// Logs one line whenever the foreign routes have changed.
@@ -290,6 +303,14 @@ async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> RouteTaskEnd
     RouteTaskEnd::Listing(Box::new(answer))
 }
 
+/// The subject as in logs and on the status page.
+fn object(subject: &Key) -> String {
+    match subject {
+        Key::Node(name) => format!("node/{name}"),
+        Key::Destination(destination) => format!("route/{destination}"),
+    }
+}
+
 impl reconcile::Facts for Facts {
     type Effect = RouteEffect;
     type Retained = CarryOver;
@@ -307,10 +328,7 @@ impl reconcile::Facts for Facts {
     }
 
     fn object(&self) -> String {
-        match self.key() {
-            Key::Node(name) => format!("node/{name}"),
-            Key::Destination(destination) => format!("route/{destination}"),
-        }
+        object(&self.key())
     }
 
     fn priority(&self) -> Priority {

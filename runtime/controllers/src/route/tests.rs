@@ -187,6 +187,36 @@ async fn a_node_that_comes_gets_its_route_and_one_that_goes_loses_it_with_one_li
     .await;
 }
 
+/// No reconciliation reports that.
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_is_not_needed_any_more_waits_no_longer() {
+    let cloud = cloud().scripted(|asked| match asked.call.function {
+        "delete" => at_once(Err(ProviderError::Unavailable("away".to_owned()))),
+        _ => at_once(Ok(())),
+    });
+    let (cluster, cloud) = (Cluster::new(), Arc::new(cloud));
+    create(&cluster, "a", "10.1.0.0/24", json!([])).await;
+    let settings = settings(&["10.1.0.0/16"]);
+    let activity = settings.reports.activity.clone();
+    let waiting = || {
+        let waiting = activity.snapshot().waiting.into_iter();
+        waiting.map(|one| one.object).collect::<Vec<_>>()
+    };
+    run_while(&cluster, &cloud, settings, async || {
+        seconds(5).await;
+        assert_eq!(waiting(), [""; 0]);
+        let api: Api<Node> = Api::all(cluster.client_as("test"));
+        api.delete("a", &DeleteParams::default()).await.unwrap();
+        seconds(10).await;
+        assert_eq!(waiting(), ["route/10.1.0.0/24"]);
+        create(&cluster, "a", "10.1.0.0/24", json!([])).await;
+        seconds(30).await;
+        assert_eq!(waiting(), [""; 0]);
+        assert_eq!(destinations(&cloud), ["10.1.0.0/24"]);
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn edge_081_another_s_condition_is_seen_for_what_it_is_and_stays() {
     let (cluster, cloud) = (Cluster::new(), Arc::new(cloud()));

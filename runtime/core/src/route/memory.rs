@@ -407,6 +407,18 @@ impl Memory {
         self.planned().any(|(_, work)| work.at <= now)
     }
 
+    /// The subjects that are not done: with a reconciliation planned or in progress, or one to repeat.
+    pub fn open_subjects(&self, now: Moment) -> BTreeSet<Key> {
+        let states = self.destinations.values();
+        let changes = states.filter_map(DestinationState::unfinished);
+        let changes = changes.map(|one| one.subject.clone());
+        let is_failed = |state: &NodeState| state.record.due.is_some_and(|due| due > now);
+        let nodes = self.nodes.iter().filter(|(_, state)| is_failed(state));
+        let nodes = nodes.map(|(name, _)| Key::Node(name.clone()));
+        let begun = self.reconciliations.keys().cloned();
+        begun.chain(changes).chain(nodes).collect()
+    }
+
     /// Counts of routes by state.
     pub fn tally(&self) -> Tally {
         let unfinished = || {
