@@ -22,8 +22,9 @@ pub const MOST_WAITING: usize = 10_000;
 pub const MOST_DECISIONS: usize = 100;
 /// Maximum length of a text, in bytes. Clouds and guests contribute to reasons and outcomes.
 pub const MOST_TEXT: usize = 512;
-/// An object whose next attempt is this much overdue has left its controller without a report, and is not shown.
-const OVERDUE: SignedDuration = SignedDuration::from_mins(5);
+/// An object whose next attempt is this much overdue has left its controller without a report, and is not shown. Attempts
+/// may be late: in an outage thousands of objects wait for their turn, behind calls of minutes.
+const OVERDUE: SignedDuration = SignedDuration::from_hours(1);
 
 /// The controllers' activity. Clones share it.
 #[derive(Clone, Default)]

@@ -81,8 +81,8 @@ fn what_has_left_waits_no_longer() {
     assert_eq!(objects(&activity, 5), [""; 0]);
 
     waits(&activity, node("node/a"), "why", 10);
-    assert_eq!(objects(&activity, 20 + 5 * 60), ["node/a"]);
-    assert_eq!(objects(&activity, 21 + 5 * 60), [""; 0], "long overdue");
+    assert_eq!(objects(&activity, 20 + 60 * 60), ["node/a"]);
+    assert_eq!(objects(&activity, 21 + 60 * 60), [""; 0], "long overdue");
 }
 
 #[test]
