@@ -138,7 +138,14 @@ fn make(
         open: BTreeSet::new(),
     };
     let mut known = change(&classic, wanted, known)?;
-    known.open = admit(settings, &nodes, &all, group_ids.first(), events)?;
+    known.open = admit(
+        settings,
+        &wanted.name,
+        &nodes,
+        &all,
+        group_ids.first(),
+        events,
+    )?;
     elb::set_instances(&classic, &nodes.targets)?;
     Ok((classic, known))
 }
@@ -196,7 +203,7 @@ pub fn update_targets(
     if is_classic(service) && known.is_none() {
         let all = security_groups::list("vpc-id", &classic.vpc_id)?;
         let source = source(settings, service, &all);
-        admit(settings, &nodes, &all, source.as_ref(), events)?;
+        admit(settings, &name, &nodes, &all, source.as_ref(), events)?;
     }
     elb::set_instances(&classic, &nodes.targets)?;
     if let Some(known) = known {
@@ -217,10 +224,12 @@ fn source(settings: &Settings, service: &Service, all: &[Group]) -> Option<Strin
     })
 }
 
-/// Lets the load balancer's group into the nodes' groups, which are returned, and removes such rules from other groups
-/// with the cluster's tag.
+/// Lets the load balancer's group into the nodes' groups, which are returned. Where it is the group of its own, also
+/// removes such rules from other groups with the cluster's tag. A group that an annotation or the configuration names
+/// may be a part of the cluster, whose rules about it then are not the load balancer's.
 fn admit(
     settings: &Settings,
+    name: &str,
     nodes: &Nodes,
     all: &[Group],
     source: Option<&String>,
@@ -232,11 +241,22 @@ fn admit(
     let tagged = tagged(all, settings);
     let (open, unclear) = security_groups::of_nodes(&tagged, &nodes.instances, settings);
     events.extend(unclear);
-    let of_nodes =
-        |group: &&Group| open.contains(&group.group_id) || tagged.contains(&group.group_id);
-    let looked_at = all.iter().filter(of_nodes);
+    let own = group_of_classic(name);
+    let mut named = all.iter().filter(|group| group.group_name == own);
+    let is_own = named.any(|group| group.group_id == *source);
+    let looked_at = all.iter().filter(|group| {
+        let is_looked_at = is_own && tagged.contains(&group.group_id);
+        (open.contains(&group.group_id) || is_looked_at) && may_change(settings, group, source)
+    });
     security_groups::admit(looked_at, source, &open)?;
     Ok(open)
+}
+
+/// Whether the rules of a group about the group `source` may change: not those of that group itself, and none of
+/// `ElbSecurityGroup`, as with the Go provider.
+fn may_change(settings: &Settings, group: &Group, source: &str) -> bool {
+    let is_configured = settings.elb_security_group.as_ref() == Some(&group.group_id);
+    group.group_id != source && !is_configured
 }
 
 /// See [`ccm_guest::LoadBalancer::delete`]; also returns whether the load balancer existed. Rules in the nodes' groups
@@ -280,9 +300,9 @@ fn shut_out(
     };
     for id in named {
         if settings.opens_node_groups && !is_shared(id) {
-            let admitting = all
-                .iter()
-                .filter(|group| group.group_id != **id && tagged.contains(&group.group_id));
+            let admitting = all.iter().filter(|group| {
+                tagged.contains(&group.group_id) && may_change(settings, group, id)
+            });
             security_groups::admit(admitting, id, &BTreeSet::new())?;
         }
     }

@@ -16,6 +16,7 @@ use crate::load_balancer::wanted::{Groups, Wanted};
 use crate::load_balancer::{deletion, ensure};
 
 mod costs;
+mod groups;
 
 const CLASSIC: &str = include_str!("../../../fixtures/classic.xml");
 const ATTRIBUTES: &str = include_str!("../../../fixtures/classic-attributes.xml");
@@ -414,78 +415,6 @@ fn nodes_leave_a_load_balancer_of_the_other_kind_too() {
         ensure::update_targets(&settings(&[]), &request).unwrap();
         assert_eq!(changes(&there), expected);
     }
-}
-
-/// A load balancer whose security group was made by somebody else, and groups of the VPC that let that group in: the
-/// nodes', which has the cluster's tag, and one without.
-fn with_their_group(more: &'static str) -> TestHost {
-    let classic = CLASSIC.replace("sg-own", "sg-theirs").replace(
-        "    </LoadBalancerDescriptions>",
-        &format!("{more}</LoadBalancerDescriptions>"),
-    );
-    let lets_in = "<item><ipProtocol>-1</ipProtocol><groups><item><groupId>sg-theirs</groupId></item></groups></item></ipPermissions>";
-    let groups = GROUPS
-        .replacen("</ipPermissions>", lets_in, 1)
-        .replace("<ipPermissions/>", &format!("<ipPermissions>{lets_in}"));
-    host(
-        move |action, form| match (action, form["Version"].as_str()) {
-            ("DescribeLoadBalancers", "2012-06-01") => Some(xml(200, &classic)),
-            ("DescribeSecurityGroups", _) => Some(xml(200, &groups)),
-            _ => existing(action, form),
-        },
-    )
-}
-
-/// Each rule about a group that was revoked: the group that had it, and the one that it let in.
-fn revoked(host: &TestHost) -> Vec<(String, String)> {
-    let sent = forms(host).into_iter();
-    let revokes = sent.filter(|form| form["Action"] == "RevokeSecurityGroupIngress");
-    let rule = |form: Form| {
-        let source = form.get("IpPermissions.1.Groups.1.GroupId")?.clone();
-        Some((form["GroupId"].clone(), source))
-    };
-    revokes.filter_map(rule).collect()
-}
-
-/// Rules of groups without the cluster's tag were made by others for others.
-#[test]
-fn a_group_of_others_is_shut_out_of_the_clusters_groups_alone() {
-    let nodes = vec![("sg-e4076980".to_owned(), "sg-theirs".to_owned())];
-    let named = web(&[("security-groups", "sg-theirs")]);
-    let deleted = with_their_group("");
-    deletion::delete(&settings(&[]), &DeleteRequest::new(named)).unwrap();
-    assert_eq!(revoked(&deleted)[..1], nodes);
-    assert!(
-        !revoked(&deleted)
-            .iter()
-            .any(|(group, _)| group == "sg-other")
-    );
-    drop(deleted);
-    let replaced = with_their_group("");
-    ensure(web(&[("security-groups", "sg-b")])).unwrap();
-    assert_eq!(revoked(&replaced), nodes);
-    drop(replaced);
-    const OTHER: &str = "<member><LoadBalancerName>aother</LoadBalancerName><DNSName>a</DNSName><SecurityGroups><member>sg-theirs</member></SecurityGroups></member>";
-    let shared = with_their_group(OTHER);
-    ensure(web(&[("security-groups", "sg-b")])).unwrap();
-    assert_eq!(revoked(&shared), []);
-}
-
-/// Whoever names the group of another Service's load balancer, and then does so no more, takes nothing from it.
-#[test]
-fn the_own_group_of_another_load_balancer_stays() {
-    let groups = groups().replace("k8s-elb-auidofweb", "k8s-elb-aother");
-    let there = host(move |action, form| match action {
-        "DescribeSecurityGroups" => Some(xml(200, &groups)),
-        "CreateSecurityGroup" => Some(xml(200, MADE_GROUP)),
-        _ => existing(action, form),
-    });
-    ensure(web(&[])).unwrap();
-    let sent = changes(&there);
-    assert!(
-        !sent.contains(&"DeleteSecurityGroup".to_owned()),
-        "{sent:?}"
-    );
 }
 
 /// As with the Go provider: the check that Services share asks kube-proxy.

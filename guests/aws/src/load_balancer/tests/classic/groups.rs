@@ -1,0 +1,98 @@
+//! Rules about security groups that others made.
+
+use super::*;
+
+/// A load balancer whose security group was made by somebody else, and groups of the VPC that let that group in: the
+/// nodes', which has the cluster's tag, and one without.
+fn with_their_group(more: &'static str, more_groups: &'static str) -> TestHost {
+    let classic = CLASSIC.replace("sg-own", "sg-theirs").replace(
+        "    </LoadBalancerDescriptions>",
+        &format!("{more}</LoadBalancerDescriptions>"),
+    );
+    let lets_in = "<item><ipProtocol>-1</ipProtocol><groups><item><groupId>sg-theirs</groupId></item></groups></item></ipPermissions>";
+    let groups = GROUPS
+        .replacen("</ipPermissions>", lets_in, 1)
+        .replace("<ipPermissions/>", &format!("<ipPermissions>{lets_in}"))
+        .replace(
+            "</securityGroupInfo>",
+            &format!("{more_groups}</securityGroupInfo>"),
+        );
+    host(
+        move |action, form| match (action, form["Version"].as_str()) {
+            ("DescribeLoadBalancers", "2012-06-01") => Some(xml(200, &classic)),
+            ("DescribeSecurityGroups", _) => Some(xml(200, &groups)),
+            _ => existing(action, form),
+        },
+    )
+}
+
+/// Each rule about a group that was revoked: the group that had it, and the one that it let in.
+fn revoked(host: &TestHost) -> Vec<(String, String)> {
+    let sent = forms(host).into_iter();
+    let revokes = sent.filter(|form| form["Action"] == "RevokeSecurityGroupIngress");
+    let rule = |form: Form| {
+        let source = form.get("IpPermissions.1.Groups.1.GroupId")?.clone();
+        Some((form["GroupId"].clone(), source))
+    };
+    revokes.filter_map(rule).collect()
+}
+
+/// Rules of groups without the cluster's tag were made by others for others.
+#[test]
+fn a_group_of_others_is_shut_out_of_the_clusters_groups_alone() {
+    let nodes = vec![("sg-e4076980".to_owned(), "sg-theirs".to_owned())];
+    let named = web(&[("security-groups", "sg-theirs")]);
+    let deleted = with_their_group("", "");
+    deletion::delete(&settings(&[]), &DeleteRequest::new(named)).unwrap();
+    assert_eq!(revoked(&deleted)[..1], nodes);
+    assert!(
+        !revoked(&deleted)
+            .iter()
+            .any(|(group, _)| group == "sg-other")
+    );
+    drop(deleted);
+    let replaced = with_their_group("", "");
+    ensure(web(&[("security-groups", "sg-b")])).unwrap();
+    assert_eq!(revoked(&replaced), nodes);
+    drop(replaced);
+    const OTHER: &str = "<member><LoadBalancerName>aother</LoadBalancerName><DNSName>a</DNSName><SecurityGroups><member>sg-theirs</member></SecurityGroups></member>";
+    let shared = with_their_group(OTHER, "");
+    ensure(web(&[("security-groups", "sg-b")])).unwrap();
+    assert_eq!(revoked(&shared), []);
+}
+
+/// Whoever names a group of the cluster takes none of the cluster's own rules about it.
+#[test]
+fn a_named_group_is_only_let_into_the_nodes_group() {
+    // Both have the cluster's tag and let the named group in; one of them is that group.
+    const TAGGED: &str = "<item><groupId>sg-control</groupId><groupName>control</groupName><ipPermissions><item><ipProtocol>-1</ipProtocol><groups><item><groupId>sg-theirs</groupId></item></groups></item></ipPermissions><tagSet><item><key>kubernetes.io/cluster/prod</key><value>owned</value></item></tagSet></item><item><groupId>sg-theirs</groupId><groupName>workers</groupName><ipPermissions><item><ipProtocol>-1</ipProtocol><groups><item><groupId>sg-theirs</groupId></item></groups></item></ipPermissions><tagSet><item><key>kubernetes.io/cluster/prod</key><value>owned</value></item></tagSet></item>";
+    for (config, annotations) in [
+        (&[][..], &[("security-groups", "sg-theirs")][..]),
+        (&[("ElbSecurityGroup", "sg-theirs")], &[]),
+    ] {
+        let there = with_their_group("", TAGGED);
+        let nobody = UpdateRequest::new(web(annotations), Vec::new());
+        ensure::update_targets(&settings(config), &nobody).unwrap();
+        let request = EnsureRequest::new(web(annotations), vec![known()]);
+        ensure::ensure(&settings(config), &request).unwrap();
+        let leaves = ["DeregisterInstancesFromLoadBalancer"];
+        assert_eq!(changes(&there), leaves, "{config:?}");
+    }
+}
+
+/// Whoever names the group of another Service's load balancer, and then does so no more, takes nothing from it.
+#[test]
+fn the_own_group_of_another_load_balancer_stays() {
+    let groups = groups().replace("k8s-elb-auidofweb", "k8s-elb-aother");
+    let there = host(move |action, form| match action {
+        "DescribeSecurityGroups" => Some(xml(200, &groups)),
+        "CreateSecurityGroup" => Some(xml(200, MADE_GROUP)),
+        _ => existing(action, form),
+    });
+    ensure(web(&[])).unwrap();
+    let sent = changes(&there);
+    assert!(
+        !sent.contains(&"DeleteSecurityGroup".to_owned()),
+        "{sent:?}"
+    );
+}
