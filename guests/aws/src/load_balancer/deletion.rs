@@ -55,8 +55,8 @@ fn delete_network(
     name: &str,
 ) -> Result<ProgressReply, Error> {
     let found = elb::by_name(name)?;
-    let groups = security_groups::list_of(settings, found.as_ref().map(|found| &found.vpc_id))?;
-    security_groups::open(settings, &groups, name, &BTreeSet::new(), &Rules::new())?;
+    let all = security_groups::list_of(settings, found.as_ref().map(|found| &found.vpc_id))?;
+    security_groups::open(settings, &all, name, &BTreeSet::new(), &Rules::new(), None)?;
     let arn = found.map(|found| found.load_balancer_arn);
     // Listed while the load balancer exists: afterwards they do not name it any more.
     let mut left = elb::target_groups(None)?;
@@ -81,7 +81,7 @@ fn delete_network(
         }
     }
     let own = wanted::own_group(settings, &request.service);
-    security_groups::delete_own(&groups, &own, &settings.cluster).map(progress)
+    security_groups::delete_own(&all, &own, &settings.cluster).map(progress)
 }
 
 /// The reply when nothing is left, or while AWS still counts an object as used.

@@ -8,7 +8,7 @@ use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node};
 use super::cached_state::{self, Remembered};
 use super::elb::{self, Attributes, LoadBalancer, Of, Targets};
 use super::listeners::{self, Listening};
-use super::security_groups::{self, Group};
+use super::security_groups::{self, Group, Rules};
 use super::wanted::{self, Groups, Wanted};
 use super::{annotations, classic, subnets};
 use crate::config::{Claim, Settings};
@@ -151,6 +151,8 @@ fn change(
         Groups::Own(name) => Some(name),
         Groups::Named(_) | Groups::Unmanaged => None,
     };
+    // What `make` hands over has just been read.
+    let is_cached = known.rules.is_some() && chosen.is_none() && !reads_targets;
     let mut groups = match known.rules {
         Some(groups) => groups,
         None if known.open.is_none() && own.is_none() => Vec::new(),
@@ -168,7 +170,9 @@ fn change(
     let of = Of::LoadBalancer(&load_balancer.load_balancer_arn);
     let attributes = elb::set_attributes(of, known.attributes, &wanted.attributes)?;
     if let Some(open) = &known.open {
-        were_so &= open_nodes(settings, &wanted, load_balancer, &groups, open, chosen)?;
+        let rules = for_nodes(&wanted, load_balancer, chosen)?;
+        let vpc = is_cached.then_some(load_balancer.vpc_id.as_str());
+        were_so &= security_groups::open(settings, &groups, &wanted.name, open, &rules, vpc)?;
     }
     let is_open = |id: &String| known.open.as_ref().is_some_and(|open| open.contains(id));
     groups.retain(|group| is_open(&group.group_id) || Some(&group.group_name) == own);
@@ -280,7 +284,8 @@ fn update_network(
             let (needed, unclear) =
                 security_groups::of_nodes(&known.tagged, &nodes.instances, settings);
             events.extend(unclear);
-            open_nodes(settings, &wanted, &known.load_balancer, &all, &needed, None)?;
+            let rules = for_nodes(&wanted, &known.load_balancer, None)?;
+            security_groups::open(settings, &all, &wanted.name, &needed, &rules, None)?;
             (known.open, known.rules) = (Some(needed), None);
         }
     }
@@ -410,28 +415,19 @@ pub(super) fn drop_own_group(
     Ok(())
 }
 
-/// Returns whether the rules were so before.
-fn open_nodes(
-    settings: &Settings,
+/// The rules that a load balancer needs in the nodes' groups. `chosen` are its subnets, if they are known.
+fn for_nodes(
     wanted: &Wanted,
     load_balancer: &LoadBalancer,
-    all: &[Group],
-    open: &BTreeSet<String>,
     chosen: Option<Vec<Subnet>>,
-) -> Result<bool, Error> {
+) -> Result<Rules, Error> {
     let subnets = match chosen {
         _ if wanted.clients_cover_health() => Vec::new(),
         Some(chosen) => chosen,
         None => ec2::subnets("subnet-id", load_balancer.subnets())?,
     };
     let ranges: Vec<String> = subnets.into_iter().map(|one| one.cidr_block).collect();
-    security_groups::open(
-        settings,
-        all,
-        &wanted.name,
-        open,
-        &security_groups::for_nodes(wanted, &ranges),
-    )
+    Ok(security_groups::for_nodes(wanted, &ranges))
 }
 
 /// An event about wanted changes that AWS cannot make to an existing load balancer.

@@ -229,7 +229,8 @@ fn transport(port: &Port) -> &'static str {
 }
 
 /// Gives the load balancer `name` exactly the rules `wanted` in the groups `chosen`, and none in the others. Returns
-/// whether the rules were so before.
+/// whether the rules were so before. `cached_of` is the VPC of groups that come from the cache: before a rule goes that
+/// serves all load balancers, the groups are read, because another one may need it by now.
 ///
 /// # Errors
 /// A refusal by AWS for one of the rules, or no answer.
@@ -239,18 +240,29 @@ pub fn open(
     name: &str,
     chosen: &BTreeSet<String>,
     wanted: &Rules,
+    cached_of: Option<&str>,
 ) -> Result<bool, Error> {
     let shared = settings.shared_health.as_ref();
     let shared = shared.map_or(KUBE_PROXY, |health| health.port);
-    let (nothing, mut was_so) = (Rules::new(), true);
+    let (nothing, mut changes) = (Rules::new(), Vec::new());
     for group in groups {
         let is_chosen = chosen.contains(&group.group_id);
         let rules = if is_chosen { wanted } else { &nothing };
-        let difference = difference(&group.rules(), name, rules, shared);
-        was_so &= difference == Change::default();
-        change(group, &difference)?;
+        changes.push((group, difference(&group.rules(), name, rules, shared)));
     }
-    Ok(was_so)
+    let mut revoked = changes.iter().flat_map(|(_, needed)| &needed.revoke);
+    let serves_all = |rule: &Rule| rule.protocol == "icmp" || rule.from == i32::from(shared);
+    if let Some(vpc) = cached_of
+        && revoked.any(serves_all)
+    {
+        let groups = list("vpc-id", vpc)?;
+        return open(settings, &groups, name, chosen, wanted, None).map(|_| false);
+    }
+    for (group, needed) in &changes {
+        change(group, needed)?;
+    }
+    let mut needed = changes.iter().map(|(_, needed)| needed);
+    Ok(needed.all(|needed| *needed == Change::default()))
 }
 
 /// Lets all traffic from the group `source` into the groups `chosen`, and into no other of `groups`.

@@ -119,6 +119,7 @@ fn rules_go_to_aws_in_one_request_for_each_group() {
         WEB,
         &sg("sg-e4076980"),
         &for_nodes(&wanted(&[]), &[]),
+        None,
     )
     .unwrap();
     assert_eq!(forms(&host).len(), 1, "the fixture is as wanted");
@@ -129,6 +130,7 @@ fn rules_go_to_aws_in_one_request_for_each_group() {
         WEB,
         &sg("sg-other"),
         &for_nodes(&wanted(&["2001:db8::/32"]), &[]),
+        None,
     )
     .unwrap();
     let [_, revoke, grant] = forms(&host).try_into().unwrap();

@@ -205,6 +205,35 @@ fn ports_change_one_after_another_and_a_refusal_ends_what_is_remembered() {
     assert_eq!(since()[0], "DescribeLoadBalancers");
 }
 
+/// Rules that serve all load balancers of a group are compared with those at AWS before one goes.
+#[test]
+fn a_rule_that_another_load_balancer_needs_by_now_stays() {
+    const OTHER: &str = "<ipPermissions><item><ipProtocol>tcp</ipProtocol><fromPort>31000</fromPort><toPort>31000</toPort><ipRanges><item><cidrIp>0.0.0.0/0</cidrIp><description>kubernetes.io/rule/nlb/client=aother</description></item></ipRanges></item>";
+    let has_other = std::rc::Rc::new(std::cell::Cell::new(false));
+    let is_there = has_other.clone();
+    let there = host(move |action, form| match action {
+        "DescribeSecurityGroups" if is_there.get() => {
+            Some(xml(200, GROUPS.replacen("<ipPermissions>", OTHER, 1)))
+        }
+        _ => four_registered(action, form),
+    });
+    let ensure = |sources: &[&str]| {
+        let mut changed = service(&[]);
+        changed.source_ranges = sources.iter().map(|&one| one.to_owned()).collect();
+        ensure::ensure(&settings(&[]), &EnsureRequest::new(changed, four(4))).unwrap();
+    };
+    ensure(&[]);
+    has_other.set(true);
+    ensure(&["10.0.0.0/8"]);
+    let mut revokes = forms(&there);
+    revokes.retain(|form| form["Action"] == "RevokeSecurityGroupIngress");
+    assert_eq!(revokes.len(), 1);
+    assert!(
+        !revokes[0].values().any(|value| value == "icmp"),
+        "{revokes:?}"
+    );
+}
+
 /// AWS keeps the folder while logs are off.
 #[test]
 fn attributes_are_known_after_several_changes() {
