@@ -262,7 +262,10 @@ impl BuiltinGrants {
         }
         let mut grant = requested.as_grant();
         let (region, any_endpoint) = match profile.login {
-            Login::Aws { .. } => (self.region(values, context), Some(aws::ANY_ENDPOINT)),
+            Login::Aws { .. } => {
+                grant.addresses = aws::PRIVATE.to_vec();
+                (self.region(values, context), Some(aws::ANY_ENDPOINT))
+            }
             _ => (String::new(), None),
         };
         grant.endpoint = aws::endpoint(requested, &region).unwrap_or(grant.endpoint);

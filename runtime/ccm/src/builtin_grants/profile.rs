@@ -95,7 +95,8 @@ pub(super) enum Login {
         /// Variable of the token.
         variable: &'static str,
     },
-    /// Keys of AWS, from the variables of its SDKs; see `aws.rs`. The endpoint is that of the region.
+    /// Keys of AWS, from the variables of its SDKs; see `aws.rs`. The endpoint is that of the region, and may have
+    /// private addresses.
     Aws {
         /// The service that requests are signed for.
         service: &'static str,

@@ -1,5 +1,6 @@
 //! The grants of AWS's variables: the sources in the order of its SDKs, and the region.
 
+use ccm_host::egress::address_policy;
 use serde_json::json;
 
 use super::*;
@@ -95,6 +96,45 @@ fn the_usual_variables_are_enough() {
         ]
     );
     assert!(aws_manifest().narrow(read.grants).is_ok());
+}
+
+/// As in a VPC with interface endpoints.
+#[test]
+fn endpoints_may_have_private_addresses_and_none_of_a_metadata_service() {
+    let role = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "/token"),
+        ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r"),
+        REGION,
+    ];
+    let read = read_aws(&role, None);
+    assert_eq!(read.grants.targets.len(), 2);
+    for target in &read.grants.targets {
+        let Credential::AwsSigV4(aws) = &target.credential else {
+            panic!("not signed")
+        };
+        let AwsSource::WebIdentity(identity) = &aws.source else {
+            panic!("no role")
+        };
+        for (address, is_allowed) in [
+            ("10.0.3.7", true),
+            ("172.20.0.1", true),
+            ("192.168.0.1", true),
+            ("100.64.0.1", true),
+            ("fd12::7", true),
+            ("127.0.0.1", false),
+            ("169.254.169.254", false),
+            ("169.254.170.2", false),
+            ("169.254.170.23", false),
+            ("fd00:ec2::254", false),
+            ("fd00:ec2::23", false),
+        ] {
+            let address = address.parse().unwrap();
+            for granted in [&target.addresses, &identity.issuer.addresses] {
+                let checked = address_policy::check(address, granted);
+                assert_eq!(checked.is_ok(), is_allowed, "{address}");
+            }
+        }
+    }
 }
 
 #[test]
