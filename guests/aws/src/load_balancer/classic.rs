@@ -147,7 +147,7 @@ fn make(
         events,
     )?;
     elb::set_instances(&classic, &nodes.targets)?;
-    Ok((classic, known))
+    nodes.awaited.map_or(Ok((classic, known)), Err)
 }
 
 /// Changes everything that differs but the security groups and the instances.
@@ -206,6 +206,7 @@ pub fn update_targets(
         admit(settings, &name, &nodes, &all, source.as_ref(), events)?;
     }
     elb::set_instances(&classic, &nodes.targets)?;
+    nodes.awaited.map_or(Ok(()), Err)?;
     if let Some(known) = known {
         let ids = nodes.ids;
         let known = Remembered { ids, ..known };

@@ -134,7 +134,8 @@ fn make(
         open,
         rules: Some(all),
     };
-    change(settings, wanted, known, chosen, !is_new)
+    let known = change(settings, wanted, known, chosen, !is_new)?;
+    nodes.awaited.map_or(Ok(known), Err)
 }
 
 /// Changes everything that differs from the known state. Reads nothing but rules that have changed, and the registered
@@ -289,6 +290,7 @@ fn update_network(
             (known.open, known.rules) = (Some(needed), None);
         }
     }
+    nodes.awaited.map_or(Ok(()), Err)?;
     cached_state::set(&name, &known);
     Ok(true)
 }
@@ -318,6 +320,8 @@ pub(super) struct Nodes {
     pub(super) ids: BTreeSet<String>,
     pub(super) instances: Vec<Instance>,
     pub(super) targets: Targets,
+    /// The end of the call, after everything else, while an instance does not run yet: only a later one registers it.
+    pub(super) awaited: Option<Error>,
 }
 
 impl Nodes {
@@ -328,17 +332,19 @@ impl Nodes {
         let is_gone = |one: &Instance| gone.contains(&one.instance_state.name.as_str());
         let (ended, instances): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_gone);
         let id = |one: &Instance| one.instance_id.clone();
-        let running = instances.iter();
-        let running = running.filter(|one| one.instance_state.name == "running");
+        let is = |state: &'static str| move |one: &&Instance| one.instance_state.name == state;
         let targets = Targets {
-            running: running.map(id).collect(),
+            running: instances.iter().filter(is("running")).map(id).collect(),
             // One answer that lacks an instance does not end its registration.
             existing: &ids - &ended.iter().map(id).collect(),
         };
+        let not_yet = |id: String| Error::unavailable(format!("instance {id} does not run yet"));
+        let awaited = instances.iter().find(is("pending")).map(id).map(not_yet);
         Ok(Nodes {
             ids,
             instances,
             targets,
+            awaited,
         })
     }
 }

@@ -11,6 +11,7 @@ use crate::fixtures::{THROTTLED, actions, host, known, service, settings, xml};
 
 mod classic;
 mod costs;
+mod nodes;
 mod requests;
 mod target_groups;
 

@@ -10,7 +10,7 @@ use ccm_guest::testing::{Answer, TestHost};
 
 use super::requests::set;
 use crate::fixtures::{
-    Form, NOT_FOUND, actions, changes, form, forms, host, known, service, settings, xml,
+    Form, INSTANCES, NOT_FOUND, actions, changes, form, forms, host, known, service, settings, xml,
 };
 use crate::load_balancer::wanted::{Groups, Wanted};
 use crate::load_balancer::{deletion, ensure};
@@ -415,6 +415,34 @@ fn nodes_leave_a_load_balancer_of_the_other_kind_too() {
         ensure::update_targets(&settings(&[]), &request).unwrap();
         assert_eq!(changes(&there), expected);
     }
+}
+
+/// AWS registers running instances alone, and nobody calls again because one runs.
+#[test]
+fn an_instance_that_does_not_run_yet_is_awaited() {
+    const REGISTERED: &str = "<member><InstanceId>i-1234567890abcdef0</InstanceId></member>";
+    let (mut looks, nobody) = (0, CLASSIC.replace(REGISTERED, ""));
+    let there = host(
+        move |action, form| match (action, form["Version"].as_str()) {
+            ("DescribeLoadBalancers", "2012-06-01") => Some(xml(200, &nobody)),
+            ("DescribeInstances", _) => {
+                looks += 1;
+                (looks <= 2).then(|| xml(200, INSTANCES.replace(">running<", ">pending<")))
+            }
+            _ => existing(action, form),
+        },
+    );
+    let refused = ensure(web(&[]));
+    assert!(
+        matches!(&refused, Err(Error::Unavailable(why)) if why.contains("does not run yet")),
+        "{refused:?}"
+    );
+    let request = UpdateRequest::new(web(&[]), vec![known()]);
+    let update = || ensure::update_targets(&settings(&[]), &request);
+    assert!(update().is_err());
+    assert_eq!(changes(&there), [""; 0]);
+    update().unwrap();
+    assert_eq!(changes(&there), ["RegisterInstancesWithLoadBalancer"]);
 }
 
 /// As with the Go provider: the check that Services share asks kube-proxy.
