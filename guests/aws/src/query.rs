@@ -381,11 +381,12 @@ fn meaning(code: &str, status: u16, message: String) -> Error {
     const NAMED: &[&str] = &["CertificateNotFound", "AllocationIdNotFound"];
     let begins = |prefix: &str| code.starts_with(prefix);
     let is_gone = code.ends_with("NotFound") && !NAMED.contains(&code);
+    let is_there = begins("Duplicate") || code.ends_with(".Duplicate");
     if THROTTLED.contains(&code) || begins("Throttl") || begins("TooManyRequests") {
         Error::throttled(message, None)
     } else if DENIED.contains(&code) || begins("AccessDenied") {
         Error::denied(message)
-    } else if status >= 500 || LATER.contains(&code) || is_gone || begins("Duplicate") {
+    } else if status >= 500 || LATER.contains(&code) || is_gone || is_there {
         // The object existed a moment ago, or exists by now: the next call reads again.
         Error::unavailable(message)
     } else {

@@ -57,6 +57,7 @@ fn the_error_code_decides_and_not_the_status() {
         ("LoadBalancerNotFound", 400, "unavailable"),
         ("DependencyViolation", 400, "unavailable"),
         ("DuplicateLoadBalancerName", 400, "unavailable"),
+        ("InvalidGroup.Duplicate", 400, "unavailable"),
         ("InternalError", 500, "unavailable"),
         ("TooManyLoadBalancers", 400, "invalid"),
         // Objects that an annotation names: a person has to correct it.
