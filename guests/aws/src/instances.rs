@@ -187,7 +187,8 @@ fn addresses(settings: &Settings, found: &ec2::Instance) -> Result<Vec<Address>,
         match family {
             IpFamily::Ipv4 => addresses.extend(ipv4(found)?),
             IpFamily::Ipv6 => {
-                let first = used(found).filter_map(|one| one.ipv6_addresses_set.items.first());
+                let used = used(found).into_iter();
+                let first = used.filter_map(|one| one.ipv6_addresses_set.items.first());
                 for one in first.take(ADDRESSES / 4) {
                     addresses.push(ip(AddressType::InternalIp, &one.ipv6_address)?);
                 }
@@ -198,12 +199,7 @@ fn addresses(settings: &Settings, found: &ec2::Instance) -> Result<Vec<Address>,
 }
 
 fn ipv4(found: &ec2::Instance) -> Result<Vec<Address>, String> {
-    let mut interfaces: Vec<_> = used(found).collect();
-    interfaces.sort_by_key(|one| {
-        one.attachment
-            .as_ref()
-            .map_or(u32::MAX, |attachment| attachment.device_index)
-    });
+    let interfaces = used(found);
     let total: usize = interfaces
         .iter()
         .map(|one| one.private_ip_addresses_set.items.len())
@@ -235,12 +231,15 @@ fn ipv4(found: &ec2::Instance) -> Result<Vec<Address>, String> {
     Ok(addresses)
 }
 
-fn used(found: &ec2::Instance) -> impl Iterator<Item = &ec2::Interface> {
-    found
-        .network_interface_set
-        .items
-        .iter()
-        .filter(|one| one.status == "in-use")
+/// The attached interfaces, the primary one first.
+fn used(found: &ec2::Instance) -> Vec<&ec2::Interface> {
+    let all = found.network_interface_set.items.iter();
+    let mut used: Vec<_> = all.filter(|one| one.status == "in-use").collect();
+    used.sort_by_key(|one| {
+        let attachment = one.attachment.as_ref();
+        attachment.map_or(u32::MAX, |attachment| attachment.device_index)
+    });
+    used
 }
 
 fn ip(address_type: AddressType, text: &str) -> Result<Address, String> {

@@ -123,6 +123,19 @@ fn families_and_the_number_of_addresses_are_kept_to() {
     assert!(with(30).len() <= 64, "the contract's limit");
 }
 
+/// The fixture lists its primary interface second.
+#[test]
+fn the_primary_interface_has_the_first_address_of_either_family() {
+    let second =
+        "<ipv6AddressesSet><item><ipv6Address>2001:db8::2</ipv6Address></item></ipv6AddressesSet>";
+    let body = INSTANCES.replace("<ipv6AddressesSet/>", second);
+    let _host = host(move |action, _| (action == "DescribeInstances").then(|| xml(200, &body)));
+    let lookups = look_up(&[("NodeIPFamilies", "ipv6")], &[known()]);
+    let addresses = found(&lookups[0]).addresses.iter();
+    let addresses: Vec<_> = addresses.map(|one| one.address.as_str()).collect();
+    assert_eq!(addresses, ["2001:db8:1234:1a2b::123", "2001:db8::2"]);
+}
+
 fn with_state(state: &str) -> Answer {
     xml(
         200,
