@@ -165,7 +165,7 @@ impl Configuration {
         let mut names = ["Region", "AWS_REGION", "AWS_DEFAULT_REGION"].into_iter();
         let named = names.find_map(|key| values.text(key));
         let granted = config.region("ec2");
-        let region = named.or(granted).map(str::to_owned).or(of_zone);
+        let region = of_zone.or_else(|| named.or(granted).map(str::to_owned));
         if region.is_none() && zone.is_none() {
             values.mistake(
                 "Region: is required, AWS_REGION or Zone: there is no metadata service to ask",

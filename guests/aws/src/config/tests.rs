@@ -42,7 +42,8 @@ fn keys_of_the_go_provider_are_read() {
     );
 }
 
-/// As in the Go provider: local zones have the name of another place after that of the region.
+/// As in the Go provider: a zone counts before a region, and local zones have the name of another place after that of
+/// the region.
 #[test]
 fn a_zone_names_its_region() {
     for (zone, region) in [
@@ -51,7 +52,11 @@ fn a_zone_names_its_region() {
         ("us-west-2-lax-1a", "us-west-2"),
         ("us-east-1-wl1-bos-wlz-1", "us-east-1"),
     ] {
-        let given = config(&[("Zone", zone), ("KubernetesClusterID", "prod")]);
+        let given = config(&[
+            ("Zone", zone),
+            ("Region", "ap-south-1"),
+            ("KubernetesClusterID", "prod"),
+        ]);
         let configuration = Configuration::read(&given).unwrap();
         assert_eq!(configuration.region(), region, "{zone}");
     }

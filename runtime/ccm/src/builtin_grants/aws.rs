@@ -52,8 +52,18 @@ pub(super) fn region(
     context: &ConfigContext<'_>,
 ) -> Option<String> {
     let set = |key| setting(key, values, context);
-    let region = REGIONS.into_iter().find_map(set)?;
+    // As in the Go provider, a zone counts before everything else.
+    let of_zone = set("Zone").and_then(|zone| Some(region_of(zone.trim())?.to_owned()));
+    let region = of_zone.or_else(|| REGIONS.into_iter().find_map(set))?;
     Some(region.trim().to_owned())
+}
+
+/// The region of a zone: its name up to the first number, as in the module, which reports a name without one.
+fn region_of(zone: &str) -> Option<&str> {
+    let begin = zone.find(|letter: char| letter.is_ascii_digit())?;
+    let number = zone.get(begin..)?;
+    let length = number.find(|letter: char| !letter.is_ascii_digit());
+    zone.get(..begin + length.unwrap_or(number.len()))
 }
 
 /// Whether the configuration or a variable names the cluster, or the instance whose tags do. An empty value counts as

@@ -194,6 +194,14 @@ fn the_region_comes_from_a_variable_or_from_the_instance() {
     });
     let endpoint = read.grants.targets[0].endpoint.as_str();
     assert_eq!(endpoint, "https://ec2.eu-north-1.amazonaws.com/");
+    // A zone counts before both, as in the Go provider.
+    let zone = [("Region", "eu-north-1"), ("Zone", "us-west-2-lax-1a")];
+    let zone = zone.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let read = with(&[KEYS[0], KEYS[1], REGION], |context| {
+        grants("aws", &aws_manifest(), &BTreeMap::from(zone), None, context)
+    });
+    let endpoint = read.grants.targets[0].endpoint.as_str();
+    assert_eq!(endpoint, "https://ec2.us-west-2.amazonaws.com/");
     let china = read_aws(&[("AWS_REGION", "cn-north-1")], None);
     let endpoint = china.grants.targets[0].endpoint.as_str();
     assert_eq!(endpoint, "https://ec2.cn-north-1.amazonaws.com.cn/");
@@ -219,12 +227,13 @@ fn nobody_is_asked_for_the_region_where_a_variable_names_it_or_forbids_it() {
         None
     );
     assert_eq!(asked(&ProviderConfig::unwritten("hcloud"), &[]), None);
-    let written = BTreeMap::from([("Region".to_owned(), "eu-north-1".to_owned())]);
-    let named = ProviderConfig {
-        values: written,
-        ..config.clone()
-    };
-    assert_eq!(asked(&named, &[]), None);
+    for (key, value) in [("Region", "eu-north-1"), ("Zone", "eu-north-1a")] {
+        let named = ProviderConfig {
+            values: BTreeMap::from([(key.to_owned(), value.to_owned())]),
+            ..config.clone()
+        };
+        assert_eq!(asked(&named, &[]), None, "{key}");
+    }
     let granted = ProviderConfig {
         grants: Some(Grants::default()),
         ..config
