@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use ccm_guest::load_balancer::{ProgressReply, Service};
+use ccm_guest::load_balancer::{DeleteRequest, ProgressReply, Service};
 use ccm_guest::{Error, Event, LoadBalancerStatus};
 use serde::{Deserialize, Serialize};
 
@@ -265,7 +265,8 @@ fn may_change(settings: &Settings, group: &Group, source: &str) -> bool {
 ///
 /// # Errors
 /// See [`ccm_guest::LoadBalancer::delete`].
-pub fn delete(settings: &Settings, service: &Service) -> Result<ProgressReply, Error> {
+pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
+    let service = &request.service;
     let name = name(service);
     let existing = elb::list()?;
     let classic = existing.iter().find(|one| one.load_balancer_name == name);
@@ -282,7 +283,8 @@ pub fn delete(settings: &Settings, service: &Service) -> Result<ProgressReply, E
         shut_out(settings, &all, &existing, &name, &named)?;
         elb::delete(classic)?;
     }
-    security_groups::delete_own(&all, &own, &settings.cluster).map(progress)
+    let in_use = security_groups::delete_own(&all, &own, &settings.cluster)?;
+    progress(request, in_use)
 }
 
 /// Removes the rules that let in the groups `named`, which others made, except from groups without the cluster's tag and

@@ -18,6 +18,8 @@ use crate::config::Settings;
 
 /// Delay until AWS no longer counts an object as used.
 const IN_USE: Duration = Duration::from_secs(5);
+/// Attempts to delete a security group, about five minutes, before a person is told: others may use it, too.
+const PATIENCE: u32 = 60;
 
 /// See [`ccm_guest::LoadBalancer::delete`].
 ///
@@ -44,7 +46,7 @@ fn delete_kind(
     is_classic: bool,
 ) -> Result<ProgressReply, Error> {
     match is_classic {
-        true => classic::delete(settings, &request.service),
+        true => classic::delete(settings, request),
         false => delete_network(settings, request, name),
     }
 }
@@ -81,14 +83,24 @@ fn delete_network(
         }
     }
     let own = wanted::own_group(settings, &request.service);
-    security_groups::delete_own(&all, &own, &settings.cluster).map(progress)
+    let in_use = security_groups::delete_own(&all, &own, &settings.cluster)?;
+    progress(request, in_use)
 }
 
-/// The reply when nothing is left, or while AWS still counts an object as used.
-pub(super) fn progress(is_gone: bool) -> ProgressReply {
-    match is_gone {
-        true => ProgressReply::done(),
-        false => ProgressReply::pending(Pending::after(IN_USE)),
+/// The reply when nothing is left, or while AWS still counts the security group as used.
+///
+/// # Errors
+/// It has been so for long.
+pub(super) fn progress(
+    request: &DeleteRequest,
+    in_use: Option<Error>,
+) -> Result<ProgressReply, Error> {
+    let tries: u32 = request.hint().unwrap_or_default();
+    let pending = Pending::after(IN_USE).with_hint(&tries.saturating_add(1));
+    match in_use {
+        None => Ok(ProgressReply::done()),
+        Some(error) if tries >= PATIENCE => Err(error),
+        Some(_) => Ok(ProgressReply::pending(pending)),
     }
 }
 

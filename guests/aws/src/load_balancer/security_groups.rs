@@ -261,8 +261,7 @@ pub fn open(
     for (group, needed) in &changes {
         change(group, needed)?;
     }
-    let mut needed = changes.iter().map(|(_, needed)| needed);
-    Ok(needed.all(|needed| *needed == Change::default()))
+    Ok(changes.iter().all(|(_, one)| *one == Change::default()))
 }
 
 /// Lets all traffic from the group `source` into the groups `chosen`, and into no other of `groups`.
@@ -457,17 +456,21 @@ pub fn delete(group: &Group) -> Answer<()> {
 }
 
 /// Deletes the group of this name that was made for a load balancer, by this provider or the Go provider. Returns
-/// whether it is gone: AWS counts it as used until the load balancer's network interfaces are removed.
+/// why it is not gone: AWS counts it as used until the load balancer's network interfaces are removed.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn delete_own(groups: &[Group], name: &str, cluster: &Cluster) -> Result<bool, Error> {
+pub fn delete_own(groups: &[Group], name: &str, cluster: &Cluster) -> Result<Option<Error>, Error> {
     let own = groups.iter();
     for group in own.filter(|group| group.group_name == name && group.is_own(cluster)) {
         match delete(group) {
-            Err(refusal) if refusal.is("DependencyViolation") => return Ok(false),
+            Err(refusal) if refusal.is("DependencyViolation") => {
+                let (id, why) = (&group.group_id, refusal.error.message());
+                let why = format!("the security group {id} is in use: {why}");
+                return Ok(Some(Error::unavailable(why)));
+            }
             answer => answer?,
         }
     }
-    Ok(true)
+    Ok(None)
 }

@@ -378,66 +378,6 @@ fn the_rule_of_the_shared_health_check_goes_with_the_last_load_balancer() {
 }
 
 #[test]
-fn an_own_security_group_is_made_kept_and_deleted() {
-    let managed = settings(&[("NLBSecurityGroupMode", "Managed")]);
-    let name = wanted::own_group(&managed, &service(&[]));
-    let new = host(|action, _| match action {
-        "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
-        "CreateSecurityGroup" => Some(xml(
-            200,
-            "<CreateSecurityGroupResponse><groupId>sg-new</groupId></CreateSecurityGroupResponse>",
-        )),
-        _ => None,
-    });
-    ensure::ensure(&managed, &EnsureRequest::new(service(&[]), vec![known()])).unwrap();
-    assert_eq!(
-        changes(&new)[..3],
-        [
-            "CreateSecurityGroup",
-            "CreateLoadBalancer",
-            "AuthorizeSecurityGroupIngress"
-        ]
-    );
-    let sent = forms(&new);
-    let create = sent
-        .iter()
-        .find(|form| form["Action"] == "CreateLoadBalancer")
-        .unwrap();
-    assert_eq!(create["SecurityGroups.member.1"], "sg-new");
-    drop(new);
-
-    let groups =
-        include_str!("../../../fixtures/security-groups.xml").replace("SecurityGroup1", &name);
-    let violation = "<Response><Errors><Error><Code>DependencyViolation</Code><Message>m</Message></Error></Errors></Response>";
-    let mut tries = 0;
-    let host = host(move |action, _| match action {
-        "DescribeSecurityGroups" => Some(xml(200, &groups)),
-        "DeleteSecurityGroup" => {
-            tries += 1;
-            (tries == 1).then(|| xml(400, violation))
-        }
-        _ => None,
-    });
-    let delete = || {
-        deletion::delete(&managed, &DeleteRequest::new(service(&[])))
-            .unwrap()
-            .progress
-    };
-    assert!(
-        matches!(delete(), Progress::Pending(_)),
-        "its load balancer is still leaving"
-    );
-    assert_eq!(delete(), Progress::Done);
-    assert_eq!(
-        changes(&host)
-            .iter()
-            .filter(|one| *one == "DeleteSecurityGroup")
-            .count(),
-        2
-    );
-}
-
-#[test]
 fn absence_is_proven_by_answers_without_an_error() {
     let host = host(|action, form| {
         let nothing = match form["Version"].as_str() {
