@@ -205,18 +205,19 @@ async fn gone(tested: &ModuleUnderTest, id: &str) -> anyhow::Result<Verdict> {
     })
 }
 
-/// Tests a law about the known nodes in each of their states, if a look-up of them sends a request. It ends with the first
-/// state in which the law is broken.
+/// Tests a law about the known nodes in each of their states, if a look-up of them sends a request: with their number. It
+/// ends with the first state in which the law is broken.
 async fn in_each_state(
     tested: &ModuleUnderTest,
-    law: impl AsyncFn(&[CloudNode]) -> anyhow::Result<Verdict>,
+    law: impl AsyncFn(&[CloudNode], usize) -> anyhow::Result<Verdict>,
 ) -> anyhow::Result<Verdict> {
     let mut last = Verdict::NotApplicable("a look-up sends no request".to_owned());
     for (state, nodes) in tested.known_in_each_state() {
-        if requests_of_find(tested, &nodes).await? == 0 {
+        let requests = requests_of_find(tested, &nodes).await?;
+        if requests == 0 {
             continue;
         }
-        match law(nodes.as_slice()).await? {
+        match law(nodes.as_slice(), requests).await? {
             Verdict::Fail(why) => {
                 return Ok(Verdict::Fail(format!("{why}; the node(s) are {state}")));
             }
@@ -227,11 +228,18 @@ async fn in_each_state(
 }
 
 async fn not_gone_by_failing(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    in_each_state(tested, async |nodes| are_kept(tested, nodes).await).await
+    in_each_state(tested, async |nodes, requests| {
+        are_kept(tested, nodes, requests).await
+    })
+    .await
 }
 
-async fn are_kept(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Result<Verdict> {
-    let places = requests_of_find(tested, nodes).await?.min(MOST_PLACES);
+async fn are_kept(
+    tested: &ModuleUnderTest,
+    nodes: &[CloudNode],
+    requests: usize,
+) -> anyhow::Result<Verdict> {
+    let places = requests.min(MOST_PLACES);
     let faults = [
         InjectedFault::Answer(500),
         InjectedFault::Answer(401),
@@ -271,7 +279,7 @@ async fn are_kept(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Resu
 }
 
 async fn throttled(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    in_each_state(tested, async |nodes| is_passed_on(tested, nodes).await).await
+    in_each_state(tested, async |nodes, _| is_passed_on(tested, nodes).await).await
 }
 
 async fn is_passed_on(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Result<Verdict> {
@@ -297,7 +305,7 @@ async fn is_passed_on(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::
 }
 
 async fn in_time(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    in_each_state(tested, async |nodes| ends_in_time(tested, nodes).await).await
+    in_each_state(tested, async |nodes, _| ends_in_time(tested, nodes).await).await
 }
 
 async fn ends_in_time(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Result<Verdict> {
