@@ -278,6 +278,7 @@ impl IpamController {
             tracing::warn!(node = name, %invalid, "the node's pod CIDRs cannot be right, and are left as they are");
         }
         let (executor, clock) = (self.executor.clone(), self.clock);
+        let facts = Box::new(facts);
         let task = async move { reconcile(facts, &*executor, clock).await };
         self.reconciliations.spawn(node, task);
     }

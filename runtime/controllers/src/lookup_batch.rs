@@ -85,9 +85,10 @@ where
 }
 
 /// Maximum size of the next batch. One node that crashes a provider must not block all others for ever: after a crash
-/// the size is halved, after a success doubled.
+/// the size is halved, after the success of a full batch doubled.
 fn next_size(most: usize, asked: usize, error: Option<&ProviderError>) -> usize {
     match error {
+        None if asked < most => most,
         None => (most * 2).min(MOST),
         Some(error) if error.is_crash() => (asked / 2).max(1),
         Some(_) => most,

@@ -38,7 +38,8 @@ pub(crate) struct NodeController {
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
     queue: Queue,
-    memories: HashMap<String, NodeMemory>,
+    /// Boxed, because a table has room for more than it holds.
+    memories: HashMap<String, Box<NodeMemory>>,
     /// The nodes that arrived before the list of all nodes was complete: the cluster's store does not have them yet.
     early: HashMap<String, Arc<Node>>,
     /// The running reconciliations, by the name of the node and whether it is urgent.
@@ -238,6 +239,7 @@ impl NodeController {
             return;
         }
         let facts = memory.facts(node, self.executor.ownership(), self.rules.clone(), now);
+        let facts = Box::new(facts);
         let (executor, clock) = (self.executor.clone(), self.clock);
         let task = async move { reconcile(facts, &*executor, clock).await };
         self.reconciliations.spawn((name, is_urgent), task);

@@ -114,6 +114,7 @@ impl NodeLifecycleController {
     fn start_reconciliations(&mut self, nodes: &[Arc<Node>]) {
         for facts in self.with_pass(nodes, |memory, pass| memory.facts(pass)) {
             let names = vec![name(&facts.node).to_owned()];
+            let facts = Box::new(facts);
             let (executor, clock) = (self.executor.clone(), self.clock);
             self.tasks.spawn(names, async move {
                 LifecycleTaskEnd::Reconciliation(Box::new(

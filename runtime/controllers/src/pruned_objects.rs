@@ -103,8 +103,10 @@ fn text(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-/// A list that is not empty; JSON leaves out empty ones.
-fn list<T>(list: Vec<T>) -> Option<Vec<T>> {
+/// A list that is not empty; JSON leaves out empty ones. Without the room for more that it got while it was read: these
+/// lists are kept, and most have one element.
+fn list<T>(mut list: Vec<T>) -> Option<Vec<T>> {
+    list.shrink_to_fit();
     Some(list).filter(|list| !list.is_empty())
 }
 

@@ -213,9 +213,10 @@ impl Facts for ipam::Facts {
 /// The result of a reconciliation with these facts.
 pub(crate) type ConclusionOf<F> = Conclusion<F, <F as Facts>::Retained>;
 
-/// Runs one reconciliation of one object.
+/// Runs one reconciliation of one object. The facts are boxed, because thousands of reconciliations wait at a time, and a
+/// future has room for every place that a value is moved to.
 pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
-    mut facts: F,
+    mut facts: Box<F>,
     executor: &X,
     clock: Clock,
 ) -> ConclusionOf<F> {
@@ -226,8 +227,8 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
     for _ in 0..MOST_ROUNDS {
         let effects = match facts.decide(clock) {
             Decision::Done((when, retained)) => {
-                let severity = Severity::of(&facts, &retained, has_failed);
-                log_end(&facts, executor, &when, clock, severity);
+                let severity = Severity::of(&*facts, &retained, has_failed);
+                log_end(&*facts, executor, &when, clock, severity);
                 if !facts.is_anothers() {
                     let (planner, object) = (&executor.cluster().planner, facts.object());
                     planner.concluded(&object, F::Effect::CONTROLLER, &when, has_withheld);
@@ -244,7 +245,7 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
         for effect in &effects {
             let priority = facts.priority();
             let performed = perform(executor, effect, priority, &mut turn).await;
-            log_effect(&facts, executor, effect, &performed, priority);
+            log_effect(&*facts, executor, effect, &performed, priority);
             let goes_on = performed.is_success();
             let is_withheld = matches!(performed, Performed::Withheld);
             match effect.modification() {

@@ -117,6 +117,7 @@ impl RouteController {
                 return;
             };
             let key = facts.key();
+            let facts = Box::new(facts);
             let (executor, clock) = (self.executor.clone(), self.clock);
             self.tasks.spawn(Some(key), async move {
                 RouteTaskEnd::Reconciliation(Box::new(reconcile(facts, &*executor, clock).await))

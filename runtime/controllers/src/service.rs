@@ -352,7 +352,7 @@ impl ServiceController {
         let holder = self.executor.cluster.service_index().holder(&uid);
         let account = self.executor.account();
         let corrections = memory.corrections();
-        let facts = memory.facts(world, targets, account, holder, now);
+        let facts = Box::new(memory.facts(world, targets, account, holder, now));
         if corrections < MANY_CORRECTIONS && memory.corrections() >= MANY_CORRECTIONS {
             tracing::warn!(
                 service = key,

@@ -17,7 +17,8 @@ use crate::node::ownership::{recorded_owner, stored_provider_id};
 /// All nodes by name, with look-up by provider ID and address. A node that was recreated replaces the old one.
 #[derive(Debug, Default)]
 pub struct NodeIndex {
-    nodes: BTreeMap<Arc<str>, IndexedNode>,
+    /// Boxed, because the tree has room for twice as many.
+    nodes: BTreeMap<Arc<str>, Box<IndexedNode>>,
     by_provider_id: HashMap<Arc<str>, Names>,
     by_internal: HashMap<IpAddr, Names>,
     by_external: HashMap<IpAddr, Names>,
@@ -111,6 +112,7 @@ impl NodeIndex {
         };
         let uid = node.metadata.uid.clone().unwrap_or_default();
         let known = self.nodes.get(name).filter(|known| known.uid == uid);
+        let known = known.map(|known| &**known);
         let mut next = IndexedNode {
             uid,
             is_ready: is_ready(node),
@@ -192,7 +194,7 @@ impl NodeIndex {
             }
             let next = IndexedNode {
                 answered: answered.map(|id| (Arc::from(id), by.clone())),
-                ..known.clone()
+                ..(**known).clone()
             };
             self.replace(&node.name, Some(next));
         }
@@ -209,7 +211,7 @@ impl NodeIndex {
             |node: &IndexedNode| node.answered.as_ref().is_some_and(|(_, who)| **who == *by);
         let nodes = self.nodes.iter().filter(|(_, node)| is_its(node));
         let nodes: Vec<(Arc<str>, IndexedNode)> = nodes
-            .map(|(name, node)| (name.clone(), node.clone()))
+            .map(|(name, node)| (name.clone(), IndexedNode::clone(node)))
             .collect();
         for (name, node) in nodes {
             let next = IndexedNode {
@@ -282,7 +284,7 @@ impl NodeIndex {
 
     fn replace(&mut self, name: &str, next: Option<IndexedNode>) {
         let old = self.nodes.remove(name);
-        self.version.count(old.as_ref(), next.as_ref());
+        self.version.count(old.as_deref(), next.as_ref());
         if let Some(old) = old {
             for id in old.provider_ids() {
                 remove(&mut self.by_provider_id, id, name);
@@ -313,7 +315,7 @@ impl NodeIndex {
         for address in &next.all {
             add(&mut self.by_address, *address, &name);
         }
-        self.nodes.insert(name, next);
+        self.nodes.insert(name, Box::new(next));
     }
 }
 

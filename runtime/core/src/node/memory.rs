@@ -37,7 +37,7 @@ pub struct NodeMemory {
     obstacle: Option<String>,
     last_write: LastWrite,
     /// An answer that could not be stored because the API server was unreachable, with its time and the node's UID.
-    answer: Option<(Looked, Moment, Option<String>)>,
+    answer: Option<Box<(Looked, Moment, Option<String>)>>,
 }
 
 /// A node that has just been initialised.
@@ -155,10 +155,10 @@ impl NodeMemory {
             self.tainted_since.get_or_insert(now);
         }
         self.answer
-            .take_if(|(_, at, uid)| at.after(FRESH) < now || *uid != node.metadata.uid);
+            .take_if(|kept| kept.1.after(FRESH) < now || kept.2 != node.metadata.uid);
         let mut facts = Facts::new(node, ownership, rules, self.past.clone());
-        if let Some((answer, _, _)) = &self.answer {
-            facts.recall(answer.clone());
+        if let Some(kept) = &self.answer {
+            facts.recall(kept.0.clone());
         }
         facts
     }
@@ -180,7 +180,7 @@ impl NodeMemory {
             Some(answer) => {
                 let uid = facts.node.metadata.uid.clone();
                 self.answer
-                    .get_or_insert_with(|| (answer.clone(), now, uid));
+                    .get_or_insert_with(|| Box::new((answer.clone(), now, uid)));
             }
             None => self.answer = None,
         }

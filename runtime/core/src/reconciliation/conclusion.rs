@@ -10,7 +10,7 @@ pub struct Conclusion<F, R> {
     /// When to reconcile the object again.
     pub when: When,
     /// The facts at the end; the object may be newer than the cache's.
-    pub facts: F,
+    pub facts: Box<F>,
     /// The state for the next reconciliation of the object.
     pub retained: R,
     /// Whether anything was written to the object.

@@ -92,7 +92,7 @@ fn a_node_that_was_made_again_while_the_watch_was_interrupted_begins_anew() {
         let facts = memory.facts(node, ownership.clone(), rules.clone(), at(now));
         let past = facts.past.clone();
         let conclusion = Conclusion {
-            facts,
+            facts: Box::new(facts),
             when: When::Retry {
                 after: Duration::from_secs(1),
                 why: "not listed".to_owned(),
@@ -124,7 +124,7 @@ fn a_check_that_is_requested_during_a_reconciliation_is_made_after_it() {
         memory.facts(node, ownership.clone(), rules.clone(), now)
     };
     let ended = |facts| Conclusion {
-        facts,
+        facts: Box::new(facts),
         when: When::AwaitChange,
         retained: None,
         has_written: false,
@@ -155,7 +155,7 @@ fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_
         ("v", 100, false),
     ] {
         let mut memory = NodeMemory {
-            answer: Some((answer.clone(), at(100), Some(uid.to_owned()))),
+            answer: Some(Box::new((answer.clone(), at(100), Some(uid.to_owned())))),
             ..NodeMemory::default()
         };
         let node = Arc::new(node(|_| {}));
