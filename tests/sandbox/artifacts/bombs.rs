@@ -10,7 +10,9 @@ use rustix::process::Pid;
 use serde_json::{Value, json};
 use wasm_encoder::{BlockType, Component, Function, Instruction, RawSection, ValType};
 
-use crate::artifacts::made::{followed_by, function, functions, nested, with_module};
+use crate::artifacts::made::{
+    followed_by, function, functions, globals, instances, nested, with_module,
+};
 use crate::artifacts::serving::Serving;
 use crate::host::compiler;
 use ccm_tests::harness::Test;
@@ -64,6 +66,16 @@ const BOMBS: &[Bomb] = &[
         End::TooMuch("nested components"),
     ),
     ("locals that are all alive", alive, End::Dies),
+    (
+        "globals in a hundred instances",
+        many_globals,
+        End::TooMuch("globals at offset"),
+    ),
+    (
+        "as many globals as are allowed",
+        allowed_globals,
+        End::Whatever,
+    ),
 ];
 
 fn many_functions() -> Vec<u8> {
@@ -78,6 +90,14 @@ fn huge_table() -> Vec<u8> {
     let labels = vec![0; 500_000];
     let table = Instruction::BrTable(labels.into(), 0);
     with_module(&functions([function(&[Instruction::I32Const(0), table])]))
+}
+
+fn many_globals() -> Vec<u8> {
+    followed_by(&instances(100, &globals(200_000)))
+}
+
+fn allowed_globals() -> Vec<u8> {
+    followed_by(&instances(60, &globals(4_000)))
 }
 
 fn many_locals() -> Vec<u8> {

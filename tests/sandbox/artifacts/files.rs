@@ -8,8 +8,8 @@ use wasm_encoder::{
 };
 
 use crate::artifacts::made::{
-    boundaries, deep, exporting, followed_by, function, functions, hollow, importing, instances,
-    manifest, memories, memory, table, with_module, with_text,
+    boundaries, deep, exporting, followed_by, function, functions, globals, hollow, importing,
+    instances, manifest, memories, memory, table, with_module, with_text,
 };
 use crate::artifacts::serving::{Serving, good};
 use ccm_tests::harness::Test;
@@ -326,8 +326,14 @@ fn a16() {
             "multiple memories",
         ),
         (
+            "ten thousand globals",
+            with_module(&globals(10_000)),
+            is_refused,
+            "globals at offset",
+        ),
+        (
             "ten thousand instances",
-            followed_by(&instances(10_000)),
+            followed_by(&instances(10_000, &Module::new())),
             is_refused,
             "instances at offset",
         ),

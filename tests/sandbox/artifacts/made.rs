@@ -2,10 +2,10 @@
 
 use wasm_encoder::{
     CodeSection, Component, ComponentExportKind, ComponentExportSection, ComponentImportSection,
-    ComponentInstanceSection, ComponentTypeRef, ComponentTypeSection, ComponentValType,
-    CustomSection, Function, FunctionSection, InstanceSection, InstanceType, Instruction,
-    MemorySection, MemoryType, Module, ModuleArg, ModuleSection, PrimitiveValType, RawSection,
-    RefType, TableSection, TableType, TypeSection,
+    ComponentInstanceSection, ComponentTypeRef, ComponentTypeSection, ComponentValType, ConstExpr,
+    CustomSection, Function, FunctionSection, GlobalSection, GlobalType, InstanceSection,
+    InstanceType, Instruction, MemorySection, MemoryType, Module, ModuleArg, ModuleSection,
+    PrimitiveValType, RawSection, RefType, TableSection, TableType, TypeSection, ValType,
 };
 
 use crate::artifacts::serving::good;
@@ -201,10 +201,26 @@ pub(crate) fn table(minimum: u64) -> Module {
     module
 }
 
-/// Sections of a component with this many instances of one empty module.
-pub(crate) fn instances(count: usize) -> Component {
+/// A module with this many globals.
+pub(crate) fn globals(count: u32) -> Module {
+    let kind = GlobalType {
+        val_type: ValType::I32,
+        mutable: false,
+        shared: false,
+    };
+    let mut section = GlobalSection::new();
+    for _ in 0..count {
+        section.global(kind, &ConstExpr::i32_const(0));
+    }
+    let mut module = Module::new();
+    module.section(&section);
+    module
+}
+
+/// Sections of a component with this many instances of one module.
+pub(crate) fn instances(count: usize, module: &Module) -> Component {
     let mut component = Component::new();
-    component.section(&ModuleSection(&Module::new()));
+    component.section(&ModuleSection(module));
     let mut section = InstanceSection::new();
     for _ in 0..count {
         section.instantiate(0, std::iter::empty::<(&str, ModuleArg)>());

@@ -92,6 +92,9 @@ struct Scan<'a> {
     modules: u64,
     components: u64,
     functions: u64,
+    globals: u64,
+    core_imports: u64,
+    types: u64,
     instances: u64,
     /// Memories of the current core module; core modules do not nest.
     memories: u64,
@@ -133,6 +136,7 @@ impl<'a> Scan<'a> {
                 Ok(())
             }
             Payload::TypeSection(section) => {
+                self.declare(section.count(), section.range().start)?;
                 for group in section.into_iter_with_offsets() {
                     let (offset, group) = group?;
                     let is_function = |kind: &SubType| {
@@ -147,9 +151,27 @@ impl<'a> Scan<'a> {
                 }
                 Ok(())
             }
+            Payload::CoreTypeSection(section) => {
+                self.declare(section.count(), section.range().start)
+            }
+            Payload::ComponentTypeSection(section) => {
+                self.declare(section.count(), section.range().start)
+            }
+            Payload::GlobalSection(section) => {
+                self.globals += u64::from(section.count());
+                let offset = section.range().start;
+                at_most("globals", offset, self.globals, limits::GLOBALS)
+            }
             Payload::ImportSection(section) => {
                 for import in section.into_imports_with_offsets() {
                     let (offset, import) = import?;
+                    self.core_imports += 1;
+                    at_most(
+                        "imports of core modules",
+                        offset,
+                        self.core_imports,
+                        limits::CORE_IMPORTS,
+                    )?;
                     match import.ty {
                         TypeRef::Memory(memory) => self.memory(offset, &memory)?,
                         TypeRef::Table(table) => check_table(offset, &table)?,
@@ -276,6 +298,11 @@ impl<'a> Scan<'a> {
             bytes,
             limits::MEMORY_CEILING_BYTES as u64,
         )
+    }
+
+    fn declare(&mut self, count: u32, offset: usize) -> Result<(), ModuleRefusal> {
+        self.types += u64::from(count);
+        at_most("types", offset, self.types, limits::TYPES)
     }
 
     fn instantiate(&mut self, count: u32, offset: usize) -> Result<(), ModuleRefusal> {

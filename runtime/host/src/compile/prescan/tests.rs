@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use wasm_encoder::{
-    CodeSection, FunctionSection, ImportSection, InstanceSection, MemorySection, MemoryType,
-    Module, RefType, TableSection, TableType, TagKind, TagSection, TagType, TypeSection,
+    CodeSection, ComponentTypeSection, ConstExpr, CoreTypeSection, EntityType, FunctionSection,
+    GlobalSection, GlobalType, ImportSection, InstanceSection, InstanceType, MemorySection,
+    MemoryType, Module, ModuleType, RefType, TableSection, TableType, TagKind, TagSection, TagType,
+    TypeSection, ValType,
 };
 
 use super::*;
@@ -60,6 +62,58 @@ fn module(fill: impl FnOnce(&mut Module)) -> Vec<u8> {
     let mut module = Module::new();
     fill(&mut module);
     fixtures::of_modules([&module])
+}
+
+/// Two modules that have this many globals together.
+fn globals(count: u32) -> Vec<u8> {
+    let module = |count| {
+        let mut section = GlobalSection::new();
+        for _ in 0..count {
+            let kind = GlobalType {
+                val_type: ValType::I32,
+                mutable: false,
+                shared: false,
+            };
+            section.global(kind, &ConstExpr::i32_const(0));
+        }
+        let mut module = Module::new();
+        module.section(&section);
+        module
+    };
+    fixtures::of_modules([&module(1), &module(count - 1)])
+}
+
+/// A module with one type and this many imports of it.
+fn imports(count: u32) -> Vec<u8> {
+    let mut types = TypeSection::new();
+    types.ty().function([], []);
+    let mut section = ImportSection::new();
+    for _ in 0..count {
+        section.import("a", "b", EntityType::Function(0));
+    }
+    module(|module| {
+        module.section(&types).section(&section);
+    })
+}
+
+/// A component that declares a core type, a type, and as many types in a module that there are this many.
+fn types(count: u32) -> Vec<u8> {
+    let mut section = TypeSection::new();
+    for _ in 2..count {
+        section.ty().function([], []);
+    }
+    let mut inner = Module::new();
+    inner.section(&section);
+    let mut core = CoreTypeSection::new();
+    core.ty().module(&ModuleType::new());
+    let mut own = ComponentTypeSection::new();
+    own.instance(&InstanceType::new());
+    let mut component = wasm_encoder::Component::new();
+    component
+        .section(&core)
+        .section(&own)
+        .section(&wasm_encoder::ModuleSection(&inner));
+    component.finish()
 }
 
 fn check(name: &str, wasm: &[u8], expected: &str) {
@@ -199,6 +253,17 @@ fn nesting_and_numbers_of_parts_are_bounded() {
         &component.finish(),
         "instances at offset",
     );
+
+    check("4,096 globals", &globals(4_096), "accepted");
+    check("4,097 globals", &globals(4_097), "globals at offset");
+    check("8,192 imports", &imports(8_192), "accepted");
+    check(
+        "8,193 imports",
+        &imports(8_193),
+        "imports of core modules at offset",
+    );
+    check("16,384 types", &types(16_384), "accepted");
+    check("16,385 types", &types(16_385), "types at offset");
 
     let names: Vec<_> = (0..1_025)
         .map(|number| format!("a:b/c{number}@1.0.0"))
