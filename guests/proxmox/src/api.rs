@@ -39,7 +39,7 @@ pub struct Machine {
     pub node: String,
     /// `running`, `stopped`, or `unknown` when its Proxmox node does not answer.
     pub status: String,
-    /// The resource pool that the machine belongs to, if any.
+    /// The resource pool that the machine belongs to, if any, and if the token may see it.
     pub pool: Option<String>,
     /// 1 for a template, from which machines are made and which never runs.
     #[serde(default)]
@@ -192,6 +192,13 @@ impl Rights {
     /// Whether the token may see any machine.
     pub fn may_see_machines(&self) -> bool {
         self.0.values().any(|one| one.contains_key("VM.Audit"))
+    }
+
+    /// Whether the token may see any pool. The list of machines omits the pools that it may not see.
+    pub fn may_see_pools(&self) -> bool {
+        self.0.iter().any(|(path, one)| {
+            (path == "/" || path.starts_with("/pool")) && one.contains_key("Pool.Audit")
+        })
     }
 }
 

@@ -223,7 +223,7 @@ impl<'a> Answers<'a> {
     fn described(&self, node: &Node, machine: &Machine, config: &MachineConfig) -> Lookup {
         if self.settings.zone == Zone::Pool && machine::zone(self.settings, machine).is_none() {
             return Lookup::Unknown(format!(
-                "machine {} is in no pool whose name a label can hold, and pools are the zones",
+                "machine {} is in no pool whose name a label can hold, and pools are the zones; or the token may not see it (Pool.Audit on /pool)",
                 machine.vmid
             ));
         }

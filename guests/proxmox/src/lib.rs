@@ -11,7 +11,7 @@ pub mod machine;
 
 use ccm_guest::{Config, Error, FindReply, Instances, Node, Provider, SelfCheck};
 
-use config::Settings;
+use config::{Settings, Zone};
 
 /// The Proxmox provider with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +33,21 @@ impl Instances for Proxmox {
 }
 
 impl SelfCheck for Proxmox {
-    /// A token without rights gets an empty list of machines and no error, so its rights are read.
+    /// A token without rights gets an empty list of machines, or machines without their pools, and no error, so its
+    /// rights are read.
     fn check(&self) -> Result<(), Error> {
-        match api::rights()?.may_see_machines() {
-            true => Ok(()),
-            false => Err(Error::denied(
+        let rights = api::rights()?;
+        if !rights.may_see_machines() {
+            return Err(Error::denied(
                 "the token may see no machine: it needs the privilege VM.Audit, best on the path /vms",
-            )),
+            ));
         }
+        if self.settings.zone == Zone::Pool && !rights.may_see_pools() {
+            return Err(Error::denied(
+                "the token may see no pool, and pools are the zones: it needs the privilege Pool.Audit, best on the path /pool",
+            ));
+        }
+        Ok(())
     }
 }
 

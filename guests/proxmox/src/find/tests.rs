@@ -9,6 +9,8 @@ use serde_json::{Value, json as value};
 use super::*;
 use crate::Proxmox;
 
+mod options;
+
 const MANIFEST: &str = include_str!("../../manifest.json");
 
 /// The scripted cluster: machines as (number, name, Proxmox node, status, UUID).
@@ -397,98 +399,34 @@ fn a_machine_without_a_name_may_be_any_node() {
     }
 }
 
+/// Proxmox omits what a token may not see, without an error.
 #[test]
-fn pools_are_zones_if_the_operator_says_so() {
-    let values = config(&[("PROXMOX_REGION", "home"), ("PROXMOX_ZONE", "pool")]);
-    let provider = Proxmox::init(&values).unwrap();
-    for (pool, expected) in [
-        (value!("rack-a"), "rack-a"),
-        (Value::Null, "in no pool"),
-        // Pools can be nested, and no label can hold such a name.
-        (value!("site/rack-a"), "in no pool"),
-    ] {
-        let _host = TestHost::new(MANIFEST, move |request| {
-            let data = match request.path_only() {
-                "/cluster/resources" => value!([{
-                    "vmid": 101, "type": "qemu", "name": "a", "node": "pve1", "status": "running", "pool": pool,
-                }]),
-                _ => value!({"smbios1": "uuid=u-a"}),
-            };
-            json(200, &value!({"data": data}).to_string())
-        });
-        match provider
-            .find(vec![new("a", "u-a")])
-            .unwrap()
-            .lookups
-            .remove(0)
-        {
-            Lookup::Found(instance) => assert_eq!(instance.zone.as_deref(), Some(expected)),
-            Lookup::Unknown(why) => assert!(why.contains(expected), "{why}"),
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-#[test]
-fn an_agent_is_asked_for_new_nodes_whose_machine_has_one() {
-    let mut values = config(&[
-        ("PROXMOX_REGION", "home"),
-        ("PROXMOX_EXTERNAL_CIDRS", "203.0.113.0/24"),
-    ]);
-    values = ccm_guest::testing::granting(values, &["api", "agent"]);
-    let provider = Proxmox::init(&values).unwrap();
-    for (agent, is_running, expected) in
-        [("0", true, "0"), ("1", true, "2"), ("1", false, "unknown")]
-    {
-        let host = TestHost::new(MANIFEST, move |request| {
-            let data = match request.path_only() {
-                "/cluster/resources" => value!([{
-                    "vmid": 101, "type": "qemu", "name": "a", "node": "pve1", "status": "running",
-                }]),
-                "/nodes/pve1/qemu/101/config" => value!({"smbios1": "uuid=u-a", "agent": agent}),
-                _ if !is_running => {
-                    return json(
-                        500,
-                        r#"{"data":null,"message":"QEMU guest agent is not running\n"}"#,
-                    );
-                }
-                _ => value!({"result": [
-                    {"name": "lo", "ip-addresses": [{"ip-address": "127.0.0.1", "ip-address-type": "ipv4", "prefix": 8}]},
-                    {"name": "eth0", "ip-addresses": [{"ip-address": "203.0.113.9", "ip-address-type": "ipv4", "prefix": 24}]},
-                    {"name": "down"},
-                ]}),
-            };
-            json(200, &value!({"data": data}).to_string())
-        });
-        match provider
-            .find(vec![new("a", "u-a")])
-            .unwrap()
-            .lookups
-            .remove(0)
-        {
-            Lookup::Found(instance) => assert_eq!(instance.addresses.len().to_string(), expected),
-            Lookup::Unknown(why) => assert!(
-                expected == "unknown" && why.contains("not running"),
-                "{why}"
-            ),
-            other => panic!("{other:?}"),
-        }
-        let requests = host.requests().len();
-        assert_eq!(requests, if agent == "1" { 3 } else { 2 });
-        // An initialised node keeps its stored addresses, and no agent is asked.
-        provider
-            .find(vec![known("a", "proxmox://home/101", "u-a")])
-            .unwrap();
-        assert_eq!(host.requests().len(), requests + 1);
-    }
-}
-
-#[test]
-fn a_token_that_may_see_nothing_fails_the_self_check() {
-    for (rights, expected) in [(value!({"/": {"VM.Audit": 1}}), true), (value!({}), false)] {
-        let pve = Pve { rights, ..pve() };
-        let host = pve.host();
-        assert_eq!(provider().check().is_ok(), expected);
+fn a_token_that_may_not_see_what_it_has_to_fails_the_self_check() {
+    let table = [
+        (value!({"/": {"VM.Audit": 1}}), "node", ""),
+        (value!({}), "node", "VM.Audit"),
+        (value!({"/": {"VM.Audit": 1, "Pool.Audit": 1}}), "pool", ""),
+        (
+            value!({"/vms": {"VM.Audit": 1}, "/pool/rack-a": {"Pool.Audit": 1}}),
+            "pool",
+            "",
+        ),
+        (value!({"/": {"VM.Audit": 1}}), "pool", "Pool.Audit"),
+        // The privilege counts on the paths of pools only.
+        (
+            value!({"/vms": {"VM.Audit": 1, "Pool.Audit": 1}}),
+            "pool",
+            "Pool.Audit",
+        ),
+    ];
+    for (rights, zone, lacking) in table {
+        let described = rights.to_string();
+        let host = Pve { rights, ..pve() }.host();
+        let values = config(&[("PROXMOX_REGION", "home"), ("PROXMOX_ZONE", zone)]);
+        let reported = Proxmox::init(&values).unwrap().check();
+        let why = reported.map_or_else(|error| error.message().to_owned(), |()| String::new());
+        assert_eq!(why.is_empty(), lacking.is_empty(), "{described}: {why}");
+        assert!(why.contains(lacking), "{described}: {why}");
         assert_eq!(host.requests(), ["GET /access/permissions"]);
     }
 }

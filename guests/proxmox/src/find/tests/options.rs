@@ -1,0 +1,89 @@
+//! What the operator may choose: pools as zones, and addresses from guest agents.
+
+use super::*;
+
+#[test]
+fn pools_are_zones_if_the_operator_says_so() {
+    let values = config(&[("PROXMOX_REGION", "home"), ("PROXMOX_ZONE", "pool")]);
+    let provider = Proxmox::init(&values).unwrap();
+    for (pool, expected) in [
+        (value!("rack-a"), "rack-a"),
+        (Value::Null, "in no pool"),
+        // Pools can be nested, and no label can hold such a name.
+        (value!("site/rack-a"), "in no pool"),
+    ] {
+        let _host = TestHost::new(MANIFEST, move |request| {
+            let data = match request.path_only() {
+                "/cluster/resources" => value!([{
+                    "vmid": 101, "type": "qemu", "name": "a", "node": "pve1", "status": "running", "pool": pool,
+                }]),
+                _ => value!({"smbios1": "uuid=u-a"}),
+            };
+            json(200, &value!({"data": data}).to_string())
+        });
+        match provider
+            .find(vec![new("a", "u-a")])
+            .unwrap()
+            .lookups
+            .remove(0)
+        {
+            Lookup::Found(instance) => assert_eq!(instance.zone.as_deref(), Some(expected)),
+            Lookup::Unknown(why) => assert!(why.contains(expected), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_agent_is_asked_for_new_nodes_whose_machine_has_one() {
+    let mut values = config(&[
+        ("PROXMOX_REGION", "home"),
+        ("PROXMOX_EXTERNAL_CIDRS", "203.0.113.0/24"),
+    ]);
+    values = ccm_guest::testing::granting(values, &["api", "agent"]);
+    let provider = Proxmox::init(&values).unwrap();
+    for (agent, is_running, expected) in
+        [("0", true, "0"), ("1", true, "2"), ("1", false, "unknown")]
+    {
+        let host = TestHost::new(MANIFEST, move |request| {
+            let data = match request.path_only() {
+                "/cluster/resources" => value!([{
+                    "vmid": 101, "type": "qemu", "name": "a", "node": "pve1", "status": "running",
+                }]),
+                "/nodes/pve1/qemu/101/config" => value!({"smbios1": "uuid=u-a", "agent": agent}),
+                _ if !is_running => {
+                    return json(
+                        500,
+                        r#"{"data":null,"message":"QEMU guest agent is not running\n"}"#,
+                    );
+                }
+                _ => value!({"result": [
+                    {"name": "lo", "ip-addresses": [{"ip-address": "127.0.0.1", "ip-address-type": "ipv4", "prefix": 8}]},
+                    {"name": "eth0", "ip-addresses": [{"ip-address": "203.0.113.9", "ip-address-type": "ipv4", "prefix": 24}]},
+                    {"name": "down"},
+                ]}),
+            };
+            json(200, &value!({"data": data}).to_string())
+        });
+        match provider
+            .find(vec![new("a", "u-a")])
+            .unwrap()
+            .lookups
+            .remove(0)
+        {
+            Lookup::Found(instance) => assert_eq!(instance.addresses.len().to_string(), expected),
+            Lookup::Unknown(why) => assert!(
+                expected == "unknown" && why.contains("not running"),
+                "{why}"
+            ),
+            other => panic!("{other:?}"),
+        }
+        let requests = host.requests().len();
+        assert_eq!(requests, if agent == "1" { 3 } else { 2 });
+        // An initialised node keeps its stored addresses, and no agent is asked.
+        provider
+            .find(vec![known("a", "proxmox://home/101", "u-a")])
+            .unwrap();
+        assert_eq!(host.requests().len(), requests + 1);
+    }
+}
