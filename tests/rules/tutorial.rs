@@ -43,3 +43,15 @@ fn the_tutorials_code_is_the_providers() {
     }
     assert!(compared >= 10, "{compared} blocks were compared");
 }
+
+/// `pveum` refuses a role with a privilege that its version of Proxmox VE does not have.
+#[test]
+fn the_tutorials_role_exists_in_every_version_of_proxmox() {
+    let page = std::fs::read_to_string(root().join(PAGE)).unwrap();
+    let role = page.lines().find(|line| line.starts_with("pveum role add"));
+    let role = role.unwrap();
+    for (privilege, version) in [("VM.GuestAgent", "9"), ("VM.Monitor", "8")] {
+        assert!(!role.contains(privilege), "{role}: in {version} only");
+        assert!(page.contains(privilege), "{privilege} of {version}");
+    }
+}
