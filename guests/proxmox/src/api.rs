@@ -92,13 +92,21 @@ pub struct MachineConfig {
     agent: String,
 }
 
-/// The configurations of these machines, side by side, by number. Proxmox answers 595 for a node that it cannot reach, and
-/// 500 for a machine that does not exist: both are errors.
+/// The configurations of these machines, by number. Proxmox answers 595 for a node that it cannot reach, and 500 for a
+/// machine that does not exist: both are errors.
 pub fn configs<'a>(
     machines: impl Iterator<Item = &'a Machine>,
 ) -> BTreeMap<u64, Result<MachineConfig, Error>> {
+    each(machines, |one| one.get(API, &["config"]))
+}
+
+/// What one request for each of these machines returns, side by side, by number.
+fn each<'a, T: DeserializeOwned>(
+    machines: impl Iterator<Item = &'a Machine>,
+    request: impl Fn(&Machine) -> Request,
+) -> BTreeMap<u64, Result<T, Error>> {
     let machines: BTreeMap<u64, &Machine> = machines.map(|one| (one.vmid, one)).collect();
-    let requests = machines.values().map(|one| one.get(API, &["config"]));
+    let requests = machines.values().map(|one| request(one));
     let answers = send_all(requests.collect())
         .into_iter()
         .map(|answer| read(answer?));
@@ -141,6 +149,13 @@ struct Interfaces {
     result: Vec<Interface>,
 }
 
+impl Interfaces {
+    fn addresses(self) -> Vec<String> {
+        let addresses = self.result.into_iter().flat_map(|one| one.addresses);
+        addresses.map(|one| one.address).collect()
+    }
+}
+
 #[derive(Deserialize)]
 struct Interface {
     #[serde(default, rename = "ip-addresses")]
@@ -153,16 +168,20 @@ struct InterfaceAddress {
     address: String,
 }
 
-/// Every address that the machine's guest agent reports.
-///
-/// # Errors
-/// When there is no answer, as while the agent is not running.
-pub fn agent_addresses(machine: &Machine) -> Result<Vec<String>, Error> {
-    let request = machine.get(AGENT, &["agent", "network-get-interfaces"]);
+/// Every address that the guest agents of these machines report, by number. Proxmox waits seconds for an agent that is
+/// not running, and then answers with an error.
+pub fn agent_addresses<'a>(
+    machines: impl Iterator<Item = &'a Machine>,
+) -> BTreeMap<u64, Result<Vec<String>, Error>> {
     // Supplementary: if it fails, the list still proves which machines are gone.
-    let interfaces: Interfaces = read(request.supplementary().send()?)?;
-    let addresses = interfaces.result.into_iter().flat_map(|one| one.addresses);
-    Ok(addresses.map(|one| one.address).collect())
+    let answers = each(machines, |one| {
+        let request = one.get(AGENT, &["agent", "network-get-interfaces"]);
+        request.supplementary()
+    });
+    let answers = answers.into_iter();
+    answers
+        .map(|(vmid, answer)| (vmid, answer.map(Interfaces::addresses)))
+        .collect()
 }
 
 /// The token's rights: paths → privileges → 1 if they hold for everything below, too.

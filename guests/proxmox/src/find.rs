@@ -40,7 +40,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     let questions: Vec<Question<'_>> = asked
         .map(|(node, id)| question(&machines, node, id))
         .collect();
-    let answers = Answers::get(settings, &questions);
+    let answers = Answers::get(settings, nodes, &questions);
     let asked = nodes.iter().zip(&questions);
     let lookups = asked.map(|(node, question)| answers.lookup(node, question));
     Ok(FindReply::new(lookups.collect()))
@@ -120,10 +120,15 @@ struct Answers<'a> {
     configs: BTreeMap<u64, Result<MachineConfig, Error>>,
     /// What the token may do with each absent machine, should it exist.
     rights: BTreeMap<u64, Result<Rights, Error>>,
+    /// The addresses of the guest agents, of those machines that have one.
+    reported: BTreeMap<u64, Result<Vec<String>, Error>>,
 }
 
+/// A new node's machine and its configuration.
+type Own<'a> = (&'a Machine, &'a MachineConfig);
+
 impl<'a> Answers<'a> {
-    fn get(settings: &'a Settings, questions: &[Question<'_>]) -> Answers<'a> {
+    fn get(settings: &'a Settings, nodes: &[Node], questions: &[Question<'_>]) -> Answers<'a> {
         let open = questions.iter().flat_map(|question| match question {
             Question::New(machines) => machines.as_slice(),
             Question::Renamed(machine) | Question::Given(machine) => std::slice::from_ref(machine),
@@ -133,11 +138,29 @@ impl<'a> Answers<'a> {
             Question::Absent(vmid) => Some(*vmid),
             _ => None,
         });
-        Answers {
+        let mut answers = Answers {
             settings,
             configs: api::configs(open.copied()),
             rights: api::rights_on(absent.collect()),
+            reported: BTreeMap::new(),
+        };
+        if settings.agent.is_some() {
+            let asked = nodes.iter().zip(questions);
+            let machines = asked.filter_map(|(node, question)| answers.with_agent(node, question));
+            answers.reported = api::agent_addresses(machines);
         }
+        answers
+    }
+
+    /// The machine of a new node, if it has a guest agent.
+    fn with_agent<'b>(&'b self, node: &Node, question: &'b Question<'_>) -> Option<&'b Machine> {
+        let own = match question {
+            Question::Given(machine) => self.given(node, machine),
+            Question::New(machines) => self.named(node, machines),
+            _ => return None,
+        };
+        let (machine, config) = own.ok()??;
+        config.has_agent().then_some(machine)
     }
 
     fn lookup(&self, node: &Node, question: &Question<'_>) -> Lookup {
@@ -146,8 +169,8 @@ impl<'a> Answers<'a> {
             Question::Known(machine) => Lookup::Found(machine::listed(self.settings, machine)),
             Question::Absent(vmid) => self.absent(*vmid),
             Question::Renamed(machine) => self.renamed(node, machine),
-            Question::Given(machine) => self.given(node, machine),
-            Question::New(machines) => self.named(node, machines),
+            Question::Given(machine) => self.described(node, self.given(node, machine)),
+            Question::New(machines) => self.described(node, self.named(node, machines)),
         }
     }
 
@@ -175,72 +198,73 @@ impl<'a> Answers<'a> {
         }
     }
 
-    fn given(&self, node: &Node, machine: &Machine) -> Lookup {
-        match of(&self.configs, machine.vmid) {
-            Err(why) => Lookup::Unknown(why),
-            Ok(config) if is_same(config, node) == Some(false) => {
-                let vmid = machine.vmid;
-                Lookup::Unknown(format!(
-                    "machine {vmid} has the node's name and another UUID"
-                ))
-            }
-            Ok(config) => self.described(node, machine, config),
+    /// The machine of a node whose kubelet was given its provider ID, or why that is not known.
+    fn given<'b>(&'b self, node: &Node, machine: &'b Machine) -> Result<Option<Own<'b>>, String> {
+        let vmid = machine.vmid;
+        let config = of(&self.configs, vmid)?;
+        if is_same(config, node) == Some(false) {
+            return Err(format!(
+                "machine {vmid} has the node's name and another UUID"
+            ));
         }
+        self.in_zone((machine, config)).map(Some)
     }
 
-    fn named(&self, node: &Node, machines: &[&Machine]) -> Lookup {
-        let mut found = None;
-        for machine in machines {
-            let config = match of(&self.configs, machine.vmid) {
-                Ok(config) => config,
-                Err(why) => return Lookup::Unknown(why),
-            };
+    /// Which of these machines is the new node's, if any, or why that is not known.
+    fn named<'b>(
+        &'b self,
+        node: &Node,
+        machines: &[&'b Machine],
+    ) -> Result<Option<Own<'b>>, String> {
+        let mut found: Option<Own<'b>> = None;
+        for &machine in machines {
+            let vmid = machine.vmid;
+            let config = of(&self.configs, vmid)?;
             match (is_same(config, node), found) {
-                (Some(true), None) => found = Some((*machine, config)),
+                (Some(true), None) => found = Some((machine, config)),
                 (Some(true), Some((other, _))) => {
-                    let why = format!(
-                        "the machines {} and {} have the node's name and UUID",
-                        other.vmid, machine.vmid
-                    );
-                    return Lookup::Unknown(why);
+                    return Err(format!(
+                        "the machines {} and {vmid} have the node's name and UUID",
+                        other.vmid
+                    ));
                 }
                 (Some(false), _) => {}
                 (None, _) => {
-                    let why = format!(
-                        "machine {} has the node's name, and there is no UUID to compare",
-                        machine.vmid
-                    );
-                    return Lookup::Unknown(why);
+                    return Err(format!(
+                        "machine {vmid} has the node's name, and there is no UUID to compare"
+                    ));
                 }
             }
         }
-        match found {
-            Some((machine, config)) => self.described(node, machine, config),
-            None => Lookup::NotMine,
+        found.map(|own| self.in_zone(own)).transpose()
+    }
+
+    fn in_zone<'b>(&self, own: Own<'b>) -> Result<Own<'b>, String> {
+        let (machine, _) = own;
+        match self.settings.zone {
+            Zone::Pool if machine::zone(self.settings, machine).is_none() => Err(format!(
+                "machine {} is in no pool whose name a label can hold, and pools are the zones; or the token may not see it (Pool.Audit on /pool)",
+                machine.vmid
+            )),
+            Zone::Pool | Zone::Node => Ok(own),
         }
     }
 
-    fn described(&self, node: &Node, machine: &Machine, config: &MachineConfig) -> Lookup {
-        if self.settings.zone == Zone::Pool && machine::zone(self.settings, machine).is_none() {
-            return Lookup::Unknown(format!(
-                "machine {} is in no pool whose name a label can hold, and pools are the zones; or the token may not see it (Pool.Audit on /pool)",
-                machine.vmid
-            ));
-        }
-        let reported = match &self.settings.agent {
-            Some(_) if config.has_agent() => api::agent_addresses(machine),
-            Some(_) | None => Ok(Vec::new()),
+    fn described(&self, node: &Node, own: Result<Option<Own<'_>>, String>) -> Lookup {
+        let (machine, config) = match own {
+            Ok(Some(own)) => own,
+            Ok(None) => return Lookup::NotMine,
+            Err(why) => return Lookup::Unknown(why),
         };
-        match reported {
-            Ok(reported) => Lookup::Found(machine::described(
-                self.settings,
-                node,
-                machine,
-                config,
-                &reported,
-            )),
-            Err(error) => Lookup::Unknown(error.message().to_owned()),
-        }
+        let reported = match self.reported.get(&machine.vmid) {
+            Some(Ok(reported)) => reported.as_slice(),
+            Some(Err(error)) => return Lookup::Unknown(error.message().to_owned()),
+            None => &[],
+        };
+        let settings = self.settings;
+        Lookup::Found(machine::described(
+            settings, node, machine, config, reported,
+        ))
     }
 }
 

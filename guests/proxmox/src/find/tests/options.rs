@@ -87,3 +87,49 @@ fn an_agent_is_asked_for_new_nodes_whose_machine_has_one() {
         assert_eq!(host.requests().len(), requests + 1);
     }
 }
+
+/// Proxmox waits seconds for a silent agent: one after the other, some twenty would end the call for every node.
+#[test]
+fn agents_are_asked_side_by_side_and_only_those_of_the_nodes_own_machines() {
+    let values = config(&[
+        ("PROXMOX_REGION", "home"),
+        ("PROXMOX_EXTERNAL_CIDRS", "203.0.113.0/24"),
+    ]);
+    let values = ccm_guest::testing::granting(values, &["api", "agent"]);
+    let provider = Proxmox::init(&values).unwrap();
+    let host = TestHost::new(MANIFEST, |request| {
+        let data = match request.path_only() {
+            "/cluster/resources" => {
+                let names = [(101, "a"), (102, "b"), (103, "c"), (104, "a")];
+                value!(names.map(|(vmid, name)| value!({
+                    "vmid": vmid, "type": "qemu", "name": name, "node": "pve1", "status": "running",
+                })))
+            }
+            path if path.ends_with("/config") => {
+                let vmid = path.split('/').nth(4).unwrap();
+                value!({"smbios1": format!("uuid=u-{vmid}"), "agent": "1"})
+            }
+            "/nodes/pve1/qemu/102/agent/network-get-interfaces" => {
+                return json(
+                    500,
+                    r#"{"data":null,"message":"QEMU guest agent is not running\n"}"#,
+                );
+            }
+            _ => value!({"result": [{"ip-addresses": [{"ip-address": "203.0.113.9"}]}]}),
+        };
+        json(200, &value!({"data": data}).to_string())
+    });
+    let nodes = vec![
+        new("a", "u-101"),
+        new("b", "u-102"),
+        given("c", "proxmox://home/103", "u-103"),
+    ];
+    let reply = provider.find(nodes).unwrap();
+    let lookups = reply.lookups.iter();
+    let is_found = lookups.map(|one| matches!(one, Lookup::Found(_)));
+    assert_eq!(is_found.collect::<Vec<_>>(), [true, false, true]);
+    let seen = host.seen();
+    let asked = seen.iter().filter(|one| one.target == "agent");
+    let batches: Vec<usize> = asked.map(|one| one.side_by_side).collect();
+    assert_eq!(batches, [3, 3, 3]);
+}
