@@ -392,8 +392,8 @@ async fn trouble(pve: &mut Pve) {
         absent.clone(),
     ];
     let reply = provider.find_fresh(&nodes, permit()).await.unwrap();
-    let unreachable = "unknown: machine 103 is on pve2, which does not answer";
-    assert_eq!(brief(&reply), ["proxmox://home/101", unreachable, "gone"]);
+    let stateless = "unknown: Proxmox has no state of machine 103 on pve2: the node does not answer, its pvestatd hangs, or the machine was made just now";
+    assert_eq!(brief(&reply), ["proxmox://home/101", stateless, "gone"]);
     pve.order(&json!(["set_node_offline", "pve2", false]));
 
     // From here on the token has only these rights: a machine that it cannot see is not gone.

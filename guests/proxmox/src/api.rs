@@ -33,11 +33,12 @@ pub struct Machine {
     /// `qemu` or `lxc`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The machine's name; missing for a while when its Proxmox node does not answer.
+    /// The machine's name; missing where Proxmox has no state of it.
     pub name: Option<String>,
     /// The Proxmox node that the machine is on.
     pub node: String,
-    /// `running`, `stopped`, or `unknown` when its Proxmox node does not answer.
+    /// `running`, `stopped`, or `unknown` where Proxmox has no state of it: its node does not answer, its pvestatd hangs,
+    /// or the machine was made just now.
     pub status: String,
     /// The resource pool that the machine belongs to, if any, and if the token may see it.
     pub pool: Option<String>,
@@ -58,8 +59,8 @@ impl Machine {
         self.kind != "qemu"
     }
 
-    /// Whether the machine's Proxmox node answers.
-    pub fn is_reachable(&self) -> bool {
+    /// Whether Proxmox has the machine's state.
+    pub fn has_state(&self) -> bool {
         self.status != "unknown"
     }
 

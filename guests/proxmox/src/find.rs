@@ -4,8 +4,8 @@
 //! - `gone` needs one of two proofs: the list lacks the machine, and the token could see a machine of that number; or its
 //!   number belongs to a machine with another UUID. A machine that could not be read is `unknown`.
 //!   The list alone is no proof, and neither are all rights in one answer: both omit what the token may not see.
-//! - A machine on a Proxmox node that does not answer is `unknown`. While its name is unknown, too, it may be that of
-//!   any new node without a machine.
+//! - A machine of which Proxmox has no state, as on a node that does not answer, is `unknown`. While its name is unknown,
+//!   too, it may be that of any new node without a machine.
 //! - A node without provider ID is found by name *and* UUID: names are not unique.
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Questio
     match id {
         ProviderId::Machine(vmid) => match machines.iter().find(|machine| machine.vmid == vmid) {
             None => Question::Absent(vmid),
-            Some(machine) if !machine.is_reachable() => Question::Answered(unreachable(machine)),
+            Some(machine) if !machine.has_state() => Question::Answered(stateless(machine)),
             Some(machine) if machine.is_container() && is_named(machine, &node.name) => {
                 Question::Answered(Lookup::Unknown(format!(
                     "machine {vmid} is a container, and only virtual machines are looked up"
@@ -92,11 +92,11 @@ fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Questio
                 .filter(|machine| is_named(machine, &node.name))
                 .collect();
             let silent = match named.is_empty() {
-                true => machines().find(|one| !one.is_reachable() && one.name.is_none()),
-                false => named.iter().copied().find(|one| !one.is_reachable()),
+                true => machines().find(|one| !one.has_state() && one.name.is_none()),
+                false => named.iter().copied().find(|one| !one.has_state()),
             };
             match silent {
-                Some(machine) => Question::Answered(unreachable(machine)),
+                Some(machine) => Question::Answered(stateless(machine)),
                 None => Question::New(named),
             }
         }
@@ -107,10 +107,10 @@ fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Questio
     }
 }
 
-fn unreachable(machine: &Machine) -> Lookup {
+fn stateless(machine: &Machine) -> Lookup {
     let Machine { vmid, node, .. } = machine;
     Lookup::Unknown(format!(
-        "machine {vmid} is on {node}, which does not answer"
+        "Proxmox has no state of machine {vmid} on {node}: the node does not answer, its pvestatd hangs, or the machine was made just now"
     ))
 }
 

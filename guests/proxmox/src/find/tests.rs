@@ -134,15 +134,13 @@ fn pve() -> Pve {
 
 #[test]
 fn each_node_gets_what_is_proven_about_its_machine() {
+    const C_HAS_NO_STATE: &str = "unknown: Proxmox has no state of machine 103 on pve3: the node does not answer, its pvestatd hangs, or the machine was made just now";
     let table = [
         (new("a", "U-A"), "proxmox://home/101"),
         (new("b", "u-b"), "proxmox://home/102"),
         (new("a", "u-x"), "not mine"),
         (new("nobody", "u-a"), "not mine"),
-        (
-            new("c", "u-c"),
-            "unknown: machine 103 is on pve3, which does not answer",
-        ),
+        (new("c", "u-c"), C_HAS_NO_STATE),
         (
             new("twin", "u-t"),
             "unknown: the machines 106 and 107 have the node's name and UUID",
@@ -178,10 +176,7 @@ fn each_node_gets_what_is_proven_about_its_machine() {
             known("a", "proxmox://home/101", "u-x"),
             "proxmox://home/101",
         ),
-        (
-            known("c", "proxmox://home/103", "u-c"),
-            "unknown: machine 103 is on pve3, which does not answer",
-        ),
+        (known("c", "proxmox://home/103", "u-c"), C_HAS_NO_STATE),
         (known("d", "proxmox://home/104", "u-gone"), "gone"),
         (
             known("e", "proxmox://home/105", "u-e"),
@@ -373,10 +368,10 @@ fn nothing_is_gone_when_something_could_not_be_read() {
     }
 }
 
-/// Proxmox does not know the names of machines whose node does not answer.
+/// Proxmox may know neither the state nor the name of a machine.
 #[test]
 fn a_machine_without_a_name_may_be_any_node() {
-    const SILENT: &str = "unknown: machine 101 is on pve1, which does not answer";
+    const SILENT: &str = "unknown: Proxmox has no state of machine 101 on pve1: the node does not answer, its pvestatd hangs, or the machine was made just now";
     let known = known("a", "proxmox://home/101", "u-a");
     let table = [
         ("qemu", "unknown", new("a", "u-a"), SILENT),
