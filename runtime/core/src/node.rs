@@ -38,7 +38,7 @@ use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALI
 use answer_check::{Checked, Known};
 use index::AddressClash;
 use object::{is_uninitialized, node_ref, taints, uid};
-use ownership::{Owner, owner, stored_provider_id};
+use ownership::{Owner, owner, recorded_owner, stored_provider_id};
 
 pub use confirm::Proposal;
 pub use effect::{CandidateVote, Looked, NodeEffect, NodeOutcome};
@@ -121,8 +121,15 @@ fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEff
 fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
     let node = &facts.node;
     let owner = owner(node, &facts.ownership);
-    if !matches!(owner, Owner::Recorded | Owner::Implied) {
-        return Decision::Done(When::AwaitChange);
+    match &owner {
+        Owner::Recorded | Owner::Implied => {}
+        // A node without a record is not reported: its machine need not be of any cloud here.
+        Owner::Unserved(why) if recorded_owner(node).is_some() => {
+            return waiting::without_owner(facts, now, why);
+        }
+        Owner::Unserved(_) | Owner::Other(_) | Owner::SoleCandidate | Owner::Candidates(_) => {
+            return Decision::Done(When::AwaitChange);
+        }
     }
     // The last write of the initialisation was made, but its response was lost.
     if facts.is_unanswered() && owner == Owner::Recorded {

@@ -30,6 +30,8 @@ pub struct RetainedState {
     pub failures: u32,
     /// When the node started to wait, if it waits.
     pub waiting_since: Option<Moment>,
+    /// The last obstacle, and how many passes have ended with it since.
+    pub obstacle: Option<(String, u32)>,
     /// Unconfirmed changes that the last answer implied, and when they were first answered.
     pub proposal: Option<(Proposal, Moment)>,
     /// The write that removes the taint got no response, so it may have been made.

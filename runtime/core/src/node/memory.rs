@@ -33,8 +33,6 @@ pub struct NodeMemory {
     past: RetainedState,
     /// When this process first saw the taint on the node.
     tainted_since: Option<Moment>,
-    /// The last obstacle, for logs.
-    obstacle: Option<String>,
     last_write: LastWrite,
     /// An answer that could not be stored because the API server was unreachable, with its time and the node's UID.
     answer: Option<Box<(Looked, Moment, Option<String>)>>,
@@ -149,7 +147,6 @@ impl NodeMemory {
                 ..RetainedState::default()
             };
             self.tainted_since = None;
-            self.obstacle = None;
         }
         if is_uninitialized(&node) {
             self.tainted_since.get_or_insert(now);
@@ -220,14 +217,21 @@ impl NodeMemory {
         self.past.waiting_since = None;
         // A check that was requested while it ran is still to be made.
         self.past.refresh &= !has_refreshed;
-        self.obstacle = obstacle;
+        let before = self.past.obstacle.take();
+        self.past.obstacle = obstacle.map(|why| {
+            let before = before.filter(|(before, _)| *before == why);
+            let passes = before.map_or(0, |(_, passes)| {
+                passes.saturating_add(u32::from(has_refreshed))
+            });
+            (why, passes)
+        });
         Next::OnChange
     }
 
     fn has_failed(&mut self, now: Moment, obstacle: String) {
         self.past.failures = self.past.failures.saturating_add(1);
         self.past.waiting_since.get_or_insert(now);
-        self.obstacle = Some(obstacle);
+        self.past.obstacle = Some((obstacle, 0));
     }
 
     /// The initialisation, once `node` has lost its taint.
@@ -238,7 +242,7 @@ impl NodeMemory {
         Some(Initialised {
             node,
             waited: self.tainted_since.take()?.until(now),
-            obstacle: self.obstacle.take(),
+            obstacle: self.past.obstacle.take().map(|(why, _)| why),
             attempts: self.past.failures.saturating_add(1),
         })
     }

@@ -147,6 +147,20 @@ pub(super) fn skip(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decis
     record(facts, obstacle, is_due, &why).unwrap_or(Decision::Done(end))
 }
 
+/// An initialised node whose recorded owner is not configured, for this reason. The second pass in a row reports it,
+/// because at a start its owner may be the last one to serve; later passes repeat nothing.
+pub(super) fn without_owner(facts: &Facts, now: Moment, why: &str) -> Decision<NodeEffect> {
+    let before = facts.past.obstacle.as_ref();
+    let passes = before.filter(|(before, _)| before == why);
+    match passes.map(|(_, passes)| *passes) {
+        Some(0) if facts.past.refresh => skip(facts, now, &Obstacle::Unserved(why.to_owned())),
+        None if !facts.past.refresh => Decision::Done(When::AwaitChange),
+        Some(_) | None => Decision::Done(When::Blocked {
+            why: why.to_owned(),
+        }),
+    }
+}
+
 fn record(
     facts: &Facts,
     obstacle: &Obstacle<'_>,

@@ -139,6 +139,43 @@ fn a_check_that_is_requested_during_a_reconciliation_is_made_after_it() {
 }
 
 #[test]
+fn passes_that_end_with_the_same_obstacle_are_counted() {
+    let (ownership, rules) = (
+        Arc::new(OwnershipContext::alone("sim", Vec::new())),
+        Arc::new(NodeRules::default()),
+    );
+    let now = Moment(Duration::from_secs(1));
+    let mut memory = NodeMemory::default();
+    for (is_pass, obstacle, expected) in [
+        (true, Some("a"), Some(("a", 0))),
+        (false, Some("a"), Some(("a", 0))),
+        (true, Some("a"), Some(("a", 1))),
+        (true, Some("a"), Some(("a", 2))),
+        (true, Some("b"), Some(("b", 0))),
+        (true, None, None),
+    ] {
+        if is_pass {
+            memory.wants_refresh();
+        }
+        let node = Arc::new(node(|_| {}));
+        let facts = memory.facts(node, ownership.clone(), rules.clone(), now);
+        let when = obstacle.map_or(When::AwaitChange, |why| When::Blocked {
+            why: why.to_owned(),
+        });
+        let conclusion = Conclusion {
+            facts,
+            when,
+            retained: None,
+            has_written: false,
+        };
+        memory.conclude(conclusion, now);
+        let kept = memory.past.obstacle.as_ref();
+        let kept = kept.map(|(why, passes)| (why.as_str(), *passes));
+        assert_eq!(kept, expected, "{obstacle:?}");
+    }
+}
+
+#[test]
 fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_same_node() {
     let at = |seconds| Moment(Duration::from_secs(seconds));
     let ownership = Arc::new(OwnershipContext::alone("sim", Vec::new()));

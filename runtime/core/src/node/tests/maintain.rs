@@ -1,9 +1,14 @@
 //! NODE-012 and NODE-050 to NODE-072: the maintenance of an initialised node.
 
+use std::sync::Arc;
+
 use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{AddressType, Instance, Lookup};
-use crate::reconciliation::effect::{ClusterError, When};
+use crate::node::ownership::{Claim, OwnershipContext};
+use crate::node::{Facts, RetainedState, decide};
+use crate::reconciliation::effect::{ClusterError, Decision, When};
+use crate::settings::NodeRules;
 use serde_json::json;
 
 #[test]
@@ -26,6 +31,49 @@ fn what_no_provider_owns_is_never_touched() {
         world.stored["metadata"]["labels"] = json!({ "beta.kubernetes.io/instance-type": "t" });
         world.stored["spec"] = spec;
         assert!(world.reconcile().effects.is_empty());
+    }
+}
+
+/// As after an entry was renamed. A node without a record may be of no cloud here.
+#[test]
+fn a_recorded_owner_that_is_not_configured_is_told_once_by_the_second_pass() {
+    const WHY: &str = "the node belongs to the provider \"old\", which is not configured";
+    const TOLD: &str = "event node/node0 Warning NodeNotServed";
+    let blocked = format!("await change: {WHY}");
+    let table = [
+        ("old", false, None, "await change"),
+        ("old", true, None, &*blocked),
+        ("old", false, Some((WHY, 0)), &*blocked),
+        ("old", true, Some((WHY, 0)), TOLD),
+        ("old", true, Some((WHY, 1)), &*blocked),
+        ("old", true, Some(("something else", 7)), &*blocked),
+        ("", true, Some((WHY, 0)), "await change"),
+    ];
+    for (recorded, refresh, obstacle, expected) in table {
+        let mut world = initialised();
+        world.stored["metadata"]["labels"]["wasm-ccm.dev/provider"] = json!(recorded);
+        world.stored["spec"] = json!({ "providerID": "gone://1" });
+        let other = Claim {
+            name: "west".to_owned(),
+            schemes: vec!["west".to_owned()],
+            selector: None,
+        };
+        let ownership = OwnershipContext {
+            others: vec![other],
+            ..OwnershipContext::alone("sim", vec!["sim".to_owned()])
+        };
+        let past = RetainedState {
+            refresh,
+            obstacle: obstacle.map(|(why, passes)| (why.to_owned(), passes)),
+            ..RetainedState::default()
+        };
+        let rules = Arc::new(NodeRules::default());
+        let facts = Facts::new(Arc::new(world.node()), Arc::new(ownership), rules, past);
+        let decided: Vec<String> = match decide(&facts, NOW) {
+            Decision::Do(effects) => effects.iter().map(ToString::to_string).collect(),
+            Decision::Done((end, _)) => vec![end.to_string()],
+        };
+        assert_eq!(decided, [expected], "{recorded} {refresh} {obstacle:?}");
     }
 }
 

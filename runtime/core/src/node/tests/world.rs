@@ -157,6 +157,7 @@ impl World {
                 refresh: self.refresh,
                 failures: self.failures,
                 waiting_since: self.waiting_since,
+                obstacle: None,
                 proposal: self.proposal.clone(),
                 is_unanswered: self.is_unanswered,
                 reservation: self.reservation.clone(),
