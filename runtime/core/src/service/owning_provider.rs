@@ -101,8 +101,9 @@ impl Claims {
             let Some(claim) = claim else {
                 return Owner::Absent(recorded);
             };
-            // The finalizer is written together with the owner. Without it a tenant wrote the annotation, and a tenant
-            // may not choose a provider other than the implied one.
+            // The finalizer is written together with the owner. Without it a user wrote the annotation, which then has
+            // no effect if it names another provider than the implied one. A user can write both: only an admission policy
+            // can tell them from this manager.
             if has_finalizer(service) || implied == Some(claim) {
                 return Owner::Recorded(claim);
             }
