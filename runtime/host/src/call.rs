@@ -83,17 +83,8 @@ impl Calls {
             None => None,
         };
         let _slot = turn(&self.slots, limits::CALLS_AT_ONCE, &call, waiting).await?;
-        let memory = async {
-            let part = self.memory.take(self.memory_bytes).await;
-            (part, GUESTS.take(self.memory_bytes).await)
-        };
-        let _reservation = timeout_at(call.deadline, memory).await.map_err(|_| {
-            waiting.timed_out(|ms| {
-                format!(
-                    "there was no memory for it in the whole {ms} ms, because other calls have it"
-                )
-            })
-        })?;
+        let needed = self.memory_bytes;
+        let _reservation = room(&self.memory, &GUESTS, needed, call.deadline, waiting).await?;
         timeout_at(call.deadline, self.backoff.begin())
             .await
             .map_err(|_| {
@@ -164,6 +155,31 @@ async fn turn<'a>(
     }
 }
 
+/// Waits until a guest of this size fits into the share of its module and into the memory of all guests, or the
+/// deadline passes.
+async fn room<'a>(
+    share: &'a MemoryBudget,
+    all: &'a MemoryBudget,
+    guest_bytes: usize,
+    deadline: Instant,
+    waiting: Waiting,
+) -> Result<[Option<SemaphorePermit<'a>>; 2], ProviderError> {
+    let part = timeout_at(deadline, share.take(guest_bytes)).await;
+    let part = part.map_err(|_| {
+        waiting.timed_out(|ms| {
+            format!("other calls of the same module had its memory for the whole {ms} ms")
+        })
+    })?;
+    let whole = timeout_at(deadline, all.take(guest_bytes)).await;
+    // One module cannot fill all of it, so others have it: no version may be rejected for that.
+    let whole = whole.map_err(|_| {
+        waiting.interrupted(|ms| {
+            format!("there was no memory for it in the whole {ms} ms, because calls of other modules have it")
+        })
+    })?;
+    Ok([part, whole])
+}
+
 /// Function that waits, and the start of its wait; for error messages.
 #[derive(Clone, Copy)]
 struct Waiting {
@@ -173,12 +189,47 @@ struct Waiting {
 
 impl Waiting {
     fn timed_out(self, why: impl FnOnce(u128) -> String) -> ProviderError {
+        ProviderError::TimedOut(self.text(why))
+    }
+
+    fn interrupted(self, why: impl FnOnce(u128) -> String) -> ProviderError {
+        ProviderError::Interrupted(self.text(why))
+    }
+
+    fn text(self, why: impl FnOnce(u128) -> String) -> String {
         let why = why(self.began.elapsed().as_millis());
-        ProviderError::TimedOut(format!("{}: {why}", self.function))
+        format!("{}: {why}", self.function)
     }
 }
 
 /// Deadline of a call: `call` or `permit` from now on, the shorter one.
 pub(crate) fn deadline(call: Duration, permit: Duration) -> Instant {
     Instant::now() + call.min(permit)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_late_for_the_memory_of_its_own_module_and_interrupted_for_that_of_others() {
+        for (is_own, expected) in [(true, "timed-out"), (false, "interrupted")] {
+            let (share, all) = (MemoryBudget::of(Some(1)), MemoryBudget::of(Some(1)));
+            let full = if is_own { &share } else { &all };
+            let taken = full.take(1).await;
+            let attempt = || {
+                let began = Instant::now();
+                let function = "init";
+                let waiting = Waiting { function, began };
+                room(&share, &all, 1, began + limits::INIT, waiting)
+            };
+            let error = attempt().await.map(drop).unwrap_err();
+            assert_eq!(error.reason(), expected, "{error}");
+            assert!(error.to_string().contains("init: "), "{error}");
+            drop(taken);
+            assert!(attempt().await.is_ok());
+        }
+    }
 }

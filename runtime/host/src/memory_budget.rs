@@ -65,7 +65,8 @@ impl MemoryBudget {
         MemoryBudget::of(mebibytes.map(|all| u32::try_from(all).unwrap_or(MOST)))
     }
 
-    fn of(all: Option<u32>) -> MemoryBudget {
+    /// Budget of this many MiB. `None`: the available memory is unknown.
+    pub(crate) fn of(all: Option<u32>) -> MemoryBudget {
         let all = all.map(|all| all.clamp(1, MOST));
         MemoryBudget {
             all,

@@ -92,8 +92,8 @@ pub enum ProviderError {
     /// The provider crashed; the text has function, cause, digest and its last log lines.
     #[error("trapped: {0}")]
     Trapped(String),
-    /// The process that ran the provider was ended from outside, or could not be started: not the provider's fault.
-    /// Whether the cloud acted is unknown.
+    /// The process that ran the provider was ended from outside, or could not be started, or the calls of other
+    /// modules had all memory: not the provider's fault. Whether the cloud acted is unknown.
     #[error("interrupted: {0}")]
     Interrupted(String),
 }

@@ -16,7 +16,7 @@ pub struct TrialTally {
     pub compared: u32,
     /// Differences between them; lines for people.
     pub differences: Vec<String>,
-    /// Calls of the candidate that something outside ended: they count for nothing else.
+    /// Calls of the candidate that something outside ended or kept from starting: they count for nothing else.
     pub interrupted: u32,
     /// Reason to end the trial at once: a trap, a call that did not end, an impossible answer.
     pub fatal: Option<String>,

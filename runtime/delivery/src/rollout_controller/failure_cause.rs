@@ -85,3 +85,30 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_rejected_for_an_init_that_fails_and_not_for_one_that_could_not_run() {
+        let text = || "init: no".to_owned();
+        for (reason, expected) in [
+            (ProviderError::Interrupted(text()), "trouble"),
+            (ProviderError::Invalid(text()), "ungranted"),
+            (ProviderError::Denied(text()), "ungranted"),
+            (ProviderError::TimedOut(text()), "fault"),
+            (ProviderError::Trapped(text()), "fault"),
+        ] {
+            let kind = reason.reason();
+            let module = "sample".to_owned();
+            let outcome = match of_load(&LoadError::Init { module, reason }) {
+                WorkResult::Trouble(_) => "trouble",
+                WorkResult::Ungranted(_) => "ungranted",
+                WorkResult::Fault(_) => "fault",
+                _ => "something else",
+            };
+            assert_eq!(outcome, expected, "{kind}");
+        }
+    }
+}
