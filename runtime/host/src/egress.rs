@@ -71,7 +71,7 @@ use ccm_metrics::requests::RequestMetrics;
 
 use crate::grant::{Issuer, ProxyGrant, TargetGrant};
 use crate::interceptor::Interceptor;
-use crate::manifest::Granted;
+use crate::manifest::{Contract, Granted};
 use crate::sanitize;
 use budget::Budget;
 use credentials::{InstanceMetadata, IssuerSettings};
@@ -210,6 +210,8 @@ pub struct Egress {
     digest: String,
     /// The module's own version; empty without a module.
     version: String,
+    /// Version of the contract that the module was built against.
+    contract: Contract,
     targets: Vec<Target>,
     /// Names of optional targets that the module requests and was not granted.
     withheld: Vec<String>,
@@ -267,6 +269,7 @@ impl Egress {
             provider: provider.to_owned(),
             digest: String::new(),
             version: String::new(),
+            contract: Contract::V0_2,
             targets: targets.collect::<Result<_, _>>()?,
             withheld: granted.withheld.clone(),
             kept: ResponseCache::new(limits.kept_bytes),
@@ -295,10 +298,12 @@ impl Egress {
         &self.requests
     }
 
-    /// Sets the module digest that audit records name, and the version that refusals name.
-    pub fn of_module(mut self, digest: String, version: &str) -> Egress {
+    /// Sets the module digest that audit records name, the version that refusals name, and the contract by which
+    /// requests are judged: the newest one without this.
+    pub fn of_module(mut self, digest: String, version: &str, contract: Contract) -> Egress {
         self.digest = digest;
         self.version = version.to_owned();
+        self.contract = contract;
         self
     }
 

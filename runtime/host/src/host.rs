@@ -171,7 +171,7 @@ impl Host {
                 module: source.clone(),
                 reason,
             })?
-            .of_module(digest.to_string(), &manifest.version)
+            .of_module(digest.to_string(), &manifest.version, contract)
             .sharing(&self.quota_groups)
             .counting(self.requests.clone())
             .intercepted_by(interceptor.clone());

@@ -18,6 +18,7 @@ use super::limits::EgressLimits;
 use super::message::{FetchError, FetchRequest};
 use super::path::{self, CanonicalPath};
 use super::rules::{self, Asked, Line, METHODS};
+use crate::manifest::Contract;
 
 /// Limits of the contract.
 const MAX_QUERY_PAIRS: usize = 64;
@@ -46,6 +47,8 @@ pub(super) struct Prepared {
     pub headers: HeaderMap,
     /// Body, re-encoded if it is a form.
     pub body: Option<Bytes>,
+    /// Whether its answer may be shared. Every other request drops the cached answers of its target.
+    pub is_shareable: bool,
     /// Maximum age of a cached answer that the guest accepts; `None` if the response cache is not used.
     pub max_age: Option<Duration>,
 }
@@ -53,6 +56,8 @@ pub(super) struct Prepared {
 /// The part of a target that requests are checked against.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MatchContext<'a> {
+    /// Version of the contract that the guest was built against.
+    pub contract: Contract,
     /// Index of the target in its egress.
     pub index: usize,
     /// Name of the target in the grant and in the manifest.
@@ -159,21 +164,22 @@ pub(super) fn prepare(
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
     }
     let url = url(context.endpoint, &path, &query)?;
-    let is_shareable = match method {
+    let honours_age = match method {
         Method::GET => true,
-        Method::POST => line.access == Access::Read,
+        // Contract 0.1 shares answers to `GET` alone.
+        Method::POST => line.access == Access::Read && context.contract != Contract::V0_1,
         _ => false,
     };
-    let max_age = match is_shareable {
+    let is_shareable = honours_age && line.access == Access::Read;
+    let max_age = match honours_age {
         true => max_age(&mut headers),
         false => None,
     };
-    let keepable = line.access == Access::Read && !fresh;
     if fresh && method == Method::GET {
         // Caches between this host and the cloud must not defeat the caller's request for fresh answers.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
-    let max_age = max_age.filter(|age| keepable && !age.is_zero());
+    let max_age = max_age.filter(|age| is_shareable && !fresh && !age.is_zero());
     Ok(Prepared {
         target: context.index,
         line,
@@ -182,6 +188,7 @@ pub(super) fn prepare(
         url,
         headers,
         body,
+        is_shareable,
         max_age,
     })
 }

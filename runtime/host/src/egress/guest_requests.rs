@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use ccm_core::cloud::CloudEvent;
 use ccm_core::safety::audit::Attempt;
-use ccm_core::safety::permit::{Access, Permit, Refusal};
+use ccm_core::safety::permit::{Permit, Refusal};
 use futures::StreamExt as _;
 use http::{HeaderMap, Method};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -243,10 +243,8 @@ impl Call {
     /// The result, and whether it came from the response cache or from another request.
     async fn answer(&self, prepared: &Prepared) -> (Result<FetchResponse, FetchError>, bool) {
         let kept = &self.egress.kept;
-        let is_read = [Method::GET, Method::POST].contains(&prepared.method)
-            && prepared.line.access == Access::Read;
         let Some(max_age) = prepared.max_age else {
-            let _changing = (!is_read).then(|| kept.changing(prepared.target));
+            let _changing = (!prepared.is_shareable).then(|| kept.changing(prepared.target));
             return (self.send(prepared).await, false);
         };
         let key = super::response_cache::Key::new(

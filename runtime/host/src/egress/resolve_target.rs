@@ -22,7 +22,7 @@ pub(super) fn by_name(
     let mut targets = egress.targets.iter().enumerate();
     match targets.find(|(_, target)| target.name == request.target) {
         Some((index, target)) => {
-            let context = target.context(index);
+            let context = target.context(index, egress.contract);
             prepare(&context, request, Source::Fetch, fresh, &egress.limits)
         }
         None => {
@@ -70,7 +70,7 @@ pub(super) fn by_url(
         .filter(|(_, target)| target.endpoint.origin() == origin.origin())
         .filter_map(|(index, target)| {
             let rest = below(&target.endpoint, head.uri.path())?;
-            Some((target.context(index), rest))
+            Some((target.context(index, egress.contract), rest))
         })
         .collect();
     // The shorter the rest, the longer the base path; ties stay in the order of the grant.

@@ -1,4 +1,5 @@
-//! Response cache: merges equal reads of one burst into one request: `GET`, and `POST` where a rule marks it as a read.
+//! Response cache: merges equal reads of one burst into one request: `GET`, and `POST` where a rule marks it as a read
+//! and the guest's contract is not 0.1.
 //!
 //! A guest opts in with `Cache-Control: max-age=N`. The first caller leads and sends the request; callers with an equal
 //! request follow and get the same answer. When a leader is cancelled or fails for a reason of its own, one of its

@@ -27,7 +27,7 @@ use super::quota::QuotaShare;
 use super::resolve::NameLookup;
 use super::rules::{Line, Rule};
 use crate::grant::RequestBudget;
-use crate::manifest::GrantedTarget;
+use crate::manifest::{Contract, GrantedTarget};
 
 /// Granted target; see the module docs.
 pub(super) struct Target {
@@ -210,8 +210,9 @@ impl Target {
     }
 
     /// The parts of the target that requests are checked against.
-    pub(super) fn context(&self, index: usize) -> MatchContext<'_> {
+    pub(super) fn context(&self, index: usize, contract: Contract) -> MatchContext<'_> {
         MatchContext {
+            contract,
             index,
             name: &self.name,
             endpoint: &self.endpoint,

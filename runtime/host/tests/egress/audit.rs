@@ -10,6 +10,7 @@ use ccm_core::safety::tenure::Tenure;
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest, now};
+use ccm_host::manifest::Contract;
 use http::Method;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -50,7 +51,8 @@ async fn a_record_names_the_rule_the_host_and_the_module_and_holds_nothing_that_
     let endpoint = format!("http://{}/v1", server.address);
     let granted = granted(&[("api", &endpoint)], |_| ());
     let egress = Egress::new("test", &granted, EgressLimits::standard()).unwrap();
-    let egress = Arc::new(egress.of_module("sha256:77".to_owned(), "1.2.3"));
+    let egress = egress.of_module("sha256:77".to_owned(), "1.2.3", Contract::V0_2);
+    let egress = Arc::new(egress);
     let audit = Arc::new(RecordingAudit::default());
     let tenure = Arc::new(Tenure::unlimited());
     let permit = Permit::new(now().after(SOON), Mode::Enforce, 9, tenure, audit.clone());

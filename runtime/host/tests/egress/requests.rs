@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
+use ccm_host::manifest::Contract;
 use http::Method;
 use serde_json::json;
 
@@ -426,7 +427,8 @@ async fn a_denial_says_which_of_manifest_and_grants_lacks_the_request_and_of_whi
     });
     granted.withheld.push("robot".to_owned());
     let egress = Egress::new("test", &granted, EgressLimits::standard()).unwrap();
-    let scope = scope(&Arc::new(egress.of_module("sha256:77".to_owned(), "1.2.3")));
+    let egress = egress.of_module("sha256:77".to_owned(), "1.2.3", Contract::V0_2);
+    let scope = scope(&Arc::new(egress));
     let at = |target: &str, path: &str| FetchRequest {
         target: target.to_owned(),
         ..get(path)

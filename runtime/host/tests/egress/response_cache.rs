@@ -1,11 +1,16 @@
 //! Cached answers: one request for a burst, dropped by every change, not used by fresh calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_fixtures::http_server::{Reply, Server, answer, ok};
+use ccm_host::egress::{Egress, EgressLimits};
+use ccm_host::manifest::Contract;
 use http::Method;
 
-use crate::world::{counts, egress, eventually, fresh, get, get_kept, plain, post_form, scope};
+use crate::world::{
+    counts, egress, eventually, fresh, get, get_kept, granted, plain, post_form, scope,
+};
 
 #[tokio::test]
 async fn a_burst_of_equal_requests_is_one_request() {
@@ -72,6 +77,24 @@ async fn a_read_by_post_is_kept_by_its_body() {
         .await
         .unwrap();
     assert_eq!(server.lines().len(), 8);
+}
+
+#[tokio::test]
+async fn contract_0_1_keeps_no_read_by_post_and_drops_what_was_kept() {
+    for (contract, sent) in [(Contract::V0_1, 4), (Contract::V0_2, 2)] {
+        let server = Server::start(|_| ok("{}")).await;
+        let granted = granted(&[("api", &format!("http://{}", server.address))], |_| ());
+        let egress = Egress::new("test", &granted, EgressLimits::standard()).unwrap();
+        let egress = egress.of_module("sha256:77".to_owned(), "1.2.3", contract);
+        let scope = scope(&Arc::new(egress));
+        for _ in 0..2 {
+            let mut read = post_form("Action=List");
+            read.headers.extend(get_kept("/servers").headers);
+            scope.fetch(get_kept("/servers")).await.unwrap();
+            scope.fetch(read).await.unwrap();
+        }
+        assert_eq!(server.lines().len(), sent, "{contract:?}");
+    }
 }
 
 #[tokio::test]
