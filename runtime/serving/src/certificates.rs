@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use rustls::crypto::ring::sign::any_supported_type;
@@ -21,6 +21,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 
 use crate::ServingError;
 use crate::settings::{SecureServing, SniCertificate};
+use crate::told_reason::ToldReason;
 
 /// How often the files are compared with the served certificates. A kubelet updates mounted Secrets a minute late
 /// anyway.
@@ -41,6 +42,8 @@ struct Entry {
     source: Source,
     names: Vec<String>,
     served: ArcSwap<Loaded>,
+    /// Why the files could not be read again.
+    told: ToldReason,
 }
 
 struct Loaded {
@@ -157,17 +160,29 @@ impl Entry {
         let Source::Files { certificate, key } = &self.source else {
             return;
         };
-        match read(certificate, key) {
-            Ok(files) if files == self.served.load().files => {}
-            Ok(files) => match Loaded::parse(files, certificate, key) {
-                Ok(loaded) => {
+        match self.changed(certificate, key) {
+            Ok(changed) => {
+                self.told.clear();
+                if let Some(loaded) = changed {
                     tracing::info!(file = %certificate.display(), "the serving certificate is read again");
                     self.served.store(Arc::new(loaded));
                 }
-                Err(error) => tracing::warn!(%error, "the old serving certificate is kept"),
-            },
-            Err(error) => tracing::warn!(%error, "the old serving certificate is kept"),
+            }
+            Err(error) => {
+                if self.told.is_due(&error.to_string(), Instant::now()) {
+                    tracing::warn!(%error, "the old serving certificate is kept");
+                }
+            }
         }
+    }
+
+    /// What the files hold now, unless it is what is served.
+    fn changed(&self, certificate: &Path, key: &Path) -> Result<Option<Loaded>, ServingError> {
+        let files = read(certificate, key)?;
+        if files == self.served.load().files {
+            return Ok(None);
+        }
+        Loaded::parse(files, certificate, key).map(Some)
     }
 }
 
@@ -207,6 +222,7 @@ fn from_files(certificate: &Path, key: &Path, names: &[String]) -> Result<Entry,
         },
         names: names.to_vec(),
         served: ArcSwap::from_pointee(loaded),
+        told: ToldReason::default(),
     })
 }
 
@@ -224,6 +240,7 @@ fn in_memory() -> Result<Entry, ServingError> {
             files: (Vec::new(), Vec::new()),
             names: Vec::new(),
         }),
+        told: ToldReason::default(),
     })
 }
 

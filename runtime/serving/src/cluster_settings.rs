@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,6 +17,7 @@ use crate::ServingError;
 use crate::access_control::is_unanswered;
 use crate::authentication::CertificateAuthority;
 use crate::settings::{Authentication, HeaderNames};
+use crate::told_reason::ToldReason;
 
 /// The ConfigMap in which the API server publishes how it authenticates.
 const CONFIG_MAP: &str = "extension-apiserver-authentication";
@@ -43,6 +44,8 @@ pub(crate) struct FrontProxy {
 pub(crate) struct ClusterSettings {
     config_map: Option<Api<ConfigMap>>,
     trusted: ArcSwap<Trusted>,
+    /// Why the files of the flags could not be read again.
+    told: ToldReason,
 }
 
 impl ClusterSettings {
@@ -75,6 +78,7 @@ impl ClusterSettings {
         Ok(ClusterSettings {
             config_map,
             trusted: ArcSwap::from_pointee(trusted),
+            told: ToldReason::default(),
         })
     }
 
@@ -87,8 +91,15 @@ impl ClusterSettings {
     pub(crate) async fn look(&self, settings: &Authentication) {
         match lookup(self.config_map.as_ref()).await {
             Ok(found) => match trust(settings, Some(found)) {
-                Ok(trusted) => self.trusted.store(Arc::new(trusted)),
-                Err(error) => tracing::warn!(%error, "trust in clients stays as it is"),
+                Ok(trusted) => {
+                    self.told.clear();
+                    self.trusted.store(Arc::new(trusted));
+                }
+                Err(error) => {
+                    if self.told.is_due(&error.to_string(), Instant::now()) {
+                        tracing::warn!(%error, "trust in clients stays as it is");
+                    }
+                }
             },
             Err(reason) => tracing::debug!(%reason, "trust in clients stays as it is"),
         }

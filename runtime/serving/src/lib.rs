@@ -24,6 +24,7 @@ mod runtime_heartbeat;
 mod server;
 mod settings;
 pub mod status;
+mod told_reason;
 mod write_limit;
 
 use std::net::SocketAddr;
