@@ -38,6 +38,9 @@ async fn a_credential_in_another_spelling_is_withheld_too() {
         ("percent, then escaped", |text| {
             text.replace('-', "\\u00252d")
         }),
+        ("references of XML", |text| {
+            each(text, |letter| format!("&#{};", u32::from(letter)))
+        }),
         ("base64", |text| BASE64_STANDARD.encode(text)),
         ("base64 behind one byte", |text| {
             BASE64_STANDARD.encode(format!("{{{text}}}"))
@@ -83,6 +86,7 @@ async fn an_answer_that_only_looks_escaped_passes() {
         "\\u",
         "%",
         "%4",
+        "<a href=\"https://cloud.test/?page=2&amp;x&#62;\">AT&T</a>",
         "{\"next\":\"https:\\/\\/cloud.test\\/?page=2%26x\"}",
     ] {
         let server = Server::start(move |_| ok(body)).await;

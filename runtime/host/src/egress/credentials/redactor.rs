@@ -1,7 +1,7 @@
 //! Finds and removes credential values in answers and texts, in their usual encodings.
 //!
-//! A cloud that echoes a request may encode it as JSON, in a URL or as base64. Escapes have many forms, so they are
-//! decoded before the search; base64 has few, so the encoded forms are searched directly. Other transformations
+//! A cloud that echoes a request may encode it as JSON, as XML, in a URL or as base64. Escapes have many forms, so they
+//! are decoded before the search; base64 has few, so the encoded forms are searched directly. Other transformations
 //! (compressed, reversed, in pieces) are not found.
 
 use std::borrow::Cow;
@@ -29,6 +29,8 @@ const CUT: &str = "…";
 const SHORTEST_WORD: usize = 16;
 /// Number of nested escape layers that are decoded: a URL in JSON, JSON in JSON.
 const LAYERS: usize = 2;
+/// Longest XML reference that is decoded, without `&` and `;`: the last character in hexadecimal, with a few zeros.
+const LONGEST_REFERENCE: usize = 12;
 
 /// Number of learned secrets of each kind: an exchange presents two and yields two at most, and a former result may
 /// still be in use.
@@ -178,7 +180,9 @@ fn any_form(bytes: &[u8], layers: usize, is_there: &dyn Fn(&[u8]) -> bool) -> bo
         Cow::Owned(inner) => any_form(&inner, layers, is_there),
         Cow::Borrowed(_) => false,
     };
-    deeper(unescaped(bytes)) || deeper(percent_decode(bytes).into())
+    deeper(decoded(bytes, b'\\', escaped))
+        || deeper(decoded(bytes, b'&', referenced))
+        || deeper(percent_decode(bytes).into())
 }
 
 /// Every form in which a credential is sent, with the long words of a header value such as `Token <value>`. Issued
@@ -340,26 +344,58 @@ fn inside(engine: &impl base64::Engine, value: &Secret, ahead: usize) -> Secret 
     Secret::new(text.get(letters).unwrap_or_default().to_owned())
 }
 
-/// Decodes JSON escapes (RFC 8259, 7) anywhere in the bytes; leaves invalid escapes unchanged.
-fn unescaped(bytes: &[u8]) -> Cow<'_, [u8]> {
-    if memchr(b'\\', bytes).is_none() {
+/// Decodes the escapes that begin with `mark` anywhere in the bytes; leaves invalid escapes unchanged. `read` decodes one:
+/// its character, and its length in bytes, which is 1 for the mark itself.
+fn decoded(bytes: &[u8], mark: u8, read: fn(&[u8]) -> (char, usize)) -> Cow<'_, [u8]> {
+    if memchr(mark, bytes).is_none() {
         return Cow::Borrowed(bytes);
     }
     let mut plain = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
-    while let Some(at) = memchr(b'\\', rest) {
+    while let Some(at) = memchr(mark, rest) {
         let (before, escape) = rest.split_at(at);
         plain.extend_from_slice(before);
-        let (letter, length) = escaped(escape);
+        let (letter, length) = read(escape);
         let mut utf8 = [0; 4];
         plain.extend_from_slice(letter.encode_utf8(&mut utf8).as_bytes());
         rest = escape.get(length..).unwrap_or_default();
     }
     plain.extend_from_slice(rest);
-    Cow::Owned(plain)
+    // Every escape is longer than its character. URLs are full of `&`: nothing else is searched once more.
+    match plain.len() < bytes.len() {
+        true => Cow::Owned(plain),
+        false => Cow::Borrowed(bytes),
+    }
 }
 
-/// Decoded character of an escape, and the escape's length in bytes.
+/// Reads an XML reference to a character (XML 1.0, 4.1 and 4.6).
+fn referenced(reference: &[u8]) -> (char, usize) {
+    character(reference).unwrap_or(('&', 1))
+}
+
+fn character(reference: &[u8]) -> Option<(char, usize)> {
+    // A search to the end of the text, for each `&`, would take the square of its length.
+    let inner = reference.get(1..reference.len().min(LONGEST_REFERENCE + 2))?;
+    let end = memchr(b';', inner)?;
+    let letter = match std::str::from_utf8(inner.get(..end)?).ok()? {
+        "amp" => '&',
+        "lt" => '<',
+        "gt" => '>',
+        "quot" => '"',
+        "apos" => '\'',
+        number => {
+            let digits = number.strip_prefix('#')?;
+            let code = match digits.strip_prefix(['x', 'X']) {
+                Some(digits) => u32::from_str_radix(digits, 16),
+                None => digits.parse(),
+            };
+            char::from_u32(code.ok()?)?
+        }
+    };
+    Some((letter, end + 2))
+}
+
+/// Reads a JSON escape (RFC 8259, 7).
 fn escaped(escape: &[u8]) -> (char, usize) {
     match escape.get(1) {
         Some(b'u') => unicode(escape).unwrap_or(('\\', 1)),

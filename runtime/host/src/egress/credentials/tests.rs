@@ -151,12 +151,35 @@ fn an_escaped_credential_is_taken_out_of_texts() {
         "open%2fsesame%20now",
         "open%2Fsesame+now",
         "\\u006fpen/sesame now",
+        "open&#47;sesame now",
+        "open&#x2F;sesame&#32;now",
+        "open&amp;#47;sesame now",
     ] {
         let redacted = redactor.redact(&format!("sent: {text}"));
         assert!(redacted.contains("[redacted]"), "{text}");
         assert!(!redacted.contains("sesame"), "{text}");
     }
-    assert_eq!(redactor.redact("100%2f \\/ \\u00e9"), "100%2f \\/ \\u00e9");
+    for text in [
+        "100%2f \\/ \\u00e9",
+        "AT&T &amp; &nbsp; &#; &#x; &#x110000; &amp",
+    ] {
+        assert_eq!(redactor.redact(text), text);
+    }
+}
+
+#[test]
+fn a_credential_is_found_with_the_letters_that_xml_escapes() {
+    let redactor = SecretRedactor::new(&Credential::Bearer(secret("open&'<se\"same>")));
+    for text in [
+        "open&amp;&apos;&lt;se&quot;same&gt;",
+        "open&amp;&#39;&lt;se&#34;same&gt;",
+        "open&#38;&#x27;&#60;se&#x0022;same&#X3e;",
+        "open&amp;'&lt;se\"same>",
+    ] {
+        let echo = format!("<Message>sent: {text}</Message>");
+        assert!(redactor.finds(echo.as_bytes()), "{text}");
+        assert_eq!(redactor.redact(&echo), "[redacted]", "{text}");
+    }
 }
 
 #[test]
