@@ -40,8 +40,8 @@ struct State {
     brakes: Vec<BrakeReader>,
 }
 
-/// Returns the current levels of one set of budgets.
-type BrakeReader = Box<dyn Fn() -> Vec<BrakeLevel> + Send>;
+/// Returns the current levels of one set of budgets; `None` once there is no such set any more.
+type BrakeReader = Box<dyn Fn() -> Option<Vec<BrakeLevel>> + Send>;
 
 /// Object, provider, controller: sorted like this, an object's entries stand together.
 type Key = (String, String, &'static str);
@@ -118,6 +118,23 @@ pub struct HeldChange {
     pub free: Option<Timestamp>,
 }
 
+impl HeldChange {
+    /// A change of `object` that is held now, until `wait` is over.
+    pub(crate) fn for_time(object: &str, wait: Duration) -> HeldChange {
+        let (at, wait) = (wall(), SignedDuration::try_from(wait).ok());
+        HeldChange {
+            object: object.to_owned(),
+            at,
+            free: wait.and_then(|wait| at.checked_add(wait).ok()),
+        }
+    }
+
+    /// Whether it is still held: a change that is not asked for again once there is room is not needed any more.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.free.is_none_or(|free| free > wall())
+    }
+}
+
 /// A copy of the activity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
@@ -155,13 +172,20 @@ impl Activity {
         if state.waiting.len() < MOST_WAITING {
             state.left_out = 0;
         }
+        let mut brakes = Vec::new();
+        state.brakes.retain(|read| {
+            let levels = read();
+            let is_there = levels.is_some();
+            brakes.extend(levels.into_iter().flatten());
+            is_there
+        });
         let mut waiting: Vec<Waiting> = state.waiting.values().cloned().collect();
         waiting.sort_by_key(|one| one.since);
         Snapshot {
             waiting,
             is_cut: state.left_out > 0,
             decisions: state.decisions.iter().rev().cloned().collect(),
-            brakes: state.brakes.iter().flat_map(|read| read()).collect(),
+            brakes,
         }
     }
 
@@ -285,8 +309,8 @@ impl Activity {
             .retain(|(_, by, _), _| by != provider);
     }
 
-    /// Adds a set of budgets, whose levels `read` returns.
-    pub(crate) fn reads_brakes(&self, read: impl Fn() -> Vec<BrakeLevel> + Send + 'static) {
+    /// Adds a set of budgets, whose levels `read` returns; `None` removes it.
+    pub(crate) fn reads_brakes(&self, read: impl Fn() -> Option<Vec<BrakeLevel>> + Send + 'static) {
         locked(&self.0).brakes.push(Box::new(read));
     }
 }

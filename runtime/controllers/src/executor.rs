@@ -119,13 +119,16 @@ impl EffectExecutor {
         settings: &Settings,
         background: &mut JoinSet<()>,
     ) -> EffectExecutor {
-        let (brake, allowances) = (Brake::CloudMutations, &settings.service.rules.allowances);
+        let brake = Brake::CloudMutations;
+        let allowance = settings.service.rules.allowances.of(brake);
+        let window = allowance.window;
         let cloud = Cloud {
             provider,
             cluster: cluster.clone(),
             call_time: settings.call_time,
-            budget: Arc::new(SharedBudget::new(brake, allowances.of(brake))),
+            budget: Arc::new(SharedBudget::new(brake, allowance)),
         };
+        cloud.show_budget(window);
         let mut priority = |writes: usize| {
             let cloud = cloud.clone();
             let ask = move |nodes| cloud.clone().find_apart(nodes, false);

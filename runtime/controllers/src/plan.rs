@@ -1,18 +1,23 @@
 //! Builds the plan: collects writes withheld by the executor and requests refused by permits, logs the first change of
-//! each object, counts them, and keeps the rest for readers. Counts the requests that a brake holds, in every mode.
-//! Forwards all audit records to the audit sink.
+//! each object, counts them, and keeps the rest for readers. Counts the requests that a brake holds, in every mode, and
+//! keeps the last one. Forwards all audit records to the audit sink.
 //!
 //! Decides nothing and withholds nothing; in enforce mode it plans nothing.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::reconciliation::effect::{Effect, When};
 use ccm_core::safety::audit::{Attempt, AuditRecord, AuditSink, Refused, Subject, Unrecordable};
+use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::{CloudRequest, Mode, Refusal};
 use ccm_core::safety::plan::{Plan, PlanVerdict, Planned};
 
+use crate::activity::HeldChange;
+use crate::clock::boottime;
+use crate::cluster::locked;
 use crate::metrics::Metrics;
 
 /// The process's plan, for readers. Clones share the same plan.
@@ -43,6 +48,8 @@ pub(crate) struct Planner {
     mode: Mode,
     audit: Arc<dyn AuditSink>,
     metrics: Metrics,
+    /// The last change at its cloud that a brake held, by provider.
+    held: Mutex<BTreeMap<(Brake, String), HeldChange>>,
     /// Number of first passes that are not finished yet.
     passes_left: AtomicUsize,
 }
@@ -60,6 +67,7 @@ impl Planner {
             mode,
             audit,
             metrics,
+            held: Mutex::default(),
             passes_left: AtomicUsize::new(0),
         }
     }
@@ -78,6 +86,14 @@ impl Planner {
         if self.end_passes(passes) && has_others {
             self.complete();
         }
+    }
+
+    /// The change at the provider's cloud that the brake holds, if there is one.
+    pub(crate) fn held(&self, brake: Brake, provider: &str) -> Option<HeldChange> {
+        let held = locked(&self.held)
+            .get(&(brake, provider.to_owned()))
+            .cloned();
+        held.filter(HeldChange::is_waiting)
     }
 
     /// Removes first passes; returns whether they were the last ones.
@@ -196,8 +212,12 @@ impl AuditSink for Planner {
         match refused.refusal {
             Refusal::Mode(_) if self.mode == Mode::Plan => self.add(Planned::of_request(refused)),
             // The permit took nothing from the budget store, which counts what it holds itself.
-            Refusal::Brake { brake, .. } => {
-                self.metrics.held(brake, &refused.request.author.provider);
+            Refusal::Brake { brake, again } => {
+                let provider = &refused.request.author.provider;
+                self.metrics.held(brake, provider);
+                let wait = boottime().until(again);
+                let held = HeldChange::for_time(&refused.subject.to_string(), wait);
+                locked(&self.held).insert((brake, provider.clone()), held);
             }
             _ => {}
         }
@@ -227,7 +247,6 @@ mod tests {
     use ccm_core::node::object::NodeRef;
     use ccm_core::node_lifecycle::{LifecycleEffect, NodeDeletion};
     use ccm_core::safety::audit::{Author, NoAudit};
-    use ccm_core::safety::brake::Brake;
     use ccm_core::safety::permit::Access;
     use prometheus_client::registry::Registry;
 

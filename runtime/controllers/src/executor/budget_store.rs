@@ -10,7 +10,6 @@ use ccm_core::safety::audit::BrakeState;
 use ccm_core::safety::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise, Spent};
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
-use k8s_openapi::jiff::SignedDuration;
 use kube::Client;
 use tokio::sync::{Mutex, OnceCell};
 
@@ -18,7 +17,7 @@ use super::budget_lease::BudgetLease;
 use super::request::stopping;
 use crate::Settings;
 use crate::activity::{BrakeLevel, HeldChange};
-use crate::clock::{Clock, boottime, wall};
+use crate::clock::{Clock, boottime};
 use crate::cluster::locked;
 use crate::metrics::Metrics;
 
@@ -69,8 +68,8 @@ impl BudgetStore {
         }));
         let (read, shown) = (Arc::downgrade(&balance), allowances.clone());
         settings.reports.activity.reads_brakes(move || {
-            let balance = read.upgrade();
-            balance.map_or_else(Vec::new, |balance| locked(&balance).levels(&shown, clock))
+            let balance = read.upgrade()?;
+            Some(locked(&balance).levels(&shown, clock))
         });
         BudgetStore {
             balance,
@@ -195,10 +194,10 @@ impl BudgetStore {
         let now = self.clock.now();
         let mut balance = locked(&self.balance);
         let taken = balance.budgets.take(provider, brake, now, objects, rise);
-        let held = taken
-            .as_ref()
-            .err()
-            .map(|free| held(object, *free, self.clock));
+        let held = taken.as_ref().err().map(|free| {
+            let wait = self.clock.timer(now.until(*free));
+            HeldChange::for_time(object, wait)
+        });
         let attempt = Attempt { objects, held };
         balance
             .attempts
@@ -216,8 +215,6 @@ impl BudgetStore {
 impl Balance {
     fn levels(&self, allowances: &Allowances, clock: Clock) -> Vec<BrakeLevel> {
         let now = clock.now();
-        // A change that is not asked for again once there is room is not needed any more.
-        let is_waiting = |held: &HeldChange| held.free.is_none_or(|free| free > wall());
         let level = |((brake, provider), attempt): (&(Brake, String), &Attempt)| {
             let Objects { own, all } = attempt.objects;
             let level = self.budgets.level(provider, *brake, now, own);
@@ -229,24 +226,13 @@ impl Balance {
                 allowed: level.allowed,
                 window: allowances.of(*brake).window,
                 is_spent_by_all: all.taken >= all.allowed,
-                held: attempt.held.clone().filter(is_waiting),
+                held: attempt.held.clone().filter(HeldChange::is_waiting),
             }
         };
         let levels = self.attempts.iter().map(level);
         levels
             .filter(|level| level.taken > 0 || level.held.is_some())
             .collect()
-    }
-}
-
-/// A change of `object` that waits until `free`, in real time.
-fn held(object: &str, free: Moment, clock: Clock) -> HeldChange {
-    let (at, wait) = (wall(), clock.timer(clock.now().until(free)));
-    let free = SignedDuration::try_from(wait).ok();
-    HeldChange {
-        object: object.to_owned(),
-        at,
-        free: free.and_then(|wait| at.checked_add(wait).ok()),
     }
 }
 

@@ -7,10 +7,11 @@ use ccm_core::cloud::{CallFailure, CloudNode, FindReply, ProviderError};
 use ccm_core::cloud_provider::{CloudProvider, Reply};
 use ccm_core::reconciliation::effect::{Answered, Performed};
 use ccm_core::safety::audit::Subject;
-use ccm_core::safety::brake::SharedBudget;
+use ccm_core::safety::brake::{BudgetLevel, SharedBudget};
 use ccm_core::safety::permit::Permit;
 use tokio::task::JoinSet;
 
+use crate::activity::BrakeLevel;
 use crate::clock::boottime;
 use crate::cluster::Cluster;
 use crate::metrics::Operation;
@@ -92,6 +93,34 @@ impl Cloud {
             "find"
         );
         answer
+    }
+
+    /// Shows people how much of the budget of all changes is spent, in windows of this length, for as long as it is used.
+    pub(super) fn show_budget(&self, window: Duration) {
+        let (budget, planner) = (
+            Arc::downgrade(&self.budget),
+            Arc::downgrade(&self.cluster.planner),
+        );
+        let provider = self.provider.name().to_owned();
+        self.cluster.activity.reads_brakes(move || {
+            let (budget, planner) = (budget.upgrade()?, planner.upgrade()?);
+            let brake = budget.brake();
+            let BudgetLevel { taken, allowed } = budget.level(boottime());
+            // Not what an earlier budget of this provider held.
+            let held = planner.held(brake, &provider).filter(|_| taken >= allowed);
+            if taken == 0 && held.is_none() {
+                return Some(Vec::new());
+            }
+            Some(vec![BrakeLevel {
+                brake,
+                provider: provider.clone(),
+                taken,
+                allowed,
+                window,
+                is_spent_by_all: false,
+                held,
+            }])
+        });
     }
 
     /// A permit for one call that begins now and makes at most `mutations` changes.

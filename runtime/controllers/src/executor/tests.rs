@@ -7,6 +7,8 @@ use ccm_core::ipam::other_allocator::{Question, Why, Writer};
 use ccm_core::node::NodeOutcome;
 use ccm_core::node::object::NodeRef;
 use ccm_core::reconciliation::effect::{EventOutcome, Outcome as _};
+use ccm_core::safety::audit::Subject;
+use ccm_core::safety::permit::{Access, CloudRequest};
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::{OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef};
 use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
@@ -21,6 +23,7 @@ use ccm_core::well_known::NODE_CONTROLLER;
 use super::events::{Events, Recorded, Recorder, about_node, about_service};
 use super::request::meaning;
 use super::*;
+use crate::activity::BrakeLevel;
 use crate::fixtures;
 
 fn api_error(code: u16) -> kube::Error {
@@ -346,4 +349,62 @@ async fn the_answers_of_a_provider_that_has_left_hold_no_machine() {
         let clashes = cluster.node_index().clashes("another", &machine);
         assert_eq!(clashes.duplicate.is_some(), is_held, "{leaves}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
+    let (cluster, settings) = answering(&serde_json::json!({}));
+    let executor = EffectExecutor::new(
+        cluster,
+        Arc::new(ccm_fixtures::provider::ScriptedProvider::new("sim")),
+        Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()])),
+        &settings,
+        &mut JoinSet::new(),
+    );
+    let subject = Subject {
+        kind: "service",
+        namespace: Some("default".to_owned()),
+        name: "web".to_owned(),
+        ..Subject::default()
+    };
+    let Ok(permit) = executor.cloud.changing(1_000, subject) else {
+        panic!("the tenure has no end");
+    };
+    let request = CloudRequest {
+        author: Author {
+            provider: "sim".to_owned(),
+            digest: String::new(),
+        },
+        target: "api".to_owned(),
+        host: "cloud.test".to_owned(),
+        method: "POST".to_owned(),
+        path: "/servers".to_owned(),
+        template: "/servers".to_owned(),
+        rule: "POST /servers (write)".to_owned(),
+        sha256: String::new(),
+        access: Access::Write,
+    };
+    let ask = |times: usize| {
+        let asked = (0..times).map(|_| permit.ask(boottime(), &request));
+        asked.filter(Result::is_ok).count()
+    };
+    let shown = || {
+        let brakes = settings.reports.activity.snapshot().brakes;
+        let level = |level: BrakeLevel| {
+            let held = level.held.map(|held| (held.object, held.free.is_some()));
+            assert_eq!(
+                (level.brake.as_str(), level.allowed),
+                ("cloud-mutations", 600)
+            );
+            (level.provider, level.taken, held)
+        };
+        brakes.into_iter().map(level).collect::<Vec<_>>()
+    };
+    let sim = || "sim".to_owned();
+    assert!(shown().is_empty(), "unused");
+    assert_eq!(ask(1), 1);
+    assert_eq!(shown(), [(sim(), 1, None)]);
+    assert_eq!(ask(600), 599);
+    let held = ("service/default/web".to_owned(), true);
+    assert_eq!(shown(), [(sim(), 600, Some(held))]);
 }
