@@ -158,6 +158,18 @@ fn dependencies_point_downward() {
             ],
         ),
         (
+            "runtime/watch",
+            &[
+                "ccm-core",
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-sim",
+                "ccm-delivery",
+                "reqwest",
+                "wasmtime",
+            ],
+        ),
+        (
             "runtime/host",
             &[
                 "ccm-controllers",
@@ -251,6 +263,7 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
         "runtime/sim/src/lib.rs",
         "runtime/serving/src/lib.rs",
         "runtime/proxy/src/lib.rs",
+        "runtime/watch/src/lib.rs",
         "runtime/ccm/src/main.rs",
     ] {
         assert!(

@@ -24,7 +24,7 @@ const ALLOWED: [(&str, &str); 9] = [
     ("UpdateRequest", "contract 0.1 mirrors it"),
 ];
 
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "ccm",
     "controllers",
     "core",
@@ -33,6 +33,7 @@ const CRATES: [&str; 8] = [
     "metrics",
     "proxy",
     "serving",
+    "watch",
 ];
 
 struct Declared {

@@ -73,7 +73,7 @@ pub use metrics::Metrics;
 pub use plan::SharedPlan;
 pub use providers::{contradictions, lacks_instances, run_all};
 pub use rest_client::{RateLimit, RestClients};
-pub use watch::{WatchBackoff, with_response_timeout};
+pub use watch::with_response_timeout;
 
 /// What the controllers report to probes and to the status page. Clones share it.
 #[derive(Debug, Clone, Default)]

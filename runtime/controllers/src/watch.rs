@@ -3,10 +3,10 @@
 
 mod response_timeout;
 mod streamed_list;
-mod watch_backoff;
 
 use std::fmt::Debug;
 
+use ccm_watch::{WatchBackoff, list_and_watch};
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,7 +19,6 @@ use crate::api_error::describe;
 use crate::pruned_objects::{Pruned, PrunedNode, PrunedService};
 pub use response_timeout::with_response_timeout;
 use streamed_list::with_consistent_lists;
-pub use watch_backoff::WatchBackoff;
 
 /// Timeout after which a watch is reopened, in seconds. A silently dead connection is noticed five seconds later
 /// (kube's margin); with kube's own 290 s that would take five minutes.
@@ -90,10 +89,10 @@ where
     Pruned<T>: Resource<DynamicType = ()> + DeserializeOwned,
 {
     let config = watcher::Config::default().timeout(WATCH_SECONDS);
-    let streamed = watcher(api.clone(), config.clone().streaming_lists())
+    let streamed = list_and_watch(api.clone(), config.clone().streaming_lists())
         .take_while(move |event| future::ready(!is_refused(event, what)));
     streamed
-        .chain(watcher(api, config))
+        .chain(list_and_watch(api, config))
         .backoff(WatchBackoff::default())
         .map_ok(unwrapped)
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ccm_controllers::WatchBackoff;
 use ccm_controllers::api_error::describe;
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
+use ccm_watch::{WatchBackoff, list_and_watch};
 use futures::StreamExt as _;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -104,7 +104,8 @@ impl ProviderObjects {
         let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
         let kind = ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL);
         let api: Api<DynamicObject> = Api::all_with(client, &kind);
-        let events = watcher(api, watcher::Config::default()).backoff(WatchBackoff::default());
+        let events =
+            list_and_watch(api, watcher::Config::default()).backoff(WatchBackoff::default());
         let mut events = std::pin::pin!(events);
         let mut fresh = BTreeMap::new();
         while let Some(event) = events.next().await {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ccm_controllers::WatchBackoff;
 use ccm_controllers::api_error::describe;
 use ccm_serving::is_unanswered;
+use ccm_watch::{WatchBackoff, list_and_watch};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -152,7 +152,8 @@ impl Secrets {
 
     async fn watch(self, api: Api<Secret>, place: (String, String)) {
         let only = watcher::Config::default().fields(&format!("metadata.name={}", place.1));
-        let mut events = std::pin::pin!(watcher(api, only).backoff(WatchBackoff::default()));
+        let events = list_and_watch(api, only).backoff(WatchBackoff::default());
+        let mut events = std::pin::pin!(events);
         let mut listed = None;
         while let Some(event) = events.next().await {
             let seen = match event {

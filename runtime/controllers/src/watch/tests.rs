@@ -1,12 +1,25 @@
-//! Which events of the node watch are passed on.
+//! Which events of the node watch are passed on, and what it does when the API server goes back to an earlier state.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, future};
+use http::{Request, Response};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
 use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::client::Body;
 use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::is_relevant_change;
+use super::{is_relevant_change, nodes};
 use crate::pruned_objects::PrunedNode;
 
 /// A node as the API server sends it, with a kubelet's reports.
@@ -83,4 +96,90 @@ fn edge_051_a_report_that_changes_nothing_is_not_passed_on() {
     }
     assert!(is_relevant_change(&Event::Delete(node(3, |_| {})), &store));
     assert!(is_relevant_change(&Event::Init, &store));
+}
+
+type Answer = Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+
+/// This text, after which the response ends or stays open.
+fn answer(code: u16, text: String, ends: bool) -> Answer {
+    let text = stream::iter([Ok(Frame::data(Bytes::from(text)))]);
+    let body = match ends {
+        true => text.boxed(),
+        false => text.chain(stream::pending()).boxed(),
+    };
+    let answer = Response::builder().status(code);
+    answer.body(StreamBody::new(body)).unwrap()
+}
+
+fn refusal(code: u16) -> Answer {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "no", "code": code,
+    });
+    answer(code, status.to_string(), true)
+}
+
+/// A client of an API server that has the node a at the version 100, is away for three requests, and comes back with the
+/// node b at the version 50. It sends nothing to a watch, whatever the version.
+fn restored(streams_lists: bool) -> Client {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default();
+        let (name, version) = match refused.load(Ordering::Relaxed) {
+            0..3 => ("a", "100"),
+            _ => ("b", "50"),
+        };
+        let node = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "uid": name, "resourceVersion": version},
+        });
+        let answer = if query.contains("sendInitialEvents=true") {
+            let end = json!({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"resourceVersion": version, "annotations": {"k8s.io/initial-events-end": "true"}},
+            });
+            let lines = [
+                json!({"type": "ADDED", "object": node}),
+                json!({"type": "BOOKMARK", "object": end}),
+            ];
+            match streams_lists {
+                true => answer(200, lines.map(|line| format!("{line}\n")).concat(), true),
+                false => refusal(400),
+            }
+        } else if !query.contains("watch=true") {
+            let list = json!({
+                "apiVersion": "v1",
+                "kind": "NodeList",
+                "metadata": {"resourceVersion": version},
+                "items": [node],
+            });
+            answer(200, list.to_string(), true)
+        } else if refused.fetch_add(1, Ordering::Relaxed) < 3 {
+            refusal(503)
+        } else {
+            answer(200, String::new(), false)
+        };
+        future::ready(Ok::<_, Infallible>(answer))
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_comes_back_with_an_earlier_state_is_listed_again() {
+    for streams_lists in [true, false] {
+        let mut watched = nodes(restored(streams_lists));
+        let mut names: Vec<String> = Vec::new();
+        let lists = async {
+            while names != ["a", "b"] {
+                let event = watched.changes.next().await.unwrap();
+                if matches!(event, Event::InitDone) {
+                    let stored = watched.store.state().into_iter();
+                    names.extend(stored.filter_map(|node| node.metadata.name.clone()));
+                }
+            }
+        };
+        let lists = tokio::time::timeout(Duration::from_secs(300), lists).await;
+        assert!(lists.is_ok(), "streamed: {streams_lists}: {names:?}");
+    }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_PLURAL};
+use ccm_watch::list_and_watch;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -182,7 +183,7 @@ impl ClusterRecordStore {
         let config = watcher::Config::default()
             .fields(&format!("metadata.name={}", self.name))
             .timeout(WATCH_SECONDS);
-        let mut events = Box::pin(watcher(api, config));
+        let mut events = Box::pin(list_and_watch(api, config));
         let mut is_there = false;
         while let Some(event) = events.next().await {
             match event {

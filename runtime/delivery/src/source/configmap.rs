@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use ccm_core::rollout::Release;
 use ccm_host::Digest;
-use futures::{Stream, StreamExt as _, stream};
+use ccm_watch::{WatchBackoff, list_and_watch};
+use futures::{Stream, StreamExt as _, future};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::{Brought, ConfigMapKey, Source, SourceError, blocking, unpack};
 use crate::artifact::{Artifact, SignatureEvidence};
@@ -23,10 +24,6 @@ use content::NotFound;
 const QUIET: Duration = Duration::from_millis(200);
 /// Longest delay of the first of such changes.
 const AT_MOST: Duration = Duration::from_secs(2);
-/// Consecutive failures after which the watch restarts with a list, whose error tells the cause.
-const MOST_FAILURES: u32 = 3;
-/// Shortest time between two such restarts: with the right to list and without the right to watch, each list succeeds.
-const RESTART: Duration = Duration::from_secs(30);
 
 type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Option<ConfigMap>>> + Send>>;
 
@@ -34,10 +31,6 @@ type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Option<ConfigMap>>> + S
 pub struct ConfigMapSource {
     reader: Reader,
     objects: Objects,
-    /// Failures since the watch last returned an event.
-    failures: u32,
-    /// When the watch may be restarted.
-    restart_from: Option<Instant>,
     /// The latest object that is not answered yet; inner `None`: there is no such object.
     latest: Option<Arc<Option<ConfigMap>>>,
     /// Deadline for gathering further changes.
@@ -66,10 +59,8 @@ impl ConfigMapSource {
     pub fn new(place: String, client: Client, at: ConfigMapKey) -> Self {
         let api = Api::namespaced(client, &at.namespace);
         Self {
-            objects: watch(&api, &at.name, Duration::ZERO),
+            objects: watch(&api, &at.name),
             reader: Reader { place, at, api },
-            failures: 0,
-            restart_from: None,
             latest: None,
             gather: None,
             is_first: true,
@@ -93,36 +84,18 @@ impl ConfigMapSource {
             };
             match next {
                 Some(Ok(object)) => {
-                    self.failures = 0;
                     self.gather.get_or_insert_with(|| Instant::now() + AT_MOST);
                     self.latest = Some(Arc::new(object));
                 }
-                Some(Err(error)) => self.failed(&error)?,
-                // A watch never ends by itself, so it is restarted.
-                None => self.restart(),
+                Some(Err(watcher::Error::InitialListFailed(error))) => {
+                    return Err(self.reader.refusal(&error));
+                }
+                // The watch continues by itself, and with a list if it keeps failing: its error tells the cause.
+                Some(Err(_)) => {}
+                // A watch never ends.
+                None => future::pending().await,
             }
         }
-    }
-
-    /// Handles an error of the watch: the watch continues by itself, unless its initial list failed.
-    fn failed(&mut self, error: &watcher::Error) -> Result<(), SourceError> {
-        if let watcher::Error::InitialListFailed(error) = error {
-            return Err(self.reader.refusal(error));
-        }
-        self.failures += 1;
-        if self.failures >= MOST_FAILURES || is_denied(error) {
-            self.failures = 0;
-            self.restart();
-        }
-        Ok(())
-    }
-
-    /// Restarts the watch: at once, or [`RESTART`] after the last restart.
-    fn restart(&mut self) {
-        let now = Instant::now();
-        let start = self.restart_from.map_or(now, |from| from.max(now));
-        self.restart_from = Some(start + RESTART);
-        self.objects = watch(&self.reader.api, &self.reader.at.name, start - now);
     }
 
     /// Records an answer. `None`: it repeats the last one.
@@ -250,24 +223,30 @@ impl Source for ConfigMapSource {
     }
 }
 
-/// Watches the object after a pause.
-fn watch(api: &Api<ConfigMap>, name: &str, pause: Duration) -> Objects {
-    let objects = watcher::watch_object(api.clone(), name).default_backoff();
-    let later = async move {
-        sleep(pause).await;
-        objects
-    };
-    stream::once(later).flatten().boxed()
-}
-
-/// Whether access is denied. Retrying a denied watch does not help; the list shows what is missing.
-fn is_denied(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => matches!(status.code, 401 | 403),
-        watcher::Error::WatchError(status) => matches!(status.code, 401 | 403),
-        _ => false,
-    }
+/// Watches the object. `None`: there is no such object.
+fn watch(api: &Api<ConfigMap>, name: &str) -> Objects {
+    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut is_there = false;
+    let objects = list_and_watch(api.clone(), only)
+        .backoff(WatchBackoff::default())
+        .filter_map(move |event| {
+            let object = match event {
+                Ok(watcher::Event::Init) => {
+                    is_there = false;
+                    None
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    is_there = true;
+                    Some(Ok(Some(object)))
+                }
+                Ok(watcher::Event::InitDone) => (!is_there).then_some(Ok(None)),
+                Ok(watcher::Event::Apply(object)) => Some(Ok(Some(object))),
+                Ok(watcher::Event::Delete(_)) => Some(Ok(None)),
+                Err(error) => Some(Err(error)),
+            };
+            future::ready(object)
+        });
+    objects.boxed()
 }
 
 #[cfg(test)]

@@ -329,10 +329,10 @@ async fn a_missing_right_is_named_and_the_module_offered_when_it_is_given() {
     );
     setup.offers("one").await;
 
-    // The object is deleted while it is watched.
+    // The right is taken away while the object is watched.
     setup
         .cluster
-        .inject(Fault::next(Verb::Watch, "configmaps", refused.clone()).times(1));
+        .inject(Fault::next(Verb::Watch, "configmaps", refused.clone()).times(3));
     setup
         .cluster
         .inject(Fault::next(Verb::List, "configmaps", refused).times(1));
