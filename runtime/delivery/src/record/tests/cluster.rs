@@ -201,6 +201,25 @@ async fn a_record_that_was_read_once_stays_in_the_cluster_when_the_right_to_it_i
         .await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_kind_is_deleted_is_in_memory_from_then_on() {
+    let world = World::start(true, MemoryRecordStore::new());
+    world
+        .seen("there is nothing", |record, _| record.is_none())
+        .await;
+    world.record_store.write(&report()).await.unwrap();
+    world.seen("the record", |record, _| record.is_some()).await;
+    world.cluster.define_providers(false);
+    world.cluster.end_watches();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.record_store.write(&Report::default()).await.unwrap();
+    world
+        .seen("the new record", |record, _| {
+            record == Some(&Record::default())
+        })
+        .await;
+}
+
 #[tokio::test]
 async fn an_object_that_somebody_deletes_is_made_again() {
     let world = World::start(true, MemoryRecordStore::new());
