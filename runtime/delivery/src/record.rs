@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 pub use cluster::ClusterRecordStore;
 pub use memory::MemoryRecordStore;
@@ -39,6 +40,11 @@ pub trait RecordStore: Send + Sync {
 
     /// Replaces the stored record and status by those of the report.
     fn write<'a>(&'a self, report: &'a Report) -> RecordFuture<'a, ()>;
+
+    /// When the last report has to be written again although its write succeeded: it is not shown yet.
+    fn show_again(&self) -> Option<Instant> {
+        None
+    }
 
     /// Removes a completed order.
     fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()>;

@@ -21,6 +21,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::{
     MemoryRecordStore, RecordFuture, RecordStore, RecordStoreError, Report, StoredRecord,
@@ -49,8 +50,9 @@ pub struct ClusterRecordStore {
     uid: watch::Sender<Option<String>>,
     /// Storage while the record is not in the cluster.
     memory: MemoryRecordStore,
-    /// Whether the cluster has refused to show the record in memory in the object: then it is not asked again.
-    shows_nothing: AtomicBool,
+    /// When the cluster, which has refused to show the record in memory in the object, is asked again. `None`: it has
+    /// not refused that.
+    shows_from: Mutex<Option<Instant>>,
     /// Whether it was logged that the cluster has an earlier definition of the kind.
     is_definition_told: AtomicBool,
 }
@@ -116,7 +118,7 @@ impl ClusterRecordStore {
             inheritance: Mutex::default(),
             uid: watch::Sender::default(),
             memory,
-            shows_nothing: AtomicBool::new(false),
+            shows_from: Mutex::default(),
             is_definition_told: AtomicBool::new(false),
         }
     }
@@ -400,6 +402,11 @@ impl ClusterRecordStore {
         lock.unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn shows_from(&self) -> MutexGuard<'_, Option<Instant>> {
+        let lock = self.shows_from.lock();
+        lock.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// No update under this lock can panic half-way, so a poisoned lock is still valid.
     fn stored(&self) -> MutexGuard<'_, Stored> {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner)
@@ -437,6 +444,11 @@ impl RecordStore for ClusterRecordStore {
                 self.show(report).await
             }),
         }
+    }
+
+    fn show_again(&self) -> Option<Instant> {
+        let is_waiting = *self.place.borrow() == Place::Waiting;
+        is_waiting.then(|| *self.shows_from()).flatten()
     }
 
     fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()> {

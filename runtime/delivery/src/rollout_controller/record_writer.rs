@@ -9,6 +9,7 @@ use ccm_core::reconciliation::retry::Backoff;
 use ccm_core::rollout::{Order, RolloutEvent};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::record::{RecordStore, RecordStoreError, Report};
 
@@ -108,11 +109,12 @@ async fn write_reports(
     let mut last_error = String::new();
     loop {
         let report = reports.borrow_and_update().clone();
-        let mut again = None;
+        let (mut again, mut show_again) = (None, None);
         if let Some((report, rewrites)) = report {
             match record_store.write(&report).await {
                 Ok(()) => {
                     rewritten.send_replace(rewrites);
+                    show_again = record_store.show_again();
                     failures = 0;
                     last_error.clear();
                 }
@@ -133,11 +135,22 @@ async fn write_reports(
                 tokio::time::sleep(delay).await;
                 false
             }
-            None => reports.changed().await.is_err(),
+            None => tokio::select! {
+                changed = reports.changed() => changed.is_err(),
+                () = reached(show_again) => false,
+            },
         };
         if is_over {
             return;
         }
+    }
+}
+
+/// Completes at this time; `None`: never.
+async fn reached(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PostParams};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::request::{in_time, in_time_or, is_undeclared, kind, params};
-use super::{ClusterRecordStore, field_managers, recorded};
+use super::{ASK_AGAIN, ClusterRecordStore, field_managers, recorded};
 use crate::record::{RecordStoreError, Report, Specification, StoredRecord, conditions};
 
 /// Maximum number of attempts of a write that conflicts with other writers.
@@ -145,19 +146,26 @@ impl ClusterRecordStore {
     }
 
     /// Writes the record in memory into the object, where people see it. It is no failure if the cluster does not know
-    /// the kind or does not allow the write: no replica obeys what is shown. A record that replicas have obeyed is not
+    /// the kind or does not allow the write: no replica obeys what is shown, and it is asked again later. A record that replicas have obeyed is not
     /// overwritten: it counts again as soon as a module comes from another source.
     pub(super) async fn show(&self, report: &Report) -> Result<(), RecordStoreError> {
-        if self.shows_nothing.load(Ordering::Relaxed) {
+        let from = *self.shows_from();
+        if from.is_some_and(|from| Instant::now() < from) {
             return Ok(());
         }
         match self.show_beside(report).await {
-            Err(RecordStoreError::Refused(why)) => {
-                self.shows_nothing.store(true, Ordering::Relaxed);
-                tracing::debug!(target: "rollout", provider = %self.name, why, "what serves is not shown in the object Provider");
+            Ok(()) => {
+                *self.shows_from() = None;
                 Ok(())
             }
-            shown => shown,
+            Err(RecordStoreError::Refused(why)) => {
+                *self.shows_from() = Some(Instant::now() + ASK_AGAIN);
+                if from.is_none() {
+                    tracing::debug!(target: "rollout", provider = %self.name, why, "what serves is not shown in the object Provider");
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -93,6 +93,39 @@ async fn an_event_that_is_older_than_what_is_known_changes_nothing() {
     }
 }
 
+/// The right to read it may be applied after the first process has started.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_the_cluster_has_refused_to_show_is_shown_once_it_takes_it() {
+    let cluster = Cluster::new();
+    cluster.define_providers(true);
+    let refused = FaultEffect::Refused {
+        code: 403,
+        retry_after: None,
+    };
+    cluster.inject(Fault::next(Verb::Get, "providers", refused));
+    let leader = watch::Sender::new(Some(cluster.client()));
+    let store = ClusterRecordStore::new(
+        "hcloud",
+        cluster.client(),
+        leader.subscribe(),
+        MemoryRecordStore::new(),
+    )
+    .waiting();
+    let shown = || {
+        let requests = cluster.requests().into_iter();
+        requests.filter(|one| one.verb == "create").count()
+    };
+    let report = Report::default();
+    store.write(&report).await.unwrap();
+    store.write(&report).await.unwrap();
+    assert_eq!(shown(), 0, "it is not asked at once");
+    let again = store.show_again().expect("it is asked again");
+    tokio::time::sleep_until(again).await;
+    store.write(&report).await.unwrap();
+    assert_eq!(shown(), 1);
+    assert_eq!(store.show_again(), None);
+}
+
 /// The definition, or the right to read it, may be applied after the first process has started.
 #[tokio::test(start_paused = true)]
 async fn a_record_in_memory_moves_to_the_cluster_once_that_takes_it() {
