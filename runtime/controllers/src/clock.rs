@@ -46,7 +46,8 @@ impl Pace {
 pub(crate) struct Clock {
     started: Instant,
     start: Moment,
-    wall: Timestamp,
+    /// Where the wall clock of simulated time began; `None`: real time.
+    simulated: Option<Timestamp>,
     pace: Pace,
 }
 
@@ -56,7 +57,7 @@ impl Clock {
         Clock {
             started: Instant::now(),
             start: boottime(),
-            wall: pace.wall.unwrap_or_else(wall),
+            simulated: pace.wall.or_else(|| (pace.times > 1).then(wall)),
             pace,
         }
     }
@@ -66,11 +67,14 @@ impl Clock {
         self.start.after(self.elapsed())
     }
 
-    /// The current wall time, counted from the process's start, so that setting the machine's clock does not make nodes
-    /// older.
+    /// The current wall time: the machine's, which may be corrected while this process runs. Simulated time counts from
+    /// its start.
     pub(crate) fn wall(self) -> Timestamp {
+        let Some(began) = self.simulated else {
+            return wall();
+        };
         let since = SignedDuration::try_from(self.elapsed()).unwrap_or(SignedDuration::MAX);
-        self.wall.checked_add(since).unwrap_or(Timestamp::MAX)
+        began.checked_add(since).unwrap_or(Timestamp::MAX)
     }
 
     /// The current moment and wall time.
@@ -104,7 +108,7 @@ pub(crate) fn boottime() -> Moment {
     Moment(Duration::new(seconds, nanoseconds))
 }
 
-/// The machine's wall time, for display.
+/// The machine's wall time.
 pub(crate) fn wall() -> Timestamp {
     Timestamp::now()
 }
@@ -131,5 +135,21 @@ mod tests {
         assert_eq!(fast.now(), due);
         assert_eq!(fast.wall(), wall + SignedDuration::from_secs(60));
         assert_eq!(real.now(), real.start.after(second));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wall_clock_of_real_time_is_the_machines_and_that_of_simulated_time_goes_on_by_itself()
+     {
+        let began = Timestamp::UNIX_EPOCH;
+        let (real, simulated) = (
+            Clock::start(Pace::REAL),
+            Clock::start(Pace::REAL.starting(began)),
+        );
+        // The paused clock of the timers jumps, as seen from the machine's.
+        tokio::time::sleep(Duration::from_secs(86_400)).await;
+        let later = wall() + SignedDuration::from_secs(3_600);
+        assert!(real.wall() < later, "{}", real.wall());
+        let day = SignedDuration::from_secs(86_400);
+        assert_eq!(simulated.wall(), began + day);
     }
 }

@@ -116,7 +116,7 @@ pub fn check(
     if !is_asked_for {
         has_provider_id(node)?;
     }
-    is_old_enough(node, evidence, rules, now)?;
+    is_old_enough(evidence, rules, now)?;
     if !is_asked_for {
         has_known_good(evidence, rules.delete_last_node || is_wanted)?;
         is_not_contradicted(evidence)?;
@@ -146,13 +146,8 @@ fn has_been_not_ready(evidence: &Evidence, rules: &LifecycleRules, now: Now) -> 
 }
 
 /// Inventories lag behind: a machine that has just registered may not be listed yet.
-fn is_old_enough(
-    node: &Node,
-    evidence: &Evidence,
-    rules: &LifecycleRules,
-    now: Now,
-) -> Result<(), Held> {
-    let age = age(node, evidence.seen, now);
+fn is_old_enough(evidence: &Evidence, rules: &LifecycleRules, now: Now) -> Result<(), Held> {
+    let age = age(evidence.seen, now.moment);
     if age < rules.min_age {
         return Err(Held::Young(rules.min_age.saturating_sub(age)));
     }
@@ -164,21 +159,35 @@ fn is_old_enough(
 pub enum Seen {
     /// It appeared at this moment, while this process was watching.
     Came(Moment),
-    /// It existed already at this process's first look, at this moment.
-    Before(Moment),
+    /// It existed already at this process's first look.
+    Before {
+        /// When that was.
+        at: Moment,
+        /// Its age then.
+        age: Duration,
+    },
 }
 
-/// Minimum age of a node. If it appeared while we watched, our own monotonic clock counts. Otherwise its creation date
-/// counts, but it is at least as old as our watch, because the wall clock may have been slow at the start.
-pub(super) fn age(node: &Node, seen: Seen, now: Now) -> Duration {
-    match seen {
-        Seen::Came(at) => at.until(now.moment),
-        Seen::Before(at) => {
-            let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
-            let age = created.map(|created| now.wall.duration_since(created));
-            let age = age.and_then(|age| Duration::try_from(age).ok());
-            age.unwrap_or_default().max(at.until(now.moment))
+impl Seen {
+    /// A node that exists at this process's first look. Its creation date counts; zero if it has none, or one in the
+    /// future, because the wall clock is slow.
+    pub(super) fn before(node: &Node, now: Now) -> Seen {
+        let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let age = created.map(|created| now.wall.duration_since(created));
+        let age = age.and_then(|age| Duration::try_from(age).ok());
+        Seen::Before {
+            at: now.moment,
+            age: age.unwrap_or_default(),
         }
+    }
+}
+
+/// Minimum age of a node. The monotonic clock counts since this process has seen the node, so that setting the machine's
+/// clock makes no node older.
+pub(super) fn age(seen: Seen, now: Moment) -> Duration {
+    match seen {
+        Seen::Came(at) => at.until(now),
+        Seen::Before { at, age } => age.saturating_add(at.until(now)),
     }
 }
 

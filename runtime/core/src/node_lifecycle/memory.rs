@@ -97,8 +97,7 @@ impl Memory {
             }
             history.see(node, now);
             // The node controller looks it up already, and it is too young for anything else.
-            let is_starting =
-                is_uninitialized(node) && age(node, seen, pass.now) < pass.rules.min_age;
+            let is_starting = is_uninitialized(node) && age(seen, now) < pass.rules.min_age;
             history.is_starting = is_starting;
             if history.next <= now && !history.is_busy && !is_starting {
                 due.push(node);
@@ -141,10 +140,10 @@ impl Memory {
 
     /// Drops nodes that no longer exist, and notes new ones.
     fn look_around(&mut self, pass: &Pass<'_>) {
-        let now = pass.now.moment;
-        let first_seen = match self.has_seen_all {
-            true => Seen::Came(now),
-            false => Seen::Before(now),
+        let has_seen_all = self.has_seen_all;
+        let first_seen = |node: &Node| match has_seen_all {
+            true => Seen::Came(pass.now.moment),
+            false => Seen::before(node, pass.now),
         };
         let mut seen = HashMap::with_capacity(pass.nodes.len());
         for node in pass.nodes {
@@ -152,7 +151,7 @@ impl Memory {
             let known = self.seen.remove(name(node));
             let at = match known {
                 Some((known, at)) if known == uid => at,
-                Some(_) | None => first_seen,
+                Some(_) | None => first_seen(node),
             };
             seen.insert(name(node).to_owned(), (uid.to_owned(), at));
         }
@@ -284,7 +283,7 @@ impl Memory {
     fn should_exist(&self, node: &Node) -> bool {
         let last = self.last_pass.as_ref();
         let is_old = last.is_some_and(|(now, rules)| {
-            age(node, self.seen_since(node, now.moment), *now) >= rules.min_age
+            age(self.seen_since(node, now.moment), now.moment) >= rules.min_age
         });
         is_old || self.witnesses.is_known(node)
     }

@@ -29,9 +29,14 @@ fn node(change: impl FnOnce(&mut Value)) -> Node {
 
 /// Evidence for which every condition holds, by the smallest margin.
 fn evidence() -> Evidence {
+    evidence_about(&node(|_| {}))
+}
+
+/// The same about this node.
+fn evidence_about(node: &Node) -> Evidence {
     Evidence {
         not_ready_since: at(NOW - 30),
-        seen: Seen::Before(at(NOW)),
+        seen: Seen::before(node, now()),
         first: at(NOW - 10),
         last: at(NOW),
         answers: 2,
@@ -87,13 +92,32 @@ fn f16_a_node_that_registered_a_moment_ago_stays_whatever_the_wall_says() {
     let young = node(|node| {
         node["metadata"]["creationTimestamp"] = json!("2026-11-21T11:55:01Z");
     });
-    assert_eq!(verdict(&young, &evidence(), &rules), Err("young"));
+    let held = |node: &Node| verdict(node, &evidence_about(node), &rules);
+    assert_eq!(held(&young), Err("young"));
     let undated = node(|node| node["metadata"]["creationTimestamp"] = Value::Null);
-    assert_eq!(verdict(&undated, &evidence(), &rules), Err("young"));
+    assert_eq!(held(&undated), Err("young"));
     let from_the_future = node(|node| {
         node["metadata"]["creationTimestamp"] = json!("2030-01-01T00:00:00Z");
     });
-    assert_eq!(verdict(&from_the_future, &evidence(), &rules), Err("young"));
+    assert_eq!(held(&from_the_future), Err("young"));
+}
+
+#[test]
+fn f16_a_clock_that_is_set_meanwhile_makes_no_node_older_or_younger() {
+    let rules = LifecycleRules::default();
+    for (created, wall, expected) in [
+        ("2026-11-21T11:55:01Z", "2026-11-22T12:00:00Z", Err("young")),
+        ("2026-11-21T11:55:00Z", "2026-11-20T12:00:00Z", Ok(())),
+    ] {
+        let node = node(|node| node["metadata"]["creationTimestamp"] = json!(created));
+        let evidence = evidence_about(&node);
+        let set = Now {
+            wall: wall.parse().unwrap(),
+            ..now()
+        };
+        let checked = check(&node, &evidence, &rules, false, set);
+        assert_eq!(checked.map_err(|held| held.condition()), expected, "{wall}");
+    }
 }
 
 #[test]
