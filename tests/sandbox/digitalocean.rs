@@ -318,8 +318,13 @@ async fn migration(world: &World) -> Result<(), Failed> {
             settled(world).await?;
             let [found] = world.cloud.load_balancers().try_into().unwrap();
             assert_eq!((&found["id"], &found["name"]), (&json!(id), &json!("shop")));
-            let writes = world.asked().iter().filter(|line| !line.starts_with("GET")).count();
-            assert_eq!(writes, 1, "its owner was written down, and nothing else: {:#?}", world.asked());
+            // Its owner was written down, and nothing else.
+            let uid = world.service("web").await["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            assert_eq!(found["tags"], json!([format!("{TAG}{uid}")]));
+            let mut writes = world.asked();
+            writes.retain(|line| !line.starts_with("GET"));
+            let is_about_tags = writes.iter().all(|line| line.starts_with("POST /v2/tags"));
+            assert!(writes.len() == 2 && is_about_tags, "{writes:#?}");
 
             // A tenant's Service names the same ID, and gets nothing.
             world.create("thief", json!({ID: id})).await;

@@ -228,6 +228,29 @@ pub fn has_tag(name: &str) -> Result<bool, Error> {
     Ok(found(api::get(["tags", name]).send()?)?.is_some())
 }
 
+/// Puts a tag on a load balancer. The tag is created first: one that exists already stays as it is.
+///
+/// # Errors
+/// The reason for the refusal, or why there was no answer.
+pub fn tag(id: &str, name: &str) -> Result<(), Error> {
+    ok(api::post(["tags"]).json(&json!({"name": name}))?.send()?)?;
+    let request = api::post(["tags", name, "resources"]);
+    ok(request.json(&resources(id))?.send()?).map(drop)
+}
+
+/// Takes a tag off a load balancer; a missing tag counts as taken off.
+///
+/// # Errors
+/// The reason for the refusal, or why there was no answer.
+pub fn untag(id: &str, name: &str) -> Result<(), Error> {
+    let request = api::delete(["tags", name, "resources"]);
+    found(request.json(&resources(id))?.send()?).map(drop)
+}
+
+fn resources(id: &str) -> Value {
+    json!({"resources": [{"resource_id": id, "resource_type": "load_balancer"}]})
+}
+
 /// Deletes a tag, and removes it from all objects that have it.
 ///
 /// # Errors

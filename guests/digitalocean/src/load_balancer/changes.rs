@@ -3,12 +3,9 @@
 //! The vendor leaves out fields with default values, orders lists as it likes, and adds fields. So both sides are
 //! brought into one form before they are compared. Fields that are fixed at creation are not compared.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value, json};
 
 use super::api::LoadBalancer;
-use super::owner;
 use super::wanted::Wanted;
 use crate::config::Type;
 
@@ -26,18 +23,12 @@ pub fn differing(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Ve
     if units(&fields) != units(actual) && has_units(wanted.kind, &fields, actual) {
         differing.push("size");
     }
-    if found
-        .tags()
-        .is_some_and(|tags| new_tags(wanted, tags) != *tags)
-    {
-        differing.push("tags");
-    }
     differing
 }
 
 /// The body of the request that makes the load balancer as wanted. The vendor resets the fields that it does not
-/// contain, so it also has those that are set elsewhere or cannot be changed: region, VPC, subnet, project, cipher policy
-/// and other people's tags.
+/// contain, so it also has those that are set elsewhere or cannot be changed: region, VPC, subnet, project and cipher
+/// policy. Tags have requests of their own.
 pub fn update(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Value {
     let mut fields = wanted.fields(certificate);
     let actual = found.fields();
@@ -47,16 +38,7 @@ pub fn update(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Value
     }
     let region = actual.get("region").and_then(|region| region.get("slug"));
     fields.insert("region".to_owned(), region.cloned().unwrap_or_default());
-    let none = BTreeSet::new();
-    let tags = new_tags(wanted, found.tags().unwrap_or(&none));
-    fields.insert("tags".to_owned(), json!(tags));
     Value::Object(fields)
-}
-
-/// The wanted tags, and those of others except the marks of other owners.
-fn new_tags(wanted: &Wanted, tags: &BTreeSet<String>) -> BTreeSet<String> {
-    let others = tags.iter().filter(|tag| !owner::is_mark(tag)).cloned();
-    others.chain(wanted.tags.iter().cloned()).collect()
 }
 
 /// How a field is compared.

@@ -3,7 +3,7 @@
 use ccm_guest::load_balancer::{Found, ProgressReply, Service};
 use ccm_guest::{Error, Event, log};
 
-use super::annotations::{HOSTNAME, is_disowned};
+use super::annotations::{HOSTNAME, ID, is_disowned};
 use super::api;
 use super::owner;
 use super::status::status;
@@ -23,6 +23,15 @@ pub fn delete(service: &Service) -> Result<ProgressReply, Error> {
     match owner::owner(&found, service) {
         Some(uid) if uid == service.uid => {}
         Some(_) => return Ok(ProgressReply::done()),
+        // The Go manager writes this annotation for what it made, and any tenant can: neither a deletion nor a bill
+        // that nobody expects.
+        None if service.annotation(ID) == Some(found.id.as_str()) => {
+            return Err(Error::invalid(format!(
+                "load balancer {name} ({}) shows no owner: give it the tag {} to have it deleted, or delete it at DigitalOcean; to keep it, remove the annotation {ID} from the Service",
+                found.id,
+                owner::tag(&service.uid)?
+            )));
+        }
         None => {
             let message = format!(
                 "load balancer {name} ({}), which the Service names, has no owner: it stays, and costs what it costs",

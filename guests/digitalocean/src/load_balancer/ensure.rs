@@ -3,7 +3,8 @@
 //! # Guarantees
 //! - Every call begins by reading the load balancer, so that a lost response or a crash between two requests creates
 //!   nothing twice.
-//! - The request that creates it contains its owner.
+//! - The request that creates it contains its owner. One that exists already gets its owner's tag, and is read again
+//!   before anything else is changed.
 //! - While the vendor works on it, which takes about a minute after its creation, it is only read.
 
 use std::collections::BTreeSet;
@@ -33,6 +34,8 @@ const MAX_EVENTS: usize = 16;
 const LOOKS: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(30)];
 /// Delay before each later read.
 const LATER: Duration = Duration::from_secs(15);
+/// Delay before the read after a load balancer was tagged.
+const TAGGED: Duration = Duration::from_secs(1);
 
 /// The hint for the next call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +98,12 @@ fn reach(
     looks: usize,
     events: &mut Vec<Event>,
 ) -> Result<EnsureReply, Error> {
+    if let Some(found) = &found
+        && found.status() != Status::New
+        && owner::mark(&wanted.tags, found)?
+    {
+        return Ok(pending_for(TAGGED, found, 0));
+    }
     let (found, looks) = match found {
         None => (create(settings, wanted, request, events)?, 0),
         Some(found) if found.status() == Status::New => (found, looks + 1),
@@ -118,11 +127,15 @@ fn reach(
 }
 
 fn pending(found: &LoadBalancer, looks: usize) -> EnsureReply {
+    let wait = LOOKS.get(looks).copied().unwrap_or(LATER);
+    pending_for(wait, found, looks)
+}
+
+fn pending_for(wait: Duration, found: &LoadBalancer, looks: usize) -> EnsureReply {
     let hint = Hint {
         id: found.id.clone(),
         looks,
     };
-    let wait = LOOKS.get(looks).copied().unwrap_or(LATER);
     EnsureReply::pending(Pending::after(wait).with_hint(&hint))
 }
 

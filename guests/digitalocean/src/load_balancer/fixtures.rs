@@ -138,6 +138,31 @@ impl Account {
                     "size_slug": "s-1vcpu-1gb", "region": {"slug": "nyc3"}});
                 json(200, &value!({"droplet": droplet}).to_string())
             }
+            ("POST", ["tags"]) => {
+                let name = body["name"].as_str().unwrap().to_owned();
+                if !self.tags.contains(&name) {
+                    self.tags.push(name);
+                }
+                json(201, &value!({"tag": body}).to_string())
+            }
+            ("POST", ["tags", name, "resources"]) if !self.tags.iter().any(|tag| tag == name) => {
+                json(404, NOT_FOUND)
+            }
+            (method, ["tags", name, "resources"]) => {
+                let resource = &body["resources"][0];
+                assert_eq!(resource["resource_type"], "load_balancer");
+                match self.find(resource["resource_id"].as_str().unwrap()) {
+                    None => json(404, NOT_FOUND),
+                    Some(found) => {
+                        let tags = found["tags"].as_array_mut().unwrap();
+                        tags.retain(|tag| tag != name);
+                        if method == "POST" {
+                            tags.push(value!(name));
+                        }
+                        json(204, "")
+                    }
+                }
+            }
             (method, ["tags", name]) => match self.tags.iter().position(|tag| tag == name) {
                 None => json(404, NOT_FOUND),
                 Some(_) if method == "GET" => json(200, "{}"),

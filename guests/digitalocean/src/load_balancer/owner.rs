@@ -1,11 +1,14 @@
 //! The owner of a load balancer.
 //!
 //! The owner is recorded in a tag with the Service's UID, which is part of the request that creates the load balancer.
+//! One that exists already gets it by requests about tags: the vendor reads `tags` only when it creates a load balancer.
 //! Without such a tag, a name of the Go manager's form names the owner. The annotation with the id only says where to
 //! look: any tenant can write it, as with a name.
 
+use std::collections::BTreeSet;
+
 use ccm_guest::load_balancer::{Adoption, Service};
-use ccm_guest::{Error, owner as shared};
+use ccm_guest::{Error, log, owner as shared};
 
 use super::annotations as annotation;
 use super::api::{self, LoadBalancer, is_id};
@@ -25,11 +28,6 @@ pub fn tag(uid: &str) -> Result<String, Error> {
         true => Ok(format!("{MARK}{uid}")),
         false => Err(Error::invalid(format!("the UID {uid:?} cannot be a tag"))),
     }
-}
-
-/// Whether a tag names an owner.
-pub fn is_mark(tag: &str) -> bool {
-    tag.starts_with(MARK)
 }
 
 /// The UID of the Service that owns a load balancer, as far as this Service can tell. Without a tag, this Service owns
@@ -126,6 +124,32 @@ pub fn claim(
         }
         Err(conflict) => Err(conflict),
     }
+}
+
+/// Gives a load balancer the wanted tags that it lacks, and takes the marks of other owners off it. Returns whether it
+/// had to: then the load balancer is read again before anything else is changed, because another Service may have done
+/// the same at this moment. Nothing happens if the vendor did not return the tags.
+///
+/// # Errors
+/// The reason why a tag could not be written.
+pub fn mark(wanted: &BTreeSet<String>, found: &LoadBalancer) -> Result<bool, Error> {
+    let Some(tags) = found.tags() else {
+        return Ok(false);
+    };
+    let missing: Vec<&String> = wanted.difference(tags).collect();
+    let others = tags.difference(wanted).filter(|tag| tag.starts_with(MARK));
+    let others: Vec<&String> = others.collect();
+    for tag in &missing {
+        let fields = [("id", found.id.as_str()), ("tag", tag.as_str())];
+        log::info("tagging the load balancer", &fields);
+        api::tag(&found.id, tag)?;
+    }
+    for tag in &others {
+        let fields = [("id", found.id.as_str()), ("tag", tag.as_str())];
+        log::info("taking the tag of the former owner off", &fields);
+        api::untag(&found.id, tag)?;
+    }
+    Ok(!missing.is_empty() || !others.is_empty())
 }
 
 /// The tag of another cluster, if this cluster has an id to compare with.

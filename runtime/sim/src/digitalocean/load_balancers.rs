@@ -147,7 +147,8 @@ pub(super) fn add(account: &mut Account, body: Value) -> Result<String, String> 
     }))
 }
 
-/// Replaces all fields except those that are fixed at creation.
+/// Replaces all fields except those that are fixed at creation. Tags are read at creation only; later they have
+/// endpoints of their own.
 fn update(account: &mut Account, call: &Call, id: &str) -> Result<Reply, Refusal> {
     let place = find(account, id)?;
     let requested = Requested::read(account, call.json()?)?;
@@ -155,7 +156,6 @@ fn update(account: &mut Account, call: &Call, id: &str) -> Result<Reply, Refusal
         .now
         .checked_add(account.change)
         .filter(|until| *until > call.now);
-    account.tags.extend(requested.tags.iter().cloned());
     if let Some(balancer) = account.load_balancers.get_mut(place) {
         balancer.accepts_changes()?;
         for fixed in load_balancer_body::FIXED {
@@ -163,7 +163,6 @@ fn update(account: &mut Account, call: &Call, id: &str) -> Result<Reply, Refusal
                 return Err(Refusal::unprocessable(format!("{fixed} cannot be updated")));
             }
         }
-        balancer.tags = requested.tags;
         balancer.droplets = requested.droplets;
         balancer.fields = requested.fields;
         balancer.busy = busy;

@@ -152,24 +152,24 @@ fn what_the_go_manager_made_is_not_written_to() {
     }
     // The vendor shows tags, and this provider's is missing until the first call.
     let (host, account) = of_the_go_manager(&value!({"tags": ["foreign"]})).serve();
-    for _ in 0..2 {
-        ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
+    for is_ready in [false, true] {
+        let reply = ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
+        assert_eq!(status(&reply).is_some(), is_ready);
     }
+    let mut writes = host.requests();
+    writes.retain(|line| !line.starts_with("GET"));
     assert_eq!(
-        host.requests()
-            .iter()
-            .filter(|line| line.starts_with("PUT"))
-            .count(),
-        1
+        writes,
+        [
+            "POST /v2/tags",
+            "POST /v2/tags/k8s-service-uid:uid-of-web/resources"
+        ]
     );
     let found = account.borrow().load_balancers[0].clone();
     assert_eq!(
         found["tags"],
         value!(["foreign", "k8s-service-uid:uid-of-web"])
     );
-    for kept in ["project_id", "vpc_uuid", "tls_cipher_policy"] {
-        assert!(found[kept].is_string(), "{kept} was not sent back");
-    }
 }
 
 /// A load balancer cannot move, and a request that asks for it could be refused as a whole.
@@ -208,12 +208,15 @@ fn each_difference_is_written_and_settles() {
         shown["tags"] = value!(["k8s-service-uid:uid-of-web"]);
         let (host, _account) = of_the_go_manager(&shown).serve();
         ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
-        let writes = host
-            .requests()
-            .iter()
-            .filter(|line| line.starts_with("PUT"))
-            .count();
-        assert_eq!(writes, 1, "{fields}");
+        let mut writes = host.seen();
+        writes.retain(|one| one.method == "PUT");
+        assert_eq!(writes.len(), 1, "{fields}");
+        let body: Value = serde_json::from_slice(&writes[0].body).unwrap();
+        for kept in ["project_id", "vpc_uuid", "tls_cipher_policy"] {
+            assert!(body[kept].is_string(), "{kept} was not sent back");
+        }
+        // The vendor reads them only at creation.
+        assert!(body.get("tags").is_none(), "{body}");
     }
     // Fields that the vendor sets by itself, and the other spelling in its documentation.
     for fields in [

@@ -133,14 +133,27 @@ fn nothing_of_anybody_else_is_deleted() {
         let mut account = Account::new();
         account.put(&value!({"name": "shop", "tags": tags}));
         let (host, account) = account.serve();
-        let reply = deletion::delete(&owned(FIXTURE, &[])).unwrap();
-        assert_eq!(account.borrow().load_balancers.len(), 1);
-        assert!(host.requests().iter().all(|line| line.starts_with("GET")));
+        let is_unowned = tags == value!([]);
+        // By id, a person decides.
+        match deletion::delete(&owned(FIXTURE, &[])) {
+            Ok(reply) => assert!(!is_unowned && reply.events.is_empty(), "{reply:?}"),
+            Err(Error::Invalid(text)) => {
+                assert!(
+                    is_unowned && text.contains("k8s-service-uid:uid-of-web") && text.contains(ID),
+                    "{text}"
+                );
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+        // By name alone it stays.
+        let reply = deletion::delete(&web(&[("name", "shop")])).unwrap();
         let is_told = reply
             .events
             .iter()
             .any(|event| event.reason == "LoadBalancerKept");
-        assert_eq!(is_told, tags == value!([]));
+        assert_eq!(is_told, is_unowned);
+        assert_eq!(account.borrow().load_balancers.len(), 1);
+        assert!(host.requests().iter().all(|line| line.starts_with("GET")));
     }
     let (_host, _account) = Account::new().serve();
     assert!(deletion::delete(&web(&[])).unwrap().events.is_empty());
@@ -189,6 +202,48 @@ fn a_service_with_a_load_balancer_takes_no_other_over() {
     );
     assert!(host.requests().iter().all(|line| line.starts_with("GET")));
     assert_eq!(account.borrow().load_balancers[0]["tags"], value!([]));
+}
+
+/// Another Service may write its mark at the same moment.
+#[test]
+fn taking_over_writes_the_mark_and_nothing_else() {
+    let mut account = Account::new();
+    let theirs = value!(["k8s-service-uid:other", "theirs"]);
+    account.put(&value!({"name": "shop", "tags": theirs, "forwarding_rules": []}));
+    let (host, account) = account.serve();
+    let mut request = EnsureRequest {
+        adopt: Some(Adoption::of("other")),
+        ..request(owned(FIXTURE, &[]))
+    };
+    let reply = ensure(&settings(&[]), &request).unwrap();
+    let Ensured::Pending(pending) = reply.ensured else {
+        panic!("{reply:?}");
+    };
+    let mut writes = host.requests();
+    writes.retain(|line| !line.starts_with("GET"));
+    assert_eq!(
+        writes,
+        [
+            "POST /v2/tags",
+            "POST /v2/tags/k8s-service-uid:uid-of-web/resources",
+            "DELETE /v2/tags/k8s-service-uid:other/resources"
+        ]
+    );
+    let found = account.borrow().load_balancers[0].clone();
+    assert_eq!(
+        (&found["forwarding_rules"], &found["tags"]),
+        (
+            &value!([]),
+            &value!(["theirs", "k8s-service-uid:uid-of-web"])
+        )
+    );
+    // The next call finds the mark.
+    request.adopt = None;
+    request.hint = pending.hint;
+    let reply = ensure(&settings(&[]), &request).unwrap();
+    assert!(status(&reply).is_some(), "{reply:?}");
+    let found = account.borrow().load_balancers[0].clone();
+    assert_ne!(found["forwarding_rules"], value!([]));
 }
 
 #[test]
