@@ -2,7 +2,7 @@
 
 use ccm_guest::annotations::Treatment;
 use ccm_guest::load_balancer::{EnsureRequest, Service, TrafficPolicy};
-use ccm_guest::{Error, Failure, Protocol};
+use ccm_guest::{Error, Failure, IpFamily, Protocol};
 
 use super::annotations::{ALL, PREFIX};
 use super::wanted::{Groups, Wanted};
@@ -199,11 +199,12 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     ] {
         assert!(reported.contains(part), "{part}: {reported}");
     }
-    let odd = service(&[
+    let mut odd = service(&[
         ("connection-idle-timeout", "60"),
         ("security-groups", "sg-1"),
         ("scheme", "internal"),
     ]);
+    odd.ip_families = vec![IpFamily::Ipv6, IpFamily::Ipv4];
     let mut events = Vec::new();
     let wanted = Wanted::read(&settings(&[]), &odd, &mut events).unwrap();
     let shown: Vec<&str> = events.iter().map(|event| event.message.as_str()).collect();
@@ -215,6 +216,11 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
         ]
     );
     assert_eq!(wanted.groups, Groups::Unmanaged);
+    odd.ip_families.truncate(1);
+    let mut events = Vec::new();
+    Wanted::read(&settings(&[]), &odd, &mut events).unwrap();
+    let last = events.last().unwrap();
+    assert!(last.message.contains("gets no traffic"), "{last:?}");
     let managed = settings(&[("NLBSecurityGroupMode", "Managed")]);
     assert_eq!(
         Wanted::read(&managed, &odd, &mut Vec::new())

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ccm_guest::load_balancer::{Service, ServicePort};
-use ccm_guest::{Error, Event, Node, Protocol};
+use ccm_guest::{Error, Event, IpFamily, Node, Protocol};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -229,6 +229,11 @@ impl Wanted {
         }
         if service.session_affinity_seconds.is_some() {
             mistakes.push("sessionAffinity: ClientIP is not possible".to_owned());
+        }
+        // kube-proxy opens the node ports of such a Service for IPv6 alone.
+        if matches!(service.ip_families.as_slice(), [IpFamily::Ipv6]) {
+            let why = "ipFamilies: load balancers reach nodes by IPv4 alone, and a Service of IPv6 alone gets no traffic; give it IPv4, too, such as with ipFamilyPolicy: PreferDualStack";
+            events.push(Event::warning("UnsupportedFieldConfigured", why));
         }
         let health = health(settings, service, &mut mistakes);
         let of_network = |name| if is_classic { Vec::new() } else { listed(name) };

@@ -9,7 +9,7 @@ use ccm_guest::{Event, IpFamily};
 mod tests;
 
 /// The reason of every event here.
-const REASON: &str = "UnsupportedFieldConfigured";
+pub const REASON: &str = "UnsupportedFieldConfigured";
 /// The range that restricts no client.
 const ANY_SOURCE: &str = "0.0.0.0/0";
 
@@ -39,7 +39,7 @@ pub fn events(service: &Service) -> impl Iterator<Item = Event> {
     let is_v6_only = matches!(service.ip_families.as_slice(), [IpFamily::Ipv6]);
     let families = is_v6_only.then(|| {
         format!(
-            "Hetzner's load balancers always have an IPv4 address: service {} is reached by it, too",
+            "Hetzner's load balancers reach nodes by IPv4 alone: service {}, which has IPv6 alone, gets no traffic; give it IPv4, too, such as with ipFamilyPolicy: PreferDualStack",
             service.name
         )
     });

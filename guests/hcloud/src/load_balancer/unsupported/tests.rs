@@ -16,7 +16,7 @@ fn what_has_no_effect_is_said_and_nothing_else() {
         "open to everybody, not only to 10.0.0.0/8, 192.0.2.0/24",
         "loadBalancerIP 192.0.2.9 of service web",
         "sessionAffinity of service web",
-        "always have an IPv4 address",
+        "service web, which has IPv6 alone, gets no traffic",
     ];
     assert_eq!(reported.len(), expected.len());
     for (event, part) in reported.iter().zip(expected) {
