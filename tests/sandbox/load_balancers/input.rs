@@ -164,7 +164,6 @@ async fn values_that_cannot_be_read_are_named_in_an_event(
         ("health-check-port", "99999"),
         ("health-check-protocol", "gopher"),
         ("node-selector", "pool in ("),
-        ("certificate-type", "stolen"),
     ]
     .into_iter()
     .enumerate()

@@ -20,6 +20,7 @@ use super::names::SERVICE_UID;
 use super::owner;
 use super::status::status;
 use super::wanted::Shown;
+use super::wanted_certificates::MANAGED;
 use super::{annotations, certificates};
 use crate::config::Settings;
 
@@ -99,8 +100,7 @@ fn shows_certificates(found: &LoadBalancer) -> bool {
 
 /// Reads the raw annotation: mistakes in annotations must not block the deletion of a Service.
 fn orders_certificate(service: &Service) -> bool {
-    let kind = service.annotation(annotations::CERTIFICATE_TYPE);
-    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("managed"))
+    service.annotation(annotations::CERTIFICATE_TYPE) == Some(MANAGED)
 }
 
 fn remove(found: &LoadBalancer, hint: &mut Hint, events: &mut Vec<Event>) -> Result<(), Refusal> {

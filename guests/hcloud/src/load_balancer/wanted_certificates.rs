@@ -1,5 +1,6 @@
 //! Reads which certificates a Service wants. Pure: other modules look them up and create them.
 
+use ccm_guest::Event;
 use ccm_guest::load_balancer::Service;
 use ccm_guest::values::{Values, parse_boolean};
 
@@ -7,22 +8,33 @@ use super::annotations::{
     CERTIFICATE_TYPE, HTTP_CERTIFICATES, HTTP_MANAGED_CERTIFICATE_ACME_STAGING,
     HTTP_MANAGED_CERTIFICATE_DOMAINS, HTTP_MANAGED_CERTIFICATE_NAME, parts,
 };
-use super::names;
 use super::wanted::{Certificate, Certificates, ManagedCertificate};
+use super::{names, unsupported};
 
 #[cfg(test)]
 mod tests;
 
-/// Values of `certificate-type`, and whether each is managed.
-const TYPES: [(&str, bool); 3] = [("uploaded", false), ("managed", true), ("", false)];
+/// The value of `certificate-type` that orders a certificate, in exactly these letters. Any other value means
+/// `uploaded`, as in the Go manager.
+pub const MANAGED: &str = "managed";
 
 /// The certificates of every port. With a managed one, `http-certificates` is ignored.
-pub fn read(service: &Service, annotations: &mut Values<'_>) -> Certificates {
-    if annotations.choice(CERTIFICATE_TYPE, &TYPES) == Some(true) {
-        Certificates::Managed(managed(service, annotations))
-    } else {
-        uploaded(annotations)
+pub fn read(
+    service: &Service,
+    annotations: &mut Values<'_>,
+    events: &mut Vec<Event>,
+) -> Certificates {
+    match annotations.text(CERTIFICATE_TYPE) {
+        Some(MANAGED) => return Certificates::Managed(managed(service, annotations)),
+        None | Some("" | "uploaded") => {}
+        Some(_) => {
+            let message = format!(
+                "{CERTIFICATE_TYPE} is neither uploaded nor managed, and counts as uploaded: no certificate is ordered"
+            );
+            events.push(Event::warning(unsupported::REASON, message));
+        }
     }
+    uploaded(annotations)
 }
 
 fn uploaded(annotations: &mut Values<'_>) -> Certificates {

@@ -26,7 +26,7 @@ fn certificate(id: u64, kind: &str, used_by: &[u64]) -> Value {
 }
 
 fn managed_service() -> Service {
-    service(&[(annotations::CERTIFICATE_TYPE, "Managed")])
+    service(&[(annotations::CERTIFICATE_TYPE, "managed")])
 }
 
 fn serve(project: Project) -> (TestHost, Rc<RefCell<Project>>) {

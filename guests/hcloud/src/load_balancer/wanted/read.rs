@@ -23,7 +23,7 @@ impl Wanted {
         let mut events: Vec<Event> = unsupported::events(service).collect();
         let (type_name, type_source) = type_of(settings, &mut annotations);
         let name = annotations.filled(annotations::NAME);
-        let certificates = certificates::read(service, &mut annotations);
+        let certificates = certificates::read(service, &mut annotations, &mut events);
         let has_certificates = certificates != Certificates::None;
         let wanted = Wanted {
             name: name.map_or_else(|| service.default_name(), str::to_owned),

@@ -14,7 +14,7 @@ const STAGING: &str = HTTP_MANAGED_CERTIFICATE_ACME_STAGING;
 fn certificates(annotations: Pairs<'_>) -> Result<Certificates, Error> {
     let service = service(annotations);
     let mut annotations = service.values();
-    let certificates = read(&service, &mut annotations);
+    let certificates = read(&service, &mut annotations, &mut Vec::new());
     annotations.finish()?;
     Ok(certificates)
 }
@@ -86,19 +86,32 @@ fn a_managed_certificate_is_named_and_labelled_as_by_the_go_manager() {
     }
 }
 
+/// As in the Go manager; a person who wrote another word learns of it.
 #[test]
-fn the_word_managed_counts_in_any_case_of_letters() {
-    let read = certificates(&[(TYPE, "MANAGED"), (DOMAINS, "example.com")]);
-    assert!(matches!(read, Ok(Certificates::Managed(_))), "{read:?}");
+fn only_the_exact_word_orders_a_certificate() {
+    for (word, is_told) in [
+        ("Managed", true),
+        ("MANAGED", true),
+        (" managed", true),
+        ("Uploaded", true),
+        ("unsupported type", true),
+        ("uploaded", false),
+        ("", false),
+    ] {
+        let service = service(&[(TYPE, word), (NAMED, "7"), (DOMAINS, "example.com")]);
+        let mut annotations = service.values();
+        let mut events = Vec::new();
+        let read = read(&service, &mut annotations, &mut events);
+        assert_eq!(annotations.finish(), Ok(()));
+        let seven = vec![Certificate::Id(7)];
+        assert_eq!(read, Certificates::Uploaded(seven), "{word}");
+        assert_eq!(!events.is_empty(), is_told, "{word}: {events:?}");
+    }
 }
 
 #[test]
 fn what_names_no_certificate_is_a_mistake() {
-    let table: [(Pairs<'_>, &str); 8] = [
-        (
-            &[(TYPE, "unsupported type")],
-            "must be one of uploaded, managed",
-        ),
+    let table: [(Pairs<'_>, &str); 7] = [
         (&[(NAMED, "")], "neither the name nor the id"),
         (&[(NAMED, "cert,")], "neither the name nor the id"),
         (&[(NAMED, "0")], "neither the name nor the id"),
