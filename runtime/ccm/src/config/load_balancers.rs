@@ -18,8 +18,9 @@ pub(crate) struct LoadBalancerConfig {
     pub is_default: Option<bool>,
     /// `ingressCIDRs`: ranges that must contain every load balancer address. Empty: anywhere outside the cluster.
     pub ingress_cidrs: Vec<IpNet>,
-    /// `adoptLoadBalancers`: true for [`Adoption::Orphaned`], false for [`Adoption::Never`]. Default: false. A shipped
-    /// module that runs without a file has the default of its [profile](crate::builtin_grants::adoption).
+    /// `adoptLoadBalancers`: true for [`Adoption::Orphaned`]; otherwise `adoptUnownedLoadBalancers`: true for
+    /// [`Adoption::Unowned`]. Default of both: false, for [`Adoption::Never`]. A shipped module that runs without a
+    /// file has the default of its [profile](crate::builtin_grants::adoption).
     pub adoption: Adoption,
 }
 
@@ -84,9 +85,10 @@ pub(super) fn load_balancers(
         classes,
         is_default: raw.default_load_balancer,
         ingress_cidrs,
-        adoption: match raw.adopt_load_balancers {
-            Some(true) => Adoption::Orphaned,
-            Some(false) | None => Adoption::Never,
+        adoption: match (raw.adopt_load_balancers, raw.adopt_unowned_load_balancers) {
+            (Some(true), _) => Adoption::Orphaned,
+            (_, Some(true)) => Adoption::Unowned,
+            _ => Adoption::Never,
         },
     }
 }

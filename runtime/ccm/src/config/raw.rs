@@ -80,6 +80,8 @@ pub(super) struct RawProvider {
     pub(super) ingress_cidrs: Vec<String>,
     /// Whether load balancers are taken over that have no owner in this cluster. Default: no.
     pub(super) adopt_load_balancers: Option<bool>,
+    /// Whether those of them are taken over that name no owner, as by the vendors' Go managers. Default: no.
+    pub(super) adopt_unowned_load_balancers: Option<bool>,
     /// How a new version takes over.
     #[serde(default)]
     pub(super) rollout: RawRollout,

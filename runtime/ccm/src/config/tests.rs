@@ -202,6 +202,34 @@ fn load_balancers_are_for_services_without_a_class_unless_the_file_says_otherwis
     assert_eq!(ingress_cidrs.len(), 2);
 }
 
+/// Without a file the shipped modules for a vendor take over what names no owner: a file can say the same.
+#[test]
+fn a_file_says_which_load_balancers_are_taken_over() {
+    for (keys, expected) in [
+        (&["adoptUnownedLoadBalancers: true"][..], Adoption::Unowned),
+        (&["adoptUnownedLoadBalancers: false"], Adoption::Never),
+        (&["adoptLoadBalancers: false"], Adoption::Never),
+        (
+            &[
+                "adoptLoadBalancers: false",
+                "adoptUnownedLoadBalancers: true",
+            ],
+            Adoption::Unowned,
+        ),
+        (
+            &[
+                "adoptLoadBalancers: true",
+                "adoptUnownedLoadBalancers: false",
+            ],
+            Adoption::Orphaned,
+        ),
+    ] {
+        let entry = format!("  {}\n  grants:", keys.join("\n  "));
+        let read = read(&GOOD.replace("  grants:", &entry)).unwrap();
+        assert_eq!(read[0].load_balancers.adoption, expected, "{keys:?}");
+    }
+}
+
 /// The second one would have no effect.
 #[test]
 fn two_targets_of_one_name_are_a_mistake() {

@@ -1,9 +1,11 @@
 //! Settings of the Go manager that mean something else here. They change nothing by themselves: their consequences are
 //! in the plan. Reads Services' annotations and nodes' pod CIDRs; writes nothing.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use ccm_core::route::read_network;
+use ccm_core::well_known::SOURCE_RANGES;
 use ccm_proxy::from_environment;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -15,8 +17,31 @@ use crate::api_server_proxy::unbound_client;
 use crate::flags::RunFlags;
 use crate::provider_loading::PROCESS;
 
-/// The annotation that imports a load balancer.
-const IMPORT: &str = "load-balancer.hetzner.cloud/name";
+/// Annotations of Services that mean something else here than in the vendor's manager: the vendor, the annotation, and
+/// what it means here. DigitalOcean's `load-balancer-id` is none of them: its manager writes it into every Service, and
+/// by default names the load balancer after the Service's UID, which counts here, too.
+const OF_SERVICES: [(&str, &str, &str); 4] = [
+    (
+        "hcloud",
+        "load-balancer.hetzner.cloud/name",
+        "imports a load balancer only if no Service owns it and all of its targets are the Service's nodes, and with a file of --config only if that has adoptUnownedLoadBalancers: true; one that the Go manager has labelled for this Service needs nothing",
+    ),
+    (
+        "hcloud",
+        SOURCE_RANGES,
+        "is not read by the vendor's manager; here it counts like spec.loadBalancerSourceRanges: an Event says that it restricts nobody, and ranges that cannot be read are an error",
+    ),
+    (
+        "digitalocean",
+        "service.beta.kubernetes.io/do-loadbalancer-name",
+        "names a load balancer that no tag of this Service's is on yet: it is tagged first, and with a file of --config it is taken over only if that has adoptUnownedLoadBalancers: true",
+    ),
+    (
+        "digitalocean",
+        SOURCE_RANGES,
+        "is not read by the vendor's manager; here it counts like spec.loadBalancerSourceRanges: all other clients are locked out, and allow-rules have no effect",
+    ),
+];
 
 /// How many pod CIDRs are named.
 const NAMED: usize = 3;
@@ -50,8 +75,9 @@ impl fmt::Display for Difference {
 /// All differences in these flags, the variables, the nodes and the Services.
 pub(super) async fn of(flags: &RunFlags, kubernetes: &Config) -> Vec<Difference> {
     let mut differences = of_settings(flags, PROCESS.variable);
-    if flags.cloud_provider.as_deref() == Some("hcloud") {
-        differences.extend(of_services(kubernetes).await);
+    let vendor = flags.cloud_provider.as_deref().unwrap_or_default();
+    if OF_SERVICES.iter().any(|(of, ..)| *of == vendor) {
+        differences.extend(of_services(vendor, kubernetes).await);
     }
     let network = &flags.pod_network;
     if network.configures_routes {
@@ -147,8 +173,7 @@ fn of_pod_cidrs(cluster: &[IpNet], nodes: &[Node]) -> Option<Difference> {
     Some(Difference::new("--cluster-cidr", &what))
 }
 
-/// Imports of load balancers, whose conditions are stricter here.
-async fn of_services(kubernetes: &Config) -> Vec<Difference> {
+async fn of_services(vendor: &str, kubernetes: &Config) -> Vec<Difference> {
     let Ok(client) = unbound_client(kubernetes) else {
         // The plan gives the reason.
         return Vec::new();
@@ -157,20 +182,23 @@ async fn of_services(kubernetes: &Config) -> Vec<Difference> {
     let Ok(found) = services.list_metadata(&ListParams::default()).await else {
         return Vec::new();
     };
-    let imports = found
+    let of_one = found.iter().flat_map(|service| {
+        let namespace = service.namespace().unwrap_or_default();
+        let about = format!("service/{namespace}/{}", service.name_any());
+        of_annotations(vendor, &about, service.annotations())
+    });
+    of_one.collect()
+}
+
+fn of_annotations(
+    vendor: &str,
+    about: &str,
+    annotations: &BTreeMap<String, String>,
+) -> Vec<Difference> {
+    let here = OF_SERVICES
         .iter()
-        .filter(|one| one.annotations().contains_key(IMPORT));
-    imports
-        .map(|service| {
-            let namespace = service.namespace().unwrap_or_default();
-            let about = format!("service/{namespace}/{}", service.name_any());
-            Difference {
-                about,
-                what: format!(
-                    "{IMPORT} imports a load balancer only if no Service owns it and all of its targets are the Service's nodes; one that the Go manager has labelled for this Service needs nothing"
-                ),
-            }
-        })
+        .filter(|(of, key, _)| *of == vendor && annotations.contains_key(*key));
+    here.map(|(_, key, what)| Difference::new(about, &format!("{key} {what}")))
         .collect()
 }
 

@@ -283,14 +283,20 @@ impl Obstacle<'_> {
             }
             Obstacle::ServicesUnsynced => "waiting for the initial Service list".to_owned(),
             Obstacle::Unadopted(owner) => {
-                let whose = match owner {
-                    Some(owner) => format!(
-                        "belongs to a Service that does not exist in this cluster, {}",
-                        with(owner)
+                let (whose, setting) = match owner {
+                    Some(owner) => (
+                        format!(
+                            "belongs to a Service that does not exist in this cluster, {}",
+                            with(owner)
+                        ),
+                        "adoptLoadBalancers",
                     ),
-                    None => "has no recorded owner".to_owned(),
+                    None => (
+                        "has no recorded owner".to_owned(),
+                        "adoptUnownedLoadBalancers",
+                    ),
                 };
-                format!("the load balancer {whose}: it is taken over only with the setting adoptLoadBalancers")
+                format!("the load balancer {whose}: it is taken over only with the setting {setting}")
             }
             Obstacle::Taken(Some(owner)) => format!(
                 "the provider reports that the load balancer belongs to the Service {}",

@@ -137,3 +137,34 @@ fn pod_cidrs_that_get_no_route_here_are_named_and_counted() {
         }
     }
 }
+
+#[test]
+fn annotations_that_mean_something_else_here_are_named_for_their_vendor() {
+    const HETZNERS: &str = "load-balancer.hetzner.cloud/name";
+    const OCEANS: &str = "service.beta.kubernetes.io/do-loadbalancer-name";
+    // The Go manager writes it into every Service.
+    const ID: &str = "kubernetes.digitalocean.com/load-balancer-id";
+    let all = [HETZNERS, OCEANS, ID, SOURCE_RANGES];
+    let annotations = all.map(|key| (key.to_owned(), "value".to_owned()));
+    let annotations = BTreeMap::from(annotations);
+    for (vendor, expected) in [
+        ("hcloud", &[HETZNERS, SOURCE_RANGES][..]),
+        ("digitalocean", &[OCEANS, SOURCE_RANGES]),
+        ("aws", &[]),
+        ("", &[]),
+    ] {
+        let found = of_annotations(vendor, "service/default/web", &annotations);
+        let is_as_expected = found.len() == expected.len()
+            && found
+                .iter()
+                .zip(expected)
+                .all(|(one, key)| one.about == "service/default/web" && one.what.starts_with(*key));
+        assert!(is_as_expected, "{vendor}: {found:?}");
+        // What a file has to say.
+        let is_named = found
+            .iter()
+            .filter(|one| one.what.contains("adoptUnownedLoadBalancers: true"));
+        assert_eq!(is_named.count(), expected.len() / 2, "{vendor}");
+        assert!(of_annotations(vendor, "", &BTreeMap::new()).is_empty());
+    }
+}

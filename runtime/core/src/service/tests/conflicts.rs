@@ -142,15 +142,16 @@ fn what_a_provider_says_beside_an_error_is_recorded_once() {
 
 #[test]
 fn f22_without_leave_nothing_is_taken_over_and_the_setting_is_named() {
-    for owner in [None, Some("u1")] {
+    for (owner, setting) in [
+        (None, "adoptUnownedLoadBalancers"),
+        (Some("u1"), "adoptLoadBalancers"),
+    ] {
         let mut world = world();
         world.ensure = [Err(conflict(owner))].into();
         let run = world.reconcile();
         let recorded = &run.events.last().unwrap().1;
-        assert!(
-            recorded.ends_with("only with the setting adoptLoadBalancers"),
-            "{recorded}"
-        );
+        let end = format!("only with the setting {setting}");
+        assert!(recorded.ends_with(&end), "{recorded}");
         assert!(world.addresses().is_empty());
         assert_eq!(run.again(), Duration::from_secs(10));
     }
