@@ -7,19 +7,22 @@ use k8s_openapi::api::core::v1::Service;
 use thiserror::Error;
 
 use super::stored_state::{annotations, spec};
+use crate::node::answer_check::quoted;
 use crate::well_known::SOURCE_RANGES;
 
 /// A configured value is not a list of networks. Treating it as "everyone" would open the load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SourceRangesError {
-    /// The ranges of the spec, one of which cannot be parsed.
+    /// The ranges of the spec, separated by commas; one of them cannot be parsed.
     #[error(
-        "service.spec.loadBalancerSourceRanges: {0:?} is not valid. Expecting a list of IP ranges. For example, 10.0.0.0/24"
+        "service.spec.loadBalancerSourceRanges: {} is not valid. Expecting a list of IP ranges. For example, 10.0.0.0/24",
+        quoted(.0)
     )]
-    Spec(Vec<String>),
+    Spec(String),
     /// The text of the annotation, which cannot be parsed.
     #[error(
-        "{SOURCE_RANGES}: {0:?} is not valid. Expecting a comma-separated list of source IP ranges. For example, 10.0.0.0/24,192.168.2.0/24"
+        "{SOURCE_RANGES}: {} is not valid. Expecting a comma-separated list of source IP ranges. For example, 10.0.0.0/24,192.168.2.0/24",
+        quoted(.0)
     )]
     Annotation(String),
 }
@@ -34,7 +37,7 @@ pub fn source_ranges(service: &Service) -> Result<Vec<IpNet>, SourceRangesError>
         .unwrap_or_default();
     if !in_spec.is_empty() {
         let ranges = read(in_spec.iter().map(String::as_str));
-        return ranges.ok_or_else(|| SourceRangesError::Spec(in_spec.to_vec()));
+        return ranges.ok_or_else(|| SourceRangesError::Spec(in_spec.join(",")));
     }
     let annotation = annotations(service)
         .get(SOURCE_RANGES)

@@ -338,6 +338,23 @@ fn source_ranges_that_cannot_be_read_open_nothing() {
     );
 }
 
+/// An annotation may have 256 KiB, and control characters become longer in a message.
+#[test]
+fn source_ranges_that_cannot_be_read_are_repeated_in_part() {
+    let long = "\u{1}".repeat(200_000);
+    let annotation = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    for (path, value) in [
+        ("metadata", json!({ "annotations": { annotation: long } })),
+        ("spec", json!({ "loadBalancerSourceRanges": [long] })),
+    ] {
+        let mut world = world();
+        merge(&mut world.stored[path], &value);
+        let run = world.reconcile();
+        assert!(run.why().contains("(200000 bytes) is not valid"), "{path}");
+        assert!(run.why().len() < 2048, "{path}: {}", run.why().len());
+    }
+}
+
 /// The answer to our own write is newer than the change, for which no further watch event arrives.
 #[test]
 fn edge_063_what_is_changed_while_the_status_is_written_is_not_lost() {
