@@ -2,8 +2,8 @@
 //! sends nothing to a cluster or a cloud, and the time is an argument.
 //!
 //! Creation: one patch writes finalizer and owner; the provider is called; its answer is checked; one patch writes
-//! status and condition; an Event reports it. Removal: take budget; the provider deletes; a second look proves that
-//! nothing is left; then finalizer and owner are removed.
+//! status and condition; an Event reports it. Removal: take budget, unless nothing was made; the provider deletes; a
+//! second look proves that nothing is left; then finalizer and owner are removed.
 //!
 //! Guarantees: no load balancer is created before its Service records its owner, no finalizer is removed before a
 //! complete answer has proven that nothing is left, and a Service of another owner is never written.

@@ -1,5 +1,6 @@
 //! Removes an unwanted load balancer: the provider deletes it, a second look proves that it is gone, and only then is
-//! the Service released (F21). Upstream looks first and leaks what that look misses (SVC-042).
+//! the Service released (F21). Upstream looks first and leaks what that look misses (SVC-042). Here a first look only
+//! saves the brake's budget where nothing was made; the deletion follows in any case.
 
 use crate::reconciliation::event::reasons;
 use std::sync::Arc;
@@ -63,28 +64,9 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
     }
 }
 
-/// Budget is taken once per load balancer, however often its removal is tried.
-fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
-    let brake = Brake::LoadBalancerDeletion;
-    if facts.past.removal != RemovalBudget::Taken {
-        let held_since = facts.past.removal.held_since();
-        match facts.budget(brake) {
-            None => {
-                let rise = Rise::since(held_since, now.moment);
-                return Step::Do(vec![ServiceAction::TakeBudget(brake, rise)]);
-            }
-            Some(Err(free)) => match facts.state.budgets.namespace_goes {
-                // Deleting a namespace deliberately deletes everything in it.
-                Some(true) => {}
-                Some(false) => {
-                    let rises = Rise::next(held_since, now.moment);
-                    let again = now.moment.until(free.min(rises));
-                    return Step::Wait(Obstacle::Braked { brake, again });
-                }
-                None => return Step::Do(vec![ServiceAction::ReadNamespace]),
-            },
-            Some(Ok(())) => {}
-        }
+fn delete(facts: &Facts, now: Now) -> Step<'_> {
+    if let Some(step) = budget(facts, now) {
+        return step;
     }
     let is_begun = matches!(facts.past.phase, Phase::Removing(_));
     if is_begun
@@ -104,6 +86,58 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
         hint: facts.past.phase.hint(),
     })));
     Step::Do(effects)
+}
+
+/// The next step before the deletion, if any. Budget is taken once per load balancer, however often its removal is
+/// tried. It is not taken if there is none: otherwise whoever may create Services could hold the deletions of others.
+fn budget(facts: &Facts, now: Now) -> Option<Step<'_>> {
+    let is_begun = matches!(facts.past.phase, Phase::Removing(_));
+    if is_begun || facts.past.removal == RemovalBudget::Taken {
+        return None;
+    }
+    if may_be_unmade(facts) {
+        match &facts.state.work {
+            Work::None => {
+                let service = Arc::new(cloud_service(&facts.service));
+                return Some(Step::Do(vec![ServiceAction::Get(service)]));
+            }
+            Work::Looked(Ok(reply)) if reply.found == Found::Absent && reply.complete => {
+                return None;
+            }
+            Work::Looked(Err(error)) if *error != ProviderError::Elsewhere => {
+                let doing = Doing::Look;
+                return Some(Step::Wait(Obstacle::Provider { doing, error }));
+            }
+            _ => {}
+        }
+    }
+    let brake = Brake::LoadBalancerDeletion;
+    let held_since = facts.past.removal.held_since();
+    match facts.budget(brake) {
+        None => {
+            let rise = Rise::since(held_since, now.moment);
+            Some(Step::Do(vec![ServiceAction::TakeBudget(brake, rise)]))
+        }
+        Some(Err(free)) => match facts.state.budgets.namespace_goes {
+            // Deleting a namespace deliberately deletes everything in it.
+            Some(true) => None,
+            Some(false) => {
+                let rises = Rise::next(held_since, now.moment);
+                let again = now.moment.until(free.min(rises));
+                Some(Step::Wait(Obstacle::Braked { brake, again }))
+            }
+            None => Some(Step::Do(vec![ServiceAction::ReadNamespace])),
+        },
+        Some(Ok(())) => None,
+    }
+}
+
+/// Whether nothing known shows that the load balancer was ever begun.
+fn may_be_unmade(facts: &Facts) -> bool {
+    let phase = &facts.past.phase;
+    !matches!(phase, Phase::Made(_))
+        && phase.pending().is_none()
+        && load_balancer_status(&facts.service).ingress.is_empty()
 }
 
 /// Nothing is left: one patch removes finalizer and owner. The account must be proven even if something was removed:

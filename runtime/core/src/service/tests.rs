@@ -12,6 +12,7 @@ mod modes;
 mod nodes;
 mod owning_provider;
 mod properties;
+mod removal_budget;
 mod reversals;
 mod status;
 mod upstream;

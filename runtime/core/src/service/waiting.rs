@@ -105,6 +105,8 @@ pub(super) enum Doing {
     Ensure,
     Update,
     Delete,
+    /// The look before a deletion.
+    Look,
     Check,
 }
 
@@ -115,6 +117,7 @@ impl Doing {
             Doing::Ensure => "ensure load balancer",
             Doing::Update => "update load balancer hosts",
             Doing::Delete => "delete load balancer",
+            Doing::Look => "check if load balancer exists before cleanup",
             Doing::Check => "check if load balancer exists after cleanup",
         }
     }

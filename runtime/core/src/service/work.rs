@@ -21,7 +21,7 @@ pub(super) enum Work {
     /// No request was made.
     #[default]
     None,
-    /// Only a look, in observe mode.
+    /// Only a look: in observe mode, or before a removal that may find nothing.
     Looked(Result<GetReply, ProviderError>),
     /// Requests for the load balancer, or for its targets.
     Making(Making),

@@ -3,13 +3,12 @@
 use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::{Found, GetReply, Progress};
-use crate::moment::Moment;
-use crate::reconciliation::effect::{BudgetOutcome, ClusterError, When};
+use crate::reconciliation::effect::{ClusterError, When};
 use crate::service::{Account, ServiceAction, Witnesses};
 use serde_json::json;
 use std::time::Duration;
 
-const REMOVAL: [&str; 7] = [
+pub(super) const REMOVAL: [&str; 7] = [
     "take budget load-balancer-deletion",
     "event Normal DeletingLoadBalancer",
     "delete load balancer of",
@@ -209,33 +208,6 @@ fn a_deletion_that_takes_long_is_asked_about_with_its_hint() {
 }
 
 #[test]
-fn the_budget_is_taken_once_however_often_a_deletion_fails() {
-    let mut world = made();
-    world.delete_object();
-    world.delete = [Err(unavailable())].into();
-    let taken = |run: &Run| {
-        let acts = run.acts();
-        acts.iter()
-            .filter(|act| act.starts_with("take budget"))
-            .count()
-    };
-    let all: usize = (0..5).map(|_| taken(&world.reconcile())).sum();
-    assert_eq!(all, 1);
-}
-
-#[test]
-fn without_budget_nothing_is_deleted_and_that_is_said() {
-    let mut world = made();
-    world.delete_object();
-    world.budget = BudgetOutcome::Answered(Err(Moment(Duration::from_secs(1_100))));
-    let run = world.reconcile();
-    assert_eq!(run.acts()[0], "take budget load-balancer-deletion");
-    assert_eq!(run.event_reasons(), ["BrakeEngaged"]);
-    assert_eq!(run.again(), Duration::from_secs(100));
-    assert!(world.has_finalizer());
-}
-
-#[test]
 fn svc_050_and_052_what_is_gone_loses_its_load_balancer_and_nothing_is_written() {
     let mut world = made();
     world.is_gone = true;
@@ -372,19 +344,6 @@ fn nothing_is_let_go_of_on_the_word_of_an_account_in_which_nothing_known_was_fou
 }
 
 #[test]
-fn what_goes_with_its_namespace_waits_for_no_brake() {
-    let mut world = made();
-    world.budget = BudgetOutcome::Answered(Err(world.now.after(Duration::from_secs(600))));
-    world.delete_object();
-    let run = world.reconcile();
-    assert_eq!(run.event_reasons(), ["BrakeEngaged"]);
-    assert!(world.has_finalizer());
-    world.namespace_goes = true;
-    world.reconcile();
-    assert!(!world.has_finalizer());
-}
-
-#[test]
 fn an_order_of_unknown_end_keeps_the_finalizer_for_half_a_minute() {
     let mut world = world();
     world.ensure = [Err(unavailable())].into();
@@ -429,19 +388,4 @@ fn who_vouched_before_the_load_balancer_was_looked_for_does_not_vouch_for_its_ab
         .collect();
     assert_eq!(calls, ["vouch", "ensure", "delete", "get", "vouch"]);
     assert!(!world.has_finalizer());
-}
-
-#[test]
-fn what_a_removal_spends_that_cannot_be_written_down_is_no_failure_of_the_service() {
-    let mut world = made();
-    world.delete_object();
-    let conflict = ClusterError::Conflict("409".to_owned());
-    world.budget = BudgetOutcome::Failed(conflict);
-    let run = world.reconcile();
-    let expected = [REMOVAL[0], "event Warning SyncLoadBalancerFailed"];
-    assert_eq!(run.acts(), expected, "the Service is not read again");
-    assert_eq!(
-        run.why(),
-        "failed to record the spent budget: conflict: 409"
-    );
 }
