@@ -1,7 +1,8 @@
-//! Status conditions of a Service that describe its load balancer. Written only when status or reason changes, so that
+//! Status conditions of a Service that describe its load balancer. Written only when status, reason or message changes;
 //! a message with a different number causes no write. Upstream has none (SVC-082, EDGE-069).
 
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::stored_state::condition;
 use crate::cloud::error::ProviderError;
@@ -120,7 +121,13 @@ fn change(
 ) -> Option<ConditionChange> {
     let status = if is_true { "True" } else { "False" };
     let stored = condition(service, kind);
-    if stored.is_some_and(|stored| stored.status == status && stored.reason == reason) {
+    let message = answer_check::message(message);
+    let is_stored = |stored: &Condition| {
+        stored.status == status
+            && stored.reason == reason
+            && without_numbers(&stored.message).eq(without_numbers(&message))
+    };
+    if stored.is_some_and(is_stored) {
         return None;
     }
     let since = stored
@@ -130,8 +137,12 @@ fn change(
         kind: kind.to_owned(),
         is_true,
         reason: reason.to_owned(),
-        message: answer_check::message(message),
+        message,
         last_transition: since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         observed_generation: service.metadata.generation,
     })
+}
+
+fn without_numbers(message: &str) -> impl Iterator<Item = char> {
+    message.chars().filter(|one| !one.is_ascii_digit())
 }

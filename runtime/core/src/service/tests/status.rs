@@ -1,6 +1,7 @@
 //! F20 and the conditions: when a status is written, and when it is cleared.
 
 use super::world::*;
+use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::{
     Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol,
 };
@@ -129,6 +130,26 @@ fn edge_069_a_condition_says_how_it_stands_and_is_written_when_that_changes() {
     world.wait(300);
     world.reconcile();
     assert_eq!(world.condition(OURS), pair("True", "Ensured"));
+}
+
+/// A person who has corrected the first mistake reads about the next one.
+#[test]
+fn edge_069_a_condition_with_another_message_is_written_unless_only_a_number_differs() {
+    let mut world = made();
+    let mut answers = |why: &str| {
+        world.past.drift_due = true;
+        world.ensure = [Err(ProviderError::Invalid(why.to_owned()))].into();
+        world.wait(600);
+        world.patches.clear();
+        world.reconcile();
+        let condition = &world.stored["status"]["conditions"][0];
+        let message = condition["message"].as_str().unwrap().to_owned();
+        (world.patches.len(), message)
+    };
+    let message = |why: &str| format!("failed to ensure load balancer: invalid: {why}");
+    assert_eq!(answers("no network 7"), (1, message("no network 7")));
+    assert_eq!(answers("no network 12"), (0, message("no network 7")));
+    assert_eq!(answers("no zone"), (1, message("no zone")));
 }
 
 #[test]
