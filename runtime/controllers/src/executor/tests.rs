@@ -323,6 +323,26 @@ fn one_more_event_is_sent_each_five_minutes() {
     assert_eq!(sent(1_000_000, 30), 25);
 }
 
+#[test]
+fn a_providers_notices_leave_the_managers_own_events_their_budget() {
+    let mut recorder = Recorder::default();
+    let service = ServiceRef {
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+        uid: "u1".to_owned(),
+    };
+    let about = about_service(&service);
+    let mut sent = |reason: &str, events: usize| {
+        let event = CloudEvent::new(EventType::Warning, reason, "m".to_owned());
+        let all =
+            (0..events).filter_map(|_| recorder.record(&about, &event, Timestamp::UNIX_EPOCH));
+        all.count()
+    };
+    assert_eq!(sent("ServerNotFound", 20), 20);
+    assert_eq!(sent("MaxTargetsReached", 20), 5, "whatever the notices are");
+    assert_eq!(sent("SyncLoadBalancerFailed", 1), 1);
+}
+
 /// Its answers would otherwise keep a machine from a node of another provider for ever.
 #[tokio::test(start_paused = true)]
 async fn the_answers_of_a_provider_that_has_left_hold_no_machine() {
