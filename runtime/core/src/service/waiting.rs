@@ -234,6 +234,9 @@ impl Obstacle<'_> {
             Obstacle::Answer(unusable) => {
                 format!("the provider's answer was not used: {unusable}")
             }
+            Obstacle::Braked { brake, .. } => {
+                format!("{}; --brake={brake}=… raises it", engaged(*brake))
+            }
             Obstacle::Owned(service) => format!("the load balancer belongs to {service}"),
             Obstacle::OtherAccount(missing) => {
                 format!(
@@ -273,9 +276,11 @@ impl Obstacle<'_> {
             Obstacle::Emptied { .. } => {
                 "the provider reports no address; waiting for a second answer".to_owned()
             }
+            // Not with the time until then: Events that are equal count as one.
             Obstacle::Braked { brake, .. } => format!(
-                "the brake {brake} is engaged because its budget is exhausted: {}",
-                brake.danger()
+                "{}; it is tried again within {} minutes",
+                engaged(*brake),
+                retry::CLOUD.most.as_secs() / 60
             ),
             Obstacle::Kept(keeper) => format!(
                 "the provider {} may still have a load balancer for the Service",
@@ -416,6 +421,13 @@ impl Obstacle<'_> {
         };
         Retry::After(backoff.after(failures))
     }
+}
+
+fn engaged(brake: Brake) -> String {
+    format!(
+        "the brake {brake} is engaged because its budget is exhausted: {}",
+        brake.danger()
+    )
 }
 
 /// The name of an owner in messages.

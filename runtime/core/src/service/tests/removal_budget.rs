@@ -33,6 +33,16 @@ fn without_budget_nothing_is_deleted_and_that_is_said() {
     assert_eq!(run.acts()[0], "take budget load-balancer-deletion");
     assert_eq!(run.event_reasons(), ["BrakeEngaged"]);
     assert_eq!(run.again(), Duration::from_secs(100));
+    let held = "the brake load-balancer-deletion is engaged because its budget is exhausted: a load balancer is not wanted any more";
+    assert_eq!(
+        run.events[0].1,
+        format!("{held}; it is tried again within 5 minutes")
+    );
+    // The flag is the operator's.
+    assert_eq!(
+        run.why(),
+        format!("{held}; --brake=load-balancer-deletion=… raises it")
+    );
     assert!(world.has_finalizer());
 }
 
