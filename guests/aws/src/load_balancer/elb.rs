@@ -238,7 +238,7 @@ pub fn put_listener(
     existing: Option<&Listener>,
     port: &Port,
     group: &str,
-) -> Result<Listener, Error> {
+) -> Answer<Listener> {
     let query = match existing {
         Some(listener) => Query::elb("ModifyListener").set("ListenerArn", &listener.listener_arn),
         None => Query::elb("CreateListener")

@@ -50,8 +50,8 @@ impl Listening {
     }
 }
 
-/// Creates, changes and deletes listeners until all ports are as wanted, and returns the new state. The targets of
-/// groups that existed before are unchanged.
+/// Creates, changes and deletes listeners until all ports are as wanted, and returns the new state. What goes, goes last,
+/// unless the load balancer can have no more listeners. The targets of groups that existed before are unchanged.
 ///
 /// # Errors
 /// A refused change, or no answer. Earlier changes stay.
@@ -62,17 +62,15 @@ pub fn apply(
     targets: &Targets,
 ) -> Result<Listening, Error> {
     let arn = &load_balancer.load_balancer_arn;
-    let Listening {
-        mut listeners,
-        groups,
-    } = are;
+    let groups = are.groups;
+    let is_wanted = |one: &Listener| wanted.ports.iter().any(|port| port.front == one.port);
+    let (mut listeners, mut surplus): (Vec<_>, Vec<_>) =
+        are.listeners.into_iter().partition(is_wanted);
     let mut now = Listening::default();
     for port in &wanted.ports {
         let place = listeners.iter().position(|one| one.port == port.front);
         let listener = place.map(|place| listeners.remove(place));
-        let group = listener
-            .as_ref()
-            .and_then(|listener| group_of(listener, &groups));
+        let group = listener.as_ref().and_then(|one| group_of(one, &groups));
         let (listener, group) = match (listener, group) {
             (Some(mut listener), Some(group)) if fits(group, port) => {
                 let mut group = group.clone();
@@ -89,7 +87,15 @@ pub fn apply(
                 let (group, has) = elb::create_target_group(wanted, port, &load_balancer.vpc_id)?;
                 let to = &group.target_group_arn;
                 elb::set_targets(to, group.port, &has, targets)?;
-                let listener = elb::put_listener(wanted, arn, listener.as_ref(), port, to)?;
+                let put = || elb::put_listener(wanted, arn, listener.as_ref(), port, to);
+                let listener = match put() {
+                    // What goes makes room.
+                    Err(refusal) if refusal.is("TooManyListeners") && !surplus.is_empty() => {
+                        delete(std::mem::take(&mut surplus), &groups)?;
+                        put()?
+                    }
+                    answer => answer?,
+                };
                 if let Some(old) = old {
                     elb::delete_target_group(&old.target_group_arn)?;
                 }
@@ -100,13 +106,19 @@ pub fn apply(
         now.listeners.push(listener);
         now.groups.push(group);
     }
+    delete(surplus, &groups)?;
+    Ok(now)
+}
+
+/// Deletes listeners, and the target groups behind them.
+fn delete(listeners: Vec<Listener>, groups: &[TargetGroup]) -> Result<(), Error> {
     for listener in listeners {
         elb::delete_listener(&listener.listener_arn)?;
-        if let Some(group) = group_of(&listener, &groups) {
+        if let Some(group) = group_of(&listener, groups) {
             elb::delete_target_group(&group.target_group_arn)?;
         }
     }
-    Ok(now)
+    Ok(())
 }
 
 /// Makes the targets of all groups the wanted ones.
@@ -140,13 +152,8 @@ fn group_of<'a>(listener: &Listener, groups: &'a [TargetGroup]) -> Option<&'a Ta
 }
 
 fn fits(group: &TargetGroup, port: &Port) -> bool {
-    let Port {
-        back,
-        back_protocol,
-        health,
-        ..
-    } = port;
-    (group.port, group.protocol.as_str()) == (*back, back_protocol)
+    let health = &port.health;
+    (group.port, group.protocol.as_str()) == (port.back, port.back_protocol)
         && group
             .health_check_protocol
             .eq_ignore_ascii_case(&health.protocol)

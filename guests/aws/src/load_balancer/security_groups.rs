@@ -26,6 +26,10 @@ const HEALTH: &str = "kubernetes.io/rule/nlb/health";
 const PACKET_SIZE: &str = "kubernetes.io/rule/nlb/mtu";
 /// The API's protocol number for all protocols.
 const EVERYTHING: &str = "-1";
+/// AWS' error codes for a rule that has the wanted state already.
+const IS_SO: [&str; 2] = ["InvalidPermission.Duplicate", "InvalidPermission.NotFound"];
+/// AWS' error code for a group that can have no more rules.
+const FULL: &str = "RulesPerSecurityGroupLimitExceeded";
 
 /// A security group with its inbound rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,22 +187,15 @@ pub fn for_nodes(wanted: &Wanted, subnets: &[String]) -> Rules {
     if !wanted.clients_cover_health() {
         for port in &wanted.ports {
             let checked = port.health.port.parse().unwrap_or(port.back);
-            rules.extend(
-                subnets
-                    .iter()
-                    .map(|range| (Rule::new("tcp", checked, range), of(HEALTH))),
-            );
+            let ranges = subnets.iter();
+            rules.extend(ranges.map(|range| (Rule::new("tcp", checked, range), of(HEALTH))));
         }
     }
     // After the health checks' rules, because the same rule may serve both, and the clients' description then wins.
     for port in &wanted.ports {
         let protocol = transport(port);
-        rules.extend(
-            wanted
-                .sources
-                .iter()
-                .map(|range| (Rule::new(protocol, port.back, range), of(CLIENT))),
-        );
+        let ranges = wanted.sources.iter();
+        rules.extend(ranges.map(|range| (Rule::new(protocol, port.back, range), of(CLIENT))));
     }
     rules
 }
@@ -358,37 +355,32 @@ fn difference(are: &Rules, name: &str, wanted: &Rules, shared: u16) -> Change {
     change
 }
 
-/// Sends one request for the rules to grant, and one for those to revoke.
-fn change(group: &Group, change: &Change) -> Result<(), Error> {
+/// Sends one request for the rules to grant, and one for those to revoke. In a full group what goes makes room first.
+fn change(group: &Group, change: &Change) -> Answer<()> {
     let added = change.grant.iter().map(|(rule, why)| (rule, why.as_str()));
-    let (action, so) = (
-        "AuthorizeSecurityGroupIngress",
-        "InvalidPermission.Duplicate",
-    );
-    send(action, so, group, &added.collect::<Vec<_>>())?;
-    let removed = change.revoke.iter().map(|rule| (rule, ""));
-    let (action, so) = ("RevokeSecurityGroupIngress", "InvalidPermission.NotFound");
-    send(action, so, group, &removed.collect::<Vec<_>>())
+    let added: Vec<_> = added.collect();
+    let removed: Vec<_> = change.revoke.iter().map(|rule| (rule, "")).collect();
+    let grant = || send("AuthorizeSecurityGroupIngress", group, &added);
+    let revoke = || send("RevokeSecurityGroupIngress", group, &removed);
+    match grant() {
+        Err(refusal) if refusal.is(FULL) && !removed.is_empty() => revoke().and_then(|()| grant()),
+        answer => answer.and_then(|()| revoke()),
+    }
 }
 
-/// `so` is AWS' error code for a rule that has the wanted state already.
-fn send(
-    action: &'static str,
-    so: &str,
-    group: &Group,
-    rules: &[(&Rule, &str)],
-) -> Result<(), Error> {
+fn send(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> Answer<()> {
     if rules.is_empty() {
         return Ok(());
     }
     match permissions(action, group, rules).act() {
-        // Another writer was faster with one of the rules, such as the shared one; AWS then changes none of them.
-        Err(refusal) if refusal.is(so) && rules.len() > 1 => {
-            let mut single = rules.iter();
-            single.try_for_each(|rule| send(action, so, group, &[*rule]))
-        }
-        Err(refusal) if !refusal.is(so) => Err(refusal.error),
-        _ => Ok(()),
+        Err(refusal) if IS_SO.iter().any(|code| refusal.is(code)) => match rules {
+            [_] => Ok(()),
+            // Another writer was faster with one of the rules, such as the shared one; AWS then changes none of them.
+            _ => rules
+                .iter()
+                .try_for_each(|rule| send(action, group, &[*rule])),
+        },
+        answer => answer,
     }
 }
 

@@ -138,6 +138,45 @@ fn only_what_differs_is_changed() {
     }
 }
 
+/// Otherwise a Service whose load balancer is at a quota would keep its former ports and ranges for ever.
+#[test]
+fn at_a_quota_what_goes_makes_room_for_what_comes() {
+    let mut gone = BTreeSet::new();
+    let host = host(move |action, _| {
+        let (goes, code) = match action {
+            "CreateListener" => ("DeleteListener", "TooManyListeners"),
+            "AuthorizeSecurityGroupIngress" => (
+                "RevokeSecurityGroupIngress",
+                "RulesPerSecurityGroupLimitExceeded",
+            ),
+            other => {
+                gone.insert(other.to_owned());
+                return None;
+            }
+        };
+        let body = format!(
+            "<ErrorResponse><Error><Code>{code}</Code><Message>m</Message></Error></ErrorResponse>"
+        );
+        (!gone.contains(goes)).then(|| xml(400, body))
+    });
+    let mut other = service(&[]);
+    other.ports[0].port = 81;
+    other.source_ranges = vec!["10.0.0.0/8".to_owned()];
+    ensure::ensure(&settings(&[]), &EnsureRequest::new(other, vec![known()])).unwrap();
+    let expected = [
+        "CreateTargetGroup",
+        "RegisterTargets",
+        "CreateListener",
+        "DeleteListener",
+        "DeleteTargetGroup",
+        "CreateListener",
+        "AuthorizeSecurityGroupIngress",
+        "RevokeSecurityGroupIngress",
+        "AuthorizeSecurityGroupIngress",
+    ];
+    assert_eq!(changes(&host), expected);
+}
+
 pub(super) fn set(service: &mut Service, name: &str, value: &str) {
     let key = format!("{}{name}", annotations::PREFIX);
     service.annotations.retain(|(known, _)| *known != key);
