@@ -103,6 +103,9 @@ pub struct Report {
     pub specification: Specification,
     /// Whether the status is for people only, because the module is part of the program. Set by the store.
     pub is_informational: bool,
+    /// The recorded versions that stay in the object while the status is for people only: replicas have obeyed them, and
+    /// will again. Set by the store.
+    pub kept: Option<Record>,
 }
 
 impl Report {

@@ -40,8 +40,8 @@ pub(super) fn status(
         short_digest: digest,
         observed_source: ccm_host::clean(&report.source, 2048),
         limits: report.limits,
-        informational: report.is_informational,
-        record: status_json::write(record),
+        informational: report.is_informational && report.kept.is_none(),
+        record: status_json::write(report.kept.as_ref().unwrap_or(record)),
         conditions: conditions
             .map(|one| one.written(generation, before, now))
             .collect(),
@@ -131,7 +131,13 @@ fn ready(report: &Report) -> Condition {
                     record.trouble
                 ),
                 (None, Some(why)) => format!("version {version} serves; {why}"),
-                (None, None) => format!("version {version} serves"),
+                (None, None) => match report.kept.as_ref().and_then(|kept| kept.active.as_ref()) {
+                    Some(kept) if kept.release.digest != active.release.digest => format!(
+                        "version {version} serves, which is part of the program; version {} stays recorded for a module from another source",
+                        kept.release.version
+                    ),
+                    _ => format!("version {version} serves"),
+                },
             };
             ("Serving", message)
         }

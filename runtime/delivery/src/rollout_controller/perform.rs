@@ -93,6 +93,7 @@ impl RolloutController {
             impairment: self.check.problem.clone(),
             specification: self.inputs.specification.borrow().clone(),
             is_informational: false,
+            kept: None,
             record: record.clone(),
             source: self.resources.place(),
             source_trouble: self.facts.source_trouble.clone(),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ccm_core::rollout::{MOST_REASON, Orders};
+use ccm_core::rollout::{MOST_REASON, Orders, Record};
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use jiff::Timestamp;
 use kube::Api;
@@ -146,8 +146,8 @@ impl ClusterRecordStore {
     }
 
     /// Writes the record in memory into the object, where people see it. It is no failure if the cluster does not know
-    /// the kind or does not allow the write: no replica obeys what is shown, and it is asked again later. A record that replicas have obeyed is not
-    /// overwritten: it counts again as soon as a module comes from another source.
+    /// the kind or does not allow the write: no replica obeys what is shown, and it is asked again later. A record that
+    /// replicas have obeyed stays beside it: it counts again as soon as a module comes from another source.
     pub(super) async fn show(&self, report: &Report) -> Result<(), RecordStoreError> {
         let from = *self.shows_from();
         if from.is_some_and(|from| Instant::now() < from) {
@@ -174,11 +174,15 @@ impl ClusterRecordStore {
         let object = in_time(api.get_opt(&self.name)).await?;
         let status = object.and_then(|object| object.data.get("status").cloned());
         let record = status.as_ref().map(recorded);
-        if record.is_some_and(|record| record.active.is_some() || record.previous.is_some()) {
-            return Ok(());
-        }
+        let kept = record.filter(|record| record.active.is_some() || record.previous.is_some());
         let report = Report {
             is_informational: true,
+            // Nothing is on its way, and the trouble is today's.
+            kept: kept.map(|record| Record {
+                trial: None,
+                trouble: report.record.trouble.clone(),
+                ..record
+            }),
             ..report.clone()
         };
         self.write_now(&report).await

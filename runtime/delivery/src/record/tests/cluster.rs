@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::Request;
 use ccm_core::cloud::EventType;
-use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
+use ccm_core::rollout::{Noted, Order, Orders, Placed, Record, RolloutEvent};
 use ccm_host::CallLimits;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use http::StatusCode;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{digest, full};
+use super::{digest, full, release};
 use crate::record::{
     ClusterRecordStore, Limits, MemoryRecordStore, RecordStore as _, RecordStoreError, Report,
     StoredRecord,
@@ -349,30 +349,56 @@ async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
     let record_store = Arc::new(record_store);
     let watched = record_store.clone();
     let watching = tokio::spawn(async move { watched.run().await });
-    let writes = || {
-        let requests = before.cluster.requests().into_iter();
-        let reads = ["get", "list", "watch"];
-        requests.filter(|one| !reads.contains(&one.verb)).count()
+    let mine = Report {
+        record: Record {
+            active: Some(Placed {
+                release: release(9),
+                since: 1_700_000_200,
+                noted: Noted::default(),
+                untried: None,
+            }),
+            ..Record::default()
+        },
+        source: "embedded:hcloud".to_owned(),
+        is_serving: true,
+        ..Report::default()
     };
-    let written = writes();
-    let mine = Report::default();
     record_store.write(&mine).await.unwrap();
     let seen = record_store.read().await.unwrap();
     assert!(
         matches!(seen, StoredRecord::Known { record: Some(record), .. } if *record == mine.record)
     );
     assert_eq!(record_store.inherited(), None);
-    assert_eq!(writes(), written, "the earlier record stays");
+    // The earlier record stays, and the rest tells of the module that serves.
+    let kept = Record {
+        trial: None,
+        trouble: String::new(),
+        ..full()
+    };
+    before
+        .seen("the earlier record", |record, _| record == Some(&kept))
+        .await;
+    let object = before.api().get("hcloud").await.unwrap();
+    let status = &object.data["status"];
+    assert_eq!(status["state"], "Active");
+    assert_eq!(status["shortDigest"], "090909090909");
+    assert_eq!(status["observedSource"], "embedded:hcloud");
+    let conditions = status["conditions"].as_array().unwrap();
+    let ready = conditions.iter().find(|one| one["type"] == "Ready");
+    assert_eq!(
+        ready.unwrap()["message"],
+        "version 1.0.9 serves, which is part of the program; version 1.0.1 stays recorded for a module from another source"
+    );
 
     record_store.need();
     let mut seen = record_store.seen();
     let read = seen.wait_for(
-        |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if **record == full()),
+        |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if **record == kept),
     );
     tokio::time::timeout(TIMEOUT, read).await.unwrap().unwrap();
-    assert_eq!(record_store.inherited().as_deref(), Some(&full()));
+    assert_eq!(record_store.inherited().as_deref(), Some(&kept));
     assert_eq!(record_store.inherited(), None, "once");
-    record_store.write(&mine).await.unwrap();
+    record_store.write(&Report::default()).await.unwrap();
     before
         .seen("what is written now", |record, _| {
             record == Some(&Record::default())
