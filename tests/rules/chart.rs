@@ -120,6 +120,22 @@ fn the_charts_definition_of_provider_is_that_of_the_base() {
     );
 }
 
+/// Flux and Argo CD delete the policy of `keep-records.yaml` before a definition, and Helm has an annotation of its own.
+#[test]
+fn no_tool_that_prunes_deletes_the_definition_of_provider() {
+    let definition: Value = serde_saphyr::from_str(&text("kustomize/base/crd.yaml")).unwrap();
+    let annotations = &definition["metadata"]["annotations"];
+    for (key, expected) in [
+        ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
+        (
+            "argocd.argoproj.io/sync-options",
+            "Prune=false,Delete=false",
+        ),
+    ] {
+        assert_eq!(annotations[key], expected, "{key}");
+    }
+}
+
 #[test]
 fn the_chart_starts_the_image_of_the_base() {
     let chart: Value = serde_saphyr::from_str(&text("chart/Chart.yaml")).unwrap();

@@ -96,7 +96,14 @@ fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{PROVIDER_PLURAL}.{PROVIDER_GROUP}")},
+        "metadata": {
+            "name": format!("{PROVIDER_PLURAL}.{PROVIDER_GROUP}"),
+            // Flux and Argo CD would delete it, and every object with it, after the policy that refuses this to kubectl.
+            "annotations": {
+                "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+                "kustomize.toolkit.fluxcd.io/prune": "disabled",
+            },
+        },
         "spec": {
             "group": PROVIDER_GROUP,
             "scope": "Cluster",
