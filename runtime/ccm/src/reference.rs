@@ -300,15 +300,16 @@ fn exit_codes(help: &str) -> Vec<(u8, String)> {
 #[test]
 fn the_page_of_events_is_what_the_table_says() {
     let mut body = String::new();
-    for (about, heading) in [
-        (About::Node, "Nodes"),
-        (About::Service, "Services"),
-        (About::Provider, "`Provider` objects"),
-        (About::Lease, "The Lease"),
+    let no_orders = "An embedded module has no Events and follows no orders: the object's conditions and the log have the reason.\n\n";
+    for (about, heading, note) in [
+        (About::Node, "Nodes", ""),
+        (About::Service, "Services", ""),
+        (About::Provider, "`Provider` objects", no_orders),
+        (About::Lease, "The Lease", ""),
     ] {
         write!(
             body,
-            "## {heading}\n\n| Reason | What it means | What to do |\n|---|---|---|\n"
+            "## {heading}\n\n{note}| Reason | What it means | What to do |\n|---|---|---|\n"
         )
         .unwrap();
         for reason in REASONS
