@@ -110,6 +110,11 @@ fn what_the_pod_needs_follows_from_several_values() {
             "/dnsPolicy",
             json!("ClusterFirst"),
         ),
+        (
+            "terminationGracePeriodSeconds=90",
+            "/terminationGracePeriodSeconds",
+            json!(90),
+        ),
     ] {
         let objects = helm.template(&chart(), &["--set", set]).unwrap();
         let mut pods = objects

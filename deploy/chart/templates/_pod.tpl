@@ -28,6 +28,9 @@ spec:
   {{- with .Values.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
+  {{- with .Values.terminationGracePeriodSeconds }}
+  terminationGracePeriodSeconds: {{ int . }}
+  {{- end }}
   {{- if $hostNetwork }}
   hostNetwork: true
   {{- end }}
