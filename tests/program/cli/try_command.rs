@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ccm_fixtures::TOKEN;
-use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
+use ccm_sim::hetzner::{Hetzner, LoadBalancerSpec, Options, ServerSpec};
 use ccm_tests::conformance::{At, configuration};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -130,6 +130,52 @@ fn with_changes_allowed_the_service_gets_its_status() {
         assert!(output.out.contains(part), "{part}: {}", output.out);
     }
     assert_eq!(world.cloud.load_balancers().len(), 1);
+}
+
+#[test]
+fn what_the_entry_says_about_load_balancers_counts_as_for_run() {
+    let world = World::new();
+    let add = |name: &str, owner: Option<&str>| {
+        let labels = owner.map(|owner| ("hcloud-ccm/service-uid".to_owned(), owner.to_owned()));
+        world.cloud.add_load_balancer(LoadBalancerSpec {
+            labels: labels.into_iter().collect(),
+            ..LoadBalancerSpec::named(name)
+        })
+    };
+    let there = [
+        add("free", None),
+        add("foreign", Some("11111111-2222-3333-4444-555555555555")),
+    ];
+    let stored = || there.map(|id| world.cloud.load_balancer(id));
+    let before = stored();
+    let config = std::fs::read_to_string(&world.config).unwrap();
+    let adopts = json!({"adoptLoadBalancers": true});
+    let elsewhere = json!({"ingressCIDRs": ["203.0.113.0/24"]});
+    let (plan, enforce): (&[&str], &[&str]) = (&[], &["--allow-changes"]);
+    for (settings, name, more, code, part) in [
+        (&json!({}), "free", plan, 2, "adoptLoadBalancers"),
+        (&adopts, "free", plan, 0, "a change that was withheld"),
+        (&adopts, "foreign", plan, 0, "a change that was withheld"),
+        // Without a cluster nobody knows whether its owner exists.
+        (&adopts, "foreign", enforce, 2, "initial Service list"),
+        (&elsewhere, "new", enforce, 2, "outside of ingressCIDRs"),
+    ] {
+        let mut config: Value = serde_json::from_str(&config).unwrap();
+        let entry = config["providers"][0].as_object_mut().unwrap();
+        entry.extend(settings.as_object().unwrap().clone());
+        std::fs::write(&world.config, config.to_string()).unwrap();
+        let service = SERVICE.replace(
+            "name: web",
+            &format!("name: web, annotations: {{ load-balancer.hetzner.cloud/name: {name} }}"),
+        );
+        let service = file(&world.folder, "web.yaml", service.as_bytes());
+        let subject = ["--node=worker-1", "--service", text(&service)];
+        let output = world.run("try", &[&subject[..], more].concat());
+        let shown = format!("{settings} {name}: {}{}", output.out, output.err);
+        assert_eq!(output.code, code, "{shown}");
+        assert!(output.out.contains(part), "{shown}");
+    }
+    assert_eq!(stored(), before);
 }
 
 #[test]

@@ -185,8 +185,10 @@ fn unconfigured(
         return Ok(LoadPolicyChoice::Everything);
     }
     if let Some(name) = builtin_grants::recognise(&inspection.digest) {
+        let mut config = ProviderConfig::unwritten(name);
+        config.load_balancers.adoption = builtin_grants::adoption(name);
         return Ok(LoadPolicyChoice::Configured {
-            policy: policy(ProviderConfig::unwritten(name)),
+            policy: policy(config),
             file: None,
         });
     }

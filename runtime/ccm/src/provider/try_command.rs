@@ -25,6 +25,7 @@ use super::arguments::{DocumentForm, Try};
 use super::loadable::{ClusterProperties, Loadable, Purpose};
 use super::observed_calls::ObservedCalls;
 use super::terminal::Screen;
+use crate::config::LoadBalancerConfig;
 use report::{CallGroup, Report};
 
 use objects::{NodeArgument, read_service};
@@ -59,6 +60,10 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
         provider,
         observed,
         pending_timeout: options.subject.timeout,
+        load_balancers: loadable
+            .config()
+            .map(|config| config.load_balancers.clone())
+            .unwrap_or_default(),
     };
     let _bar = screen.busy("asking the module");
     let mut groups = Vec::new();
@@ -104,6 +109,8 @@ struct TriedModule {
     mode: Mode,
     /// Time limit of a pending Service.
     pending_timeout: Duration,
+    /// What the entry says about load balancers, as for `run`.
+    load_balancers: LoadBalancerConfig,
 }
 
 impl TriedModule {

@@ -11,13 +11,13 @@ use ccm_core::node::{self, Looked, NodeEffect, NodeOutcome};
 use ccm_core::reconciliation::effect::{
     Answered, BudgetOutcome, Decision, Effect, EventOutcome, Outcome as _, Performed, When,
 };
-use ccm_core::safety::permit::{LOAD_BALANCER_CHANGES, Permit};
+use ccm_core::safety::permit::{LOAD_BALANCER_CHANGES, Mode, Permit};
 use ccm_core::safety::plan::Planned;
 use ccm_core::service::{
     self, Account, OwnerState, RetainedState, ServiceAction, ServiceEffect, ServiceOutcome,
     Targets, Witnesses, World,
 };
-use ccm_core::settings::{NodeRules, ServiceRules};
+use ccm_core::settings::{IngressRules, NodeRules, ServiceRules};
 use ccm_host::egress::now;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::jiff::Timestamp;
@@ -159,6 +159,11 @@ impl TriedModule {
         let rules = ServiceRules {
             // The command is about this Service, whatever its class.
             classes: class(&service).into_iter().collect(),
+            adoption: self.load_balancers.adoption,
+            ingress: IngressRules {
+                allowed: self.load_balancers.ingress_cidrs.clone(),
+                ..IngressRules::default()
+            },
             ..ServiceRules::default()
         };
         let world = World::new(self.ownership(), prefixes, Arc::new(rules), self.mode);
@@ -236,9 +241,14 @@ impl TriedModule {
             ServiceAction::Get(service) => {
                 ServiceOutcome::Got(provider.get_load_balancer(service, self.permit(0)).await)
             }
-            // Without a cluster, no other Service can own the load balancer.
-            ServiceAction::FindOwner(_) => {
-                return Performed::Ended(ServiceOutcome::Owner(OwnerState::Gone));
+            // No cluster says whether the owner exists: its load balancer is taken over as a plan, and never in fact.
+            ServiceAction::FindOwner(owner) => {
+                let is_taken = self.load_balancers.adoption.allows(Some(owner));
+                let state = match is_taken && self.mode == Mode::Enforce {
+                    true => OwnerState::Unsynced,
+                    false => OwnerState::Gone,
+                };
+                return Performed::Ended(ServiceOutcome::Owner(state));
             }
             ServiceAction::ProveAccount(_) => {
                 return Performed::Ended(ServiceOutcome::Witnesses(Ok(Witnesses::default())));
