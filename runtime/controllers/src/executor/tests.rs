@@ -197,10 +197,16 @@ async fn an_event_that_is_gone_when_it_is_repeated_is_created_again() {
 
 /// A cluster whose API server always answers this.
 fn answering(answer: &Value) -> (Arc<Cluster>, Settings) {
+    answering_with(200, answer)
+}
+
+/// As [`answering`], with this status code.
+fn answering_with(code: u16, answer: &Value) -> (Arc<Cluster>, Settings) {
     let answer = answer.to_string().into_bytes();
     let client = tower::service_fn(move |_: http::Request<kube::client::Body>| {
         let body = kube::client::Body::from(answer.clone());
-        async { Ok::<_, tower::BoxError>(http::Response::new(body)) }
+        let response = http::Response::builder().status(code).body(body).unwrap();
+        async { Ok::<_, tower::BoxError>(response) }
     });
     let client = Client::new(client, "default");
     let (nodes, _) = kube::runtime::reflector::store();
@@ -231,17 +237,8 @@ async fn a_node_with_a_time_that_cannot_be_represented_hides_no_writer() {
     assert_eq!(answer.created, "2026-01-01T00:00:00Z".parse().ok());
 }
 
-/// Whoever may write a Service may write the times of its managed fields, too, up to the end of the year 9999.
-#[tokio::test(start_paused = true)]
-async fn a_service_with_a_time_that_cannot_be_represented_hides_no_owner() {
-    let item = serde_json::json!({
-        "metadata": {
-            "name": "odd", "namespace": "default", "uid": "u3",
-            "managedFields": [{ "manager": "m", "operation": "Update", "time": "9999-12-31T23:59:59Z" }]
-        }
-    });
-    let list = serde_json::json!({ "metadata": { "resourceVersion": "1" }, "items": [item] });
-    let (cluster, settings) = answering(&list);
+/// Whether the Service with this UID owns a load balancer, by an index that knows no Service and this API server.
+async fn owner((cluster, settings): (Arc<Cluster>, Settings), uid: &str) -> OwnerState {
     cluster.service_index().complete();
     let executor = EffectExecutor::new(
         cluster,
@@ -257,14 +254,47 @@ async fn a_service_with_a_time_that_cannot_be_represented_hides_no_owner() {
             uid: "u1".to_owned(),
         },
         generation: 0,
-        action: ServiceAction::FindOwner(Owner::Uid("u2".to_owned())),
+        action: ServiceAction::FindOwner(Owner::Uid(uid.to_owned())),
     };
     let mut turn = WritePermit::default();
     let found = executor
         .carry_out(&effect, Priority::Known, &mut turn)
         .await;
-    let gone = ServiceOutcome::Owner(OwnerState::Gone);
-    assert_eq!(found, Performed::Ended(gone));
+    match found {
+        Performed::Ended(ServiceOutcome::Owner(owner)) => owner,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whoever may write a Service may write the times of its managed fields, too, up to the end of the year 9999.
+#[tokio::test(start_paused = true)]
+async fn a_service_with_a_time_that_cannot_be_represented_hides_no_owner() {
+    let item = serde_json::json!({
+        "metadata": {
+            "name": "odd", "namespace": "default", "uid": "u3",
+            "managedFields": [{ "manager": "m", "operation": "Update", "time": "9999-12-31T23:59:59Z" }]
+        }
+    });
+    let list = serde_json::json!({ "metadata": { "resourceVersion": "1" }, "items": [item] });
+    assert_eq!(owner(answering(&list), "u2").await, OwnerState::Gone);
+    let odd = ServiceRef {
+        namespace: "default".to_owned(),
+        name: "odd".to_owned(),
+        uid: "u3".to_owned(),
+    };
+    assert_eq!(owner(answering(&list), "u3").await, OwnerState::Alive(odd));
+}
+
+/// A watch may lag behind, and the load balancer of an owner that is called gone may be taken over.
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_not_gone_while_the_api_server_does_not_say_so() {
+    for code in [403, 404, 500] {
+        let refusal = serde_json::json!({
+            "status": "Failure", "message": "m", "reason": "", "code": code
+        });
+        let found = owner(answering_with(code, &refusal), "u3").await;
+        assert_eq!(found, OwnerState::Unsynced, "{code}");
+    }
 }
 
 /// client-go's spam filter: whoever always has something new to say, such as a provider that is polled ten times a
