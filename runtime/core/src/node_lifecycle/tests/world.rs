@@ -28,6 +28,8 @@ pub(super) struct World {
     pub(super) cloud: BTreeMap<String, Lookup>,
     /// Changes the cloud's answer on its way: the answer, whether it is fresh, and the number of earlier answers.
     pub(super) lie: fn(Answer, bool, usize) -> Answer,
+    /// Happens just before the API server is asked for a node again, by the node's name.
+    pub(super) at_read: fn(&mut World, &str),
     pub(super) rules: LifecycleRules,
     pub(super) now: u64,
     /// The effects, each with the second in which it was performed.
@@ -55,6 +57,7 @@ impl World {
             nodes: BTreeMap::new(),
             cloud: BTreeMap::new(),
             lie: |answer, _, _| answer,
+            at_read: |_, _| {},
             rules: LifecycleRules::default(),
             now: 3600,
             log: Vec::new(),
@@ -229,6 +232,8 @@ impl World {
         }
         match effect {
             LifecycleEffect::Read(node) => {
+                let happens = self.at_read;
+                happens(self, &node.name);
                 let stored = self.nodes.get(&node.name);
                 LifecycleOutcome::Node(Ok(
                     stored.map(|stored| Box::new(serde_json::from_value(stored.clone()).unwrap()))
