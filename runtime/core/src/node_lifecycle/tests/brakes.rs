@@ -137,6 +137,41 @@ fn a_machine_that_is_found_again_begins_everything_anew() {
     assert_eq!(world.nodes.len(), 12, "{:#?}", world.done());
 }
 
+/// Four of thirteen nodes vanish, which is no mass, and one more than the budget has. Three minutes after the brake has
+/// begun to hold the fourth, something happens to it. Returns how many seconds the brake has held it when it goes.
+fn held_by_the_brake(happens: impl Fn(&mut World, &str)) -> u64 {
+    let names = names(13);
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&all);
+    for name in &all[..4] {
+        world.machine_vanishes(name);
+    }
+    world.run(35);
+    assert_eq!(world.nodes.len(), 10, "{:#?}", world.done());
+    let held_since = world.now - 5;
+    world.run(175);
+    happens(&mut world, all[3]);
+    while world.exists(all[3]) && world.now < held_since + 3600 {
+        world.run(5);
+    }
+    world.now - 5 - held_since
+}
+
+#[test]
+fn a_machine_that_is_found_again_or_a_node_that_was_ready_begins_the_brakes_time_anew() {
+    assert_eq!(held_by_the_brake(|_, _| {}), 240, "the budget doubles");
+    // The third answer that calls it gone again comes half a minute later.
+    let found = held_by_the_brake(|world, name| {
+        world.set_found(name, None);
+        world.run(5);
+        world.cloud.insert(name.to_owned(), Lookup::Gone);
+    });
+    assert_eq!(found, 210 + 240);
+    // Ready between two passes; it has to be NotReady for half a minute again.
+    let ready = held_by_the_brake(|world, name| world.ready(name, "Unknown"));
+    assert_eq!(ready, 210 + 240);
+}
+
 /// A mass to which something happens after ten minutes. Returns how many of its other nodes are left when the hold has
 /// been over for a minute.
 fn left_of_a_mass(happens: impl Fn(&mut World, &str)) -> usize {

@@ -265,6 +265,17 @@ fn a_ready_node_that_is_called_gone_holds_all_others() {
 }
 
 #[test]
+fn a_contradiction_that_ends_begins_every_row_of_answers_anew() {
+    let mut world = World::new(&["a", "b", "c", "d"]);
+    world.machine_vanishes("a");
+    world.cloud.insert("b".to_owned(), Lookup::Gone);
+    world.run(90).set_found("b", None);
+    world.run(60);
+    let done = world.done();
+    assert_eq!(done.last().unwrap(), "115 delete node/a", "{done:#?}");
+}
+
+#[test]
 fn edge_006_a_deletion_that_is_forbidden_backs_off_and_is_said_once() {
     let mut world = World::new(&["a", "b", "c", "d"]);
     world.machine_vanishes("a");
