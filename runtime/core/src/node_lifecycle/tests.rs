@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod brakes;
+mod late_answers;
 mod one_of_many;
 mod passes;
 mod taint;

@@ -1,18 +1,8 @@
 //! The shutdown taint.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use super::super::*;
 use super::world::World;
-use crate::cloud::error::ProviderError;
-use crate::cloud::instance::{FindReply, Lookup};
-use crate::node::ownership::OwnershipContext;
-use crate::settings::LifecycleRules;
 use crate::well_known::SHUTDOWN_TAINT;
 
 fn taints(world: &World, name: &str) -> usize {
@@ -160,58 +150,4 @@ fn a_taint_that_cannot_be_taken_away_is_tried_again_less_and_less_often() {
     let asked = world.asked;
     world.run(5);
     assert_eq!(world.asked, asked + 1);
-}
-
-#[test]
-fn an_answer_that_comes_when_the_node_is_ready_again_does_not_keep_its_taint() {
-    let node = |ready: &str| -> [Arc<Node>; 1] {
-        let node = json!({
-            "metadata": { "name": "a", "uid": "u", "labels": { "wasm-ccm.dev/provider": "sim" } },
-            "spec": { "providerID": "sim://a",
-                "taints": [{ "key": SHUTDOWN_TAINT, "effect": "NoSchedule" }] },
-            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
-        });
-        [Arc::new(serde_json::from_value(node).unwrap())]
-    };
-    let (off, on) = (node("Unknown"), node("True"));
-    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
-    let rules = Arc::new(LifecycleRules::default());
-    let at = |second| Moment(Duration::from_secs(second));
-    let throttled = ProviderError::Throttled {
-        message: "429".to_owned(),
-        retry_after: Some(Duration::from_secs(3600)),
-    };
-    let gone = FindReply {
-        lookups: vec![Lookup::Gone],
-        complete: true,
-        ..FindReply::default()
-    };
-    for answer in [Err(throttled), Ok(gone)] {
-        let mut memory = Memory::default();
-        let mut pass = |nodes: &[Arc<Node>], second: u64, answered: Option<&Survey>| {
-            let pass = Pass {
-                nodes,
-                ownership: &ownership,
-                rules: &rules,
-                now: Now {
-                    moment: at(second),
-                    wall: Timestamp::from_second(3600).unwrap(),
-                },
-            };
-            let surveys = match answered {
-                Some(survey) => {
-                    memory.absorb(survey, &answer, at(second));
-                    Vec::new()
-                }
-                None => memory.begin(&pass),
-            };
-            let findings = memory.facts(&pass).into_iter().map(|facts| facts.finding);
-            (surveys, findings.collect::<Vec<_>>())
-        };
-        let (surveys, _) = pass(&off, 0, None);
-        // The call goes on when the node is Ready.
-        assert_eq!(pass(&on, 5, None), (vec![], vec![]));
-        assert_eq!(pass(&on, 8, surveys.first()).1, []);
-        assert_eq!(pass(&on, 10, None).1, [Finding::Back]);
-    }
 }

@@ -1,0 +1,124 @@
+//! Answers that come when the node is another one, or Ready again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use super::super::*;
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::{FindReply, Lookup};
+use crate::node::ownership::OwnershipContext;
+use crate::settings::LifecycleRules;
+use crate::well_known::SHUTDOWN_TAINT;
+
+#[test]
+fn an_answer_that_comes_when_the_node_is_ready_again_does_not_keep_its_taint() {
+    let node = |ready: &str| -> [Arc<Node>; 1] {
+        let node = json!({
+            "metadata": { "name": "a", "uid": "u", "labels": { "wasm-ccm.dev/provider": "sim" } },
+            "spec": { "providerID": "sim://a",
+                "taints": [{ "key": SHUTDOWN_TAINT, "effect": "NoSchedule" }] },
+            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+        });
+        [Arc::new(serde_json::from_value(node).unwrap())]
+    };
+    let (off, on) = (node("Unknown"), node("True"));
+    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
+    let rules = Arc::new(LifecycleRules::default());
+    let at = |second| Moment(Duration::from_secs(second));
+    let throttled = ProviderError::Throttled {
+        message: "429".to_owned(),
+        retry_after: Some(Duration::from_secs(3600)),
+    };
+    let gone = FindReply {
+        lookups: vec![Lookup::Gone],
+        complete: true,
+        ..FindReply::default()
+    };
+    for answer in [Err(throttled), Ok(gone)] {
+        let mut memory = Memory::default();
+        let mut pass = |nodes: &[Arc<Node>], second: u64, answered: Option<&Survey>| {
+            let pass = Pass {
+                nodes,
+                ownership: &ownership,
+                rules: &rules,
+                now: Now {
+                    moment: at(second),
+                    wall: Timestamp::from_second(3600).unwrap(),
+                },
+            };
+            let surveys = match answered {
+                Some(survey) => {
+                    memory.absorb(survey, &answer, at(second));
+                    Vec::new()
+                }
+                None => memory.begin(&pass),
+            };
+            let findings = memory.facts(&pass).into_iter().map(|facts| facts.finding);
+            (surveys, findings.collect::<Vec<_>>())
+        };
+        let (surveys, _) = pass(&off, 0, None);
+        // The call goes on when the node is Ready.
+        assert_eq!(pass(&on, 5, None), (vec![], vec![]));
+        assert_eq!(pass(&on, 8, surveys.first()).1, []);
+        assert_eq!(pass(&on, 10, None).1, [Finding::Back]);
+    }
+}
+
+#[test]
+fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about_the_new_one() {
+    let node = |uid: &str| -> [Arc<Node>; 1] {
+        let node = json!({
+            "metadata": { "name": "a", "uid": uid, "labels": { "wasm-ccm.dev/provider": "sim" } },
+            "spec": { "providerID": "sim://a" },
+            "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] },
+        });
+        [Arc::new(serde_json::from_value(node).unwrap())]
+    };
+    let (old, new) = (node("u1"), node("u2"));
+    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
+    let rules = Arc::new(LifecycleRules::default());
+    let gone = FindReply {
+        lookups: vec![Lookup::Gone],
+        complete: true,
+        ..FindReply::default()
+    };
+    let unavailable = ProviderError::Unavailable("503".to_owned());
+    for late in [Err(unavailable), Ok(gone.clone())] {
+        let mut memory = Memory::default();
+        let mut pass = |nodes: &[Arc<Node>], second: u64, answered: Option<(&Survey, &_)>| {
+            let at = Moment(Duration::from_secs(second));
+            let pass = Pass {
+                nodes,
+                ownership: &ownership,
+                rules: &rules,
+                now: Now {
+                    moment: at,
+                    wall: Timestamp::from_second(3600).unwrap(),
+                },
+            };
+            let surveys = match answered {
+                Some((survey, answer)) => {
+                    memory.absorb(survey, answer, at);
+                    Vec::new()
+                }
+                None => memory.begin(&pass),
+            };
+            (surveys, memory.facts(&pass))
+        };
+        let (about_old, _) = pass(&old, 0, None);
+        let (about_new, _) = pass(&new, 5, None);
+        // It neither counts nor ends the look-up of the new one.
+        assert_eq!(pass(&new, 8, Some((&about_old[0], &late))).1, []);
+        assert_eq!(pass(&new, 60, None), (vec![], vec![]));
+        let (_, facts) = pass(&new, 61, Some((&about_new[0], &Ok(gone.clone()))));
+        let findings: Vec<&Finding> = facts.iter().map(|facts| &facts.finding).collect();
+        let [Finding::Gone(evidence)] = findings.as_slice() else {
+            panic!("{late:?}: {findings:?}");
+        };
+        assert_eq!(evidence.answers, 1, "{late:?}");
+    }
+}
