@@ -271,3 +271,98 @@ pub(crate) fn settings(
         tenure: Arc::new(Tenure::unlimited()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use ccm_core::safety::brake::{Allowance, Brake};
+    use ccm_core::settings::Adoption;
+
+    use super::*;
+
+    const SERVICES: &str = "10.96.0.0/12";
+    const PODS: &str = "10.244.0.0/16";
+    const MACHINES: &str = "192.168.0.0/16";
+    const PUBLIC: &str = "203.0.113.0/24";
+
+    fn ranges(texts: &[&str]) -> Vec<IpNet> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn api_server() -> Vec<IpAddr> {
+        vec!["198.51.100.1".parse().unwrap()]
+    }
+
+    #[test]
+    fn each_flag_about_nodes_reaches_its_own_rule() {
+        let node = NodeFlags {
+            reconcile_labels: true,
+            internal_cidrs: ranges(&[MACHINES]),
+            service_cidrs: ranges(&[SERVICES]),
+            confirm_after: Duration::from_secs(13),
+            ..NodeFlags::UNSET
+        };
+        let lifecycle = LifecycleSettings {
+            monitor_period: Duration::from_secs(7),
+            ..LifecycleSettings::default()
+        };
+        let service = ServiceSettings::default();
+        let made = settings(&node, &lifecycle, service, api_server());
+        assert_eq!(made.lifecycle, lifecycle);
+        let rules = NodeRules {
+            reconcile_labels: true,
+            addresses: AddressRules {
+                refused: ranges(&[SERVICES]),
+                api_server: api_server(),
+                internal: ranges(&[MACHINES]),
+            },
+            confirm_after: Duration::from_secs(13),
+            ..NodeRules::default()
+        };
+        assert_eq!(made.node.rules, rules);
+    }
+
+    #[test]
+    fn each_setting_about_services_reaches_its_own_rule() {
+        let load_balancers = LoadBalancerConfig {
+            classes: ["example.com/lb".to_owned()].into(),
+            is_default: None,
+            ingress_cidrs: ranges(&[PUBLIC]),
+            adoption: Adoption::Orphaned,
+        };
+        let cluster = ClusterAddresses {
+            api_server: api_server(),
+            ranges: ranges(&[SERVICES, PODS]),
+        };
+        let mut allowances = Allowances::default();
+        let allowance = Allowance {
+            least: 7,
+            ..Allowance::default_of(Brake::StatusClear)
+        };
+        allowances.set(Brake::StatusClear, allowance);
+        let confirm_removal = Duration::from_secs(37);
+        for is_alone in [true, false] {
+            let rules = ServiceRules {
+                classes: ["example.com/lb".to_owned()].into(),
+                is_default: is_alone,
+                adoption: Adoption::Orphaned,
+                ingress: IngressRules {
+                    refused: ranges(&[SERVICES, PODS]),
+                    api_server: api_server(),
+                    allowed: ranges(&[PUBLIC]),
+                },
+                confirm_removal,
+                allowances: allowances.clone(),
+            };
+            let made = service_rules(
+                &load_balancers,
+                is_alone,
+                &cluster,
+                &allowances,
+                confirm_removal,
+            );
+            assert_eq!(made, rules);
+        }
+    }
+}

@@ -188,8 +188,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
             (IPAM_CONTROLLER, flags.pod_network.ipam.is_some()),
         ]),
     );
-    let mut ranges = flags.node.service_cidrs.clone();
-    ranges.extend(networks(&flags.cluster_cidrs));
+    let ranges = ranges(&flags.node.service_cidrs, &flags.cluster_cidrs);
     let cluster = ClusterAddresses { api_server, ranges };
     let reads = Arc::new(Tenure::unlimited());
     let reader = tenure_client::client(&as_user(&kubernetes, "/delivery"), reads, None, clients)?;
@@ -382,9 +381,10 @@ fn log_missing_routes(flags: &PodNetworkArguments, provided: &[Provided]) {
     }
 }
 
-/// The valid ranges among these texts. The provider gets all texts; the others are ignored here.
-fn networks(texts: &[String]) -> impl Iterator<Item = IpNet> {
-    texts.iter().filter_map(|text| text.parse().ok())
+/// The ranges of Services and pods. Of the pods' texts, all of which the provider gets, only valid ranges count here.
+fn ranges(service_cidrs: &[IpNet], cluster_cidrs: &[String]) -> Vec<IpNet> {
+    let pods = cluster_cidrs.iter().filter_map(|text| text.parse().ok());
+    service_cidrs.iter().copied().chain(pods).collect()
 }
 
 /// The controllers enabled by `--controllers`, by their canonical names.

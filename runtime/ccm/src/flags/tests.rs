@@ -261,6 +261,40 @@ fn looks_without_a_pause_are_refused() {
 }
 
 #[test]
+fn without_flags_every_wait_before_a_removal_is_the_one_of_core() {
+    let flags = run("--cloud-provider=x").unwrap();
+    assert_eq!(flags.lifecycle, LifecycleSettings::default());
+    let service = ccm_core::settings::ServiceRules::default();
+    assert_eq!(flags.service.confirm_removal, service.confirm_removal);
+    let node = ccm_core::settings::NodeRules::default();
+    assert_eq!(flags.node.confirm_after, node.confirm_after);
+}
+
+#[test]
+fn each_flag_about_removals_sets_its_own_wait() {
+    let flags = run(
+        "--cloud-provider=x --node-monitor-period=7s --node-deletion-not-ready=31s --node-deletion-min-age=301s \
+         --node-deletion-confirm-after=11s --node-deletion-mass-hold=901s --node-deletion-wanted-selector=pool=spot \
+         --delete-last-node --node-change-confirm-after=13s --load-balancer-removal-confirm-after=37s",
+    )
+    .unwrap();
+    let lifecycle = LifecycleSettings {
+        monitor_period: Duration::from_secs(7),
+        rules: LifecycleRules {
+            not_ready: Duration::from_secs(31),
+            min_age: Duration::from_secs(301),
+            confirm_after: Duration::from_secs(11),
+            mass_hold: Duration::from_secs(901),
+            wanted: Some(Selector::parse("pool=spot").unwrap()),
+            delete_last_node: true,
+        },
+    };
+    assert_eq!(flags.lifecycle, lifecycle);
+    assert_eq!(flags.node.confirm_after, Duration::from_secs(13));
+    assert_eq!(flags.service.confirm_removal, Duration::from_secs(37));
+}
+
+#[test]
 fn the_help_marks_every_flag_that_does_nothing() {
     let command = run_command();
     for flag in FLAGS {

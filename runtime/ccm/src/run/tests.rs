@@ -18,6 +18,15 @@ async fn outside_of_a_pod_the_url_alone_is_enough() {
     );
 }
 
+#[test]
+fn the_ranges_of_services_and_of_pods_are_inside_the_cluster() {
+    let range = |text: &str| text.parse::<IpNet>().unwrap();
+    let services = [range("10.96.0.0/12"), range("fd00::/108")];
+    let pods = ["10.244.0.0/16".to_owned(), "nonsense".to_owned()];
+    let both = [services[0], services[1], range("10.244.0.0/16")];
+    assert_eq!(ranges(&services, &pods), both);
+}
+
 /// The configuration of a kubeconfig with this cluster, and of `--master`.
 async fn configured(cluster: &Value, master: Option<&str>) -> Config {
     let kubeconfig = json!({
