@@ -127,3 +127,94 @@ pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
 pub const KUBE_CONTROLLER_MANAGER_LEASE: (&str, &str) = ("kube-system", "kube-controller-manager");
 /// Field manager of every write of this manager.
 pub const FIELD_MANAGER: &str = "ccm";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As upstream's `cloud-provider/api`, Kubernetes' own API and other programs spell them.
+    #[test]
+    fn iface_063_every_name_shared_with_other_programs_is_spelt_as_they_spell_it() {
+        for (ours, theirs) in [
+            (
+                UNINITIALIZED_TAINT,
+                "node.cloudprovider.kubernetes.io/uninitialized",
+            ),
+            (SHUTDOWN_TAINT, "node.cloudprovider.kubernetes.io/shutdown"),
+            (PROVIDED_NODE_IP, "alpha.kubernetes.io/provided-node-ip"),
+            (
+                LOAD_BALANCER_FINALIZER,
+                "service.kubernetes.io/load-balancer-cleanup",
+            ),
+            (
+                EXCLUDE_FROM_LOAD_BALANCERS,
+                "node.kubernetes.io/exclude-from-external-load-balancers",
+            ),
+            (
+                SOURCE_RANGES,
+                "service.beta.kubernetes.io/load-balancer-source-ranges",
+            ),
+            (PORTS_CONDITION, "LoadBalancerPortsError"),
+            (NETWORK_UNAVAILABLE, "NetworkUnavailable"),
+            (INSTANCE_TYPE, "node.kubernetes.io/instance-type"),
+            (INSTANCE_TYPE_BETA, "beta.kubernetes.io/instance-type"),
+            (ZONE, "topology.kubernetes.io/zone"),
+            (ZONE_BETA, "failure-domain.beta.kubernetes.io/zone"),
+            (REGION, "topology.kubernetes.io/region"),
+            (REGION_BETA, "failure-domain.beta.kubernetes.io/region"),
+            (CONTROL_PLANE, "node-role.kubernetes.io/control-plane"),
+            (
+                LAST_APPLIED,
+                "kubectl.kubernetes.io/last-applied-configuration",
+            ),
+            (TO_BE_DELETED_TAINT, "ToBeDeletedByClusterAutoscaler"),
+            (OUT_OF_SERVICE_TAINT, "node.kubernetes.io/out-of-service"),
+            (KARPENTER_DISRUPTED_TAINT, "karpenter.sh/disrupted"),
+            (KARPENTER_DISRUPTION_TAINT, "karpenter.sh/disruption"),
+            (NODE_CONTROLLER, "cloud-node-controller"),
+            (NODE_LIFECYCLE_CONTROLLER, "cloud-node-lifecycle-controller"),
+            (SERVICE_CONTROLLER, "service-lb-controller"),
+            (SERVICE_EVENTS, "service-controller"),
+            (ROUTE_CONTROLLER, "node-route-controller"),
+            (ROUTE_EVENTS, "route_controller"),
+            (IPAM_CONTROLLER, "node-ipam-controller"),
+            (IPAM_EVENTS, "cidrAllocator"),
+            (KUBE_CONTROLLER_MANAGER_LEASE.0, "kube-system"),
+            (KUBE_CONTROLLER_MANAGER_LEASE.1, "kube-controller-manager"),
+        ] {
+            assert_eq!(ours, theirs);
+        }
+    }
+
+    /// Clusters have them in their objects, and people in their manifests.
+    #[test]
+    fn the_names_of_our_own_in_a_cluster_never_change() {
+        for (name, stored) in [
+            (OWNER_LABEL, "wasm-ccm.dev/provider"),
+            (SERVICE_OWNER, "wasm-ccm.dev/provider"),
+            (LOAD_BALANCER_CONDITION, "wasm-ccm.dev/LoadBalancer"),
+            (DELETE_UNTIL, "wasm-ccm.dev/delete-until"),
+            (PROVIDER_GROUP, "wasm-ccm.dev"),
+            (PROVIDER_VERSION, "v1alpha1"),
+            (PROVIDER_KIND, "Provider"),
+            (PROVIDER_PLURAL, "providers"),
+            (PIN, "wasm-ccm.dev/pin"),
+            (PAUSE, "wasm-ccm.dev/pause"),
+            (ROLL_BACK, "wasm-ccm.dev/roll-back"),
+            (APPROVE, "wasm-ccm.dev/approve"),
+            (RETRY, "wasm-ccm.dev/retry"),
+            (ALLOW_DOWNGRADE, "wasm-ccm.dev/allow-downgrade"),
+            (ALLOW_CHANGES, "wasm-ccm.dev/allow-changes"),
+            (ALLOW_DELETION, "wasm-ccm.dev/allow-deletion"),
+            (SPENT_NODE_DELETIONS, "wasm-ccm.dev/spent-node-deletions"),
+            (
+                SPENT_LOAD_BALANCER_DELETIONS,
+                "wasm-ccm.dev/spent-load-balancer-deletions",
+            ),
+            (SPENT_ROUTE_DELETIONS, "wasm-ccm.dev/spent-route-deletions"),
+            (FIELD_MANAGER, "ccm"),
+        ] {
+            assert_eq!(name, stored);
+        }
+    }
+}
