@@ -171,11 +171,12 @@ async fn asks(world: &mut World) {
         .await;
 }
 
-/// Sends SIGTERM to a leader that waits for an answer of the cloud. Returns how long it took to end, and since when.
+/// Sends SIGINT to a leader that waits for an answer of the cloud: it ends as after SIGTERM, in order and with code 0.
+/// Returns how long it took to end, and since when.
 async fn stop_while_asking(world: &mut World, leader: u32) -> (Duration, Timestamp) {
     asks(world).await;
     let now = Timestamp::now();
-    world.replica(leader).process.terminate().unwrap();
+    world.replica(leader).process.interrupt().unwrap();
     let (ended, status) = world.ended(leader).await;
     world.recorder.refresh(&world.api, &world.cloud);
     assert!(status.success(), "{status}\n{}", world.report());

@@ -89,6 +89,14 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
+    /// Asks the process to stop as Ctrl-C does (SIGINT).
+    ///
+    /// # Errors
+    /// The process has ended already.
+    pub fn interrupt(&mut self) -> Result<()> {
+        self.signal(Signal::INT)
+    }
+
     /// Suspends the process (SIGSTOP).
     ///
     /// # Errors
