@@ -275,3 +275,45 @@ impl Cluster {
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use ccm_core::node::ownership::Claim;
+    use ccm_fixtures::kubernetes::node;
+    use ccm_sim::cluster::Cluster as SimCluster;
+    use kube::runtime::{reflector, watcher};
+
+    use super::*;
+    use crate::fixtures;
+
+    /// Budgets are shares of these numbers.
+    #[tokio::test]
+    async fn a_providers_nodes_are_those_with_a_machine_that_no_other_provider_owns() {
+        let (nodes, mut writer) = reflector::store();
+        let mut apply = |node: Node| writer.apply_watcher_event(&watcher::Event::Apply(node));
+        for (scheme, count) in [("sim", 5), ("other", 200)] {
+            for number in 0..count {
+                let name = format!("{scheme}-{number}");
+                let id = format!("{scheme}://{number}");
+                apply(node(&name).provider_id(&id).build());
+            }
+        }
+        apply(node("without-machine").build());
+        let client = SimCluster::new().client();
+        let settings = fixtures::settings();
+        let cluster = Cluster::new(client.into(), &settings, Metrics::default(), nodes);
+        let alone = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
+        let beside_another = OwnershipContext {
+            others: vec![Claim {
+                name: "other".to_owned(),
+                schemes: vec!["other".to_owned()],
+                selector: None,
+            }],
+            ..alone.clone()
+        };
+        for ownership in [alone, beside_another] {
+            let expected = Objects { own: 5, all: 206 };
+            assert_eq!(cluster.machines(&ownership), expected, "{ownership:?}");
+        }
+    }
+}

@@ -129,6 +129,24 @@ fn a_mass_stays_confirmed_while_deletions_and_lost_answers_go_on() {
 }
 
 #[test]
+fn the_nodes_of_other_providers_make_no_mass_smaller() {
+    let names = names(25);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&names);
+    for name in &names[5..] {
+        let labels = &mut world.nodes.get_mut(*name).unwrap()["metadata"]["labels"];
+        labels["wasm-ccm.dev/provider"] = "other".into();
+    }
+    for name in &names[..3] {
+        world.machine_vanishes(name);
+    }
+    world.run(895);
+    assert_eq!(world.nodes.len(), 25, "{:#?}", world.done());
+    world.run(65);
+    assert_eq!(world.nodes.len(), 22, "{:#?}", world.done());
+}
+
+#[test]
 fn a_machine_that_is_found_again_begins_everything_anew() {
     let (mut world, names) = a_mass();
     world.run(890);
