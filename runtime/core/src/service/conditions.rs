@@ -125,7 +125,7 @@ fn change(
     let is_stored = |stored: &Condition| {
         stored.status == status
             && stored.reason == reason
-            && without_numbers(&stored.message).eq(without_numbers(&message))
+            && plain_words(&stored.message).eq(plain_words(&message))
     };
     if stored.is_some_and(is_stored) {
         return None;
@@ -143,6 +143,10 @@ fn change(
     })
 }
 
-fn without_numbers(message: &str) -> impl Iterator<Item = char> {
-    message.chars().filter(|one| !one.is_ascii_digit())
+/// The words without digits: clouds number their requests, often in hexadecimal digits.
+fn plain_words(message: &str) -> impl Iterator<Item = &str> {
+    let has_digit = |word: &&str| word.contains(|one: char| one.is_ascii_digit());
+    message
+        .split_whitespace()
+        .filter(move |word| !has_digit(word))
 }

@@ -163,7 +163,7 @@ fn passes_that_end_with_the_same_obstacle_are_counted() {
             why: why.to_owned(),
         });
         let conclusion = Conclusion {
-            facts,
+            facts: Box::new(facts),
             when,
             retained: None,
             has_written: false,
