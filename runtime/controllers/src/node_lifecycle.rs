@@ -170,8 +170,8 @@ impl Controller for NodeLifecycleController {
 
     async fn input(&mut self) -> Option<InputOf<Self>> {
         if self.next_pass.is_none() {
-            let ready = self.executor.cluster.nodes.wait_until_ready().await;
-            return ready.ok().map(|()| Input::Change(ListComplete));
+            let is_complete = self.executor.cluster.first_list_ended().await;
+            return is_complete.then_some(Input::Change(ListComplete));
         }
         let (names, ended) = self.tasks.next().await;
         Some(Input::Ended(names, ended))
