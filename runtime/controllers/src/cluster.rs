@@ -131,23 +131,18 @@ impl Cluster {
     /// # Errors
     /// It takes too long, or the manager stops.
     pub(crate) async fn all_nodes_known(&self) -> Result<(), ProviderError> {
-        match tokio::time::timeout(LISTED_WITHIN, self.first_list_ended()).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(ProviderError::Unavailable(
+        let mut first_list = self.first_list.subscribe();
+        let ended = first_list.wait_for(|first_list| *first_list != FirstList::UnderWay);
+        let ended = tokio::time::timeout(LISTED_WITHIN, ended).await;
+        match ended.map(|ended| ended.map(|ended| *ended)) {
+            Ok(Ok(FirstList::Complete)) => Ok(()),
+            Ok(_) => Err(ProviderError::Unavailable(
                 "the manager is stopping".to_owned(),
             )),
             Err(_) => Err(ProviderError::Unavailable(
                 "the list of all nodes is not complete yet".to_owned(),
             )),
         }
-    }
-
-    /// Completes when the first list of all nodes has ended. Returns whether it is complete; it is not when the manager
-    /// stops. Any number of controllers may wait; [`Store::wait_until_ready`] wakes the last one only.
-    pub(crate) async fn first_list_ended(&self) -> bool {
-        let mut first_list = self.first_list.subscribe();
-        let ended = first_list.wait_for(|first_list| *first_list != FirstList::UnderWay);
-        ended.await.is_ok_and(|ended| *ended == FirstList::Complete)
     }
 
     /// Ends the wait for the first list.

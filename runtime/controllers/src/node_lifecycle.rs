@@ -11,6 +11,7 @@ use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
+use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::controller::{Controller, Input, InputOf};
@@ -27,6 +28,9 @@ pub(crate) struct NodeLifecycleController {
     memory: Memory,
     /// The running tasks, each with the names of its nodes.
     tasks: Workers<Vec<String>, LifecycleTaskEnd>,
+    /// Notified at the end of a list of all nodes. Not `wait_until_ready` of the store: of
+    /// several providers' controllers that wait it wakes one.
+    listed: Arc<Notify>,
     is_alone: bool,
     /// When the next pass begins; `None` before the complete list. Deviates from LIFE-003: an incomplete list does not
     /// show which nodes exist, and mass deletions are measured against all nodes.
@@ -45,11 +49,12 @@ pub(crate) enum LifecycleTaskEnd {
 }
 
 impl NodeLifecycleController {
-    /// Creates a controller that acts through `executor` on the cluster's nodes. `is_alone` says that no other
-    /// controller passes over all nodes of this provider.
+    /// Creates a controller that acts through `executor` on the cluster's nodes, from the first complete list on, of
+    /// which `listed` is notified. `is_alone` says that no other controller passes over all nodes of this provider.
     pub(crate) fn new(
         executor: Arc<EffectExecutor>,
         settings: LifecycleSettings,
+        listed: Arc<Notify>,
         is_alone: bool,
     ) -> Self {
         NodeLifecycleController {
@@ -59,6 +64,7 @@ impl NodeLifecycleController {
             settings,
             memory: Memory::default(),
             tasks: Workers::new(),
+            listed,
             is_alone,
             next_pass: None,
         }
@@ -170,8 +176,10 @@ impl Controller for NodeLifecycleController {
 
     async fn input(&mut self) -> Option<InputOf<Self>> {
         if self.next_pass.is_none() {
-            let is_complete = self.executor.cluster.first_list_ended().await;
-            return is_complete.then_some(Input::Change(ListComplete));
+            if !self.executor.cluster.knows_all_nodes() {
+                self.listed.notified().await;
+            }
+            return Some(Input::Change(ListComplete));
         }
         let (names, ended) = self.tasks.next().await;
         Some(Input::Ended(names, ended))

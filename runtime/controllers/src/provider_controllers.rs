@@ -12,7 +12,7 @@ use ccm_core::well_known::{
 };
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::Event;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
@@ -40,6 +40,8 @@ pub(crate) struct ProviderControllers {
     changes_of_nodes: Option<NodeChangeFilter>,
     services: Option<mpsc::UnboundedSender<ServiceChange>>,
     routes: Option<mpsc::UnboundedSender<NodeChange>>,
+    /// Notified at the end of a list of all nodes, for node lifecycle.
+    listed: Arc<Notify>,
     handle: Handle,
 }
 
@@ -100,10 +102,12 @@ impl ProviderControllers {
             nodes = Some(sender);
             NodeController::new(executor.clone(), settings.node.clone(), changes)
         });
+        let listed = Arc::new(Notify::new());
         let lifecycle = (has_instances && wanted.node_lifecycle).then(|| {
             NodeLifecycleController::new(
                 executor.clone(),
                 settings.lifecycle.clone(),
+                listed.clone(),
                 node.is_none(),
             )
         });
@@ -151,6 +155,7 @@ impl ProviderControllers {
             changes_of_nodes,
             services,
             routes: route_changes,
+            listed,
             handle,
         }
     }
@@ -181,6 +186,9 @@ impl ProviderControllers {
         for sender in self.nodes.iter().chain(&self.routes) {
             // A closed channel belongs to controllers that have ended.
             let _ = sender.send(change.clone());
+        }
+        if let NodeChange::Listed = change {
+            self.listed.notify_one();
         }
     }
 

@@ -153,7 +153,7 @@ fn what_the_entry_says_about_load_balancers_counts_as_for_run() {
     let elsewhere = json!({"ingressCIDRs": ["203.0.113.0/24"]});
     let (plan, enforce): (&[&str], &[&str]) = (&[], &["--allow-changes"]);
     for (settings, name, more, code, part) in [
-        (&json!({}), "free", plan, 2, "adoptLoadBalancers"),
+        (&json!({}), "free", plan, 2, "adoptUnownedLoadBalancers"),
         (&adopts, "free", plan, 0, "a change that was withheld"),
         (&adopts, "foreign", plan, 0, "a change that was withheld"),
         // Without a cluster nobody knows whether its owner exists.

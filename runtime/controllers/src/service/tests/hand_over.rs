@@ -18,7 +18,7 @@ async fn a_service_without_an_address_is_let_go_only_when_nothing_can_appear_any
             // The first look has not found anything.
             assert_eq!(
                 world.cloud.asked(),
-                ["delete default/web", "get default/web"]
+                ["get default/web", "delete default/web", "get default/web"]
             );
             assert!(world.services().get_opt("web").await.unwrap().is_some());
             a_while().await;

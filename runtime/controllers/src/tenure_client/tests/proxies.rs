@@ -6,7 +6,7 @@ use ccm_core::safety::tenure::Tenure;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::{answer, client, error_text, everything, listener};
 use crate::RestClients;
@@ -144,6 +144,9 @@ async fn a_proxy_that_is_away_is_named_in_one_sentence_without_its_login() {
     let (listener, config) = proxied("https", "http://me:secret@PROXY").await;
     let address = listener.local_addr().unwrap();
     drop(listener);
+    // Bound and not listening: no other test gets the port meanwhile.
+    let port = TcpSocket::new_v4().unwrap();
+    port.bind(address).unwrap();
     let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
     let error = nodes.get("worker-1").await.unwrap_err();
     let expected = format!("the proxy http://{address} cannot be reached: connection refused");

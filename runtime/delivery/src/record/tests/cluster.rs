@@ -1,5 +1,7 @@
 //! A record in a cluster, with a simulated API server that behaves as the definition of the kind says.
 
+mod waiting;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::Request;
 use ccm_core::cloud::EventType;
-use ccm_core::rollout::{Noted, Order, Orders, Placed, Record, RolloutEvent};
+use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use ccm_host::CallLimits;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use http::StatusCode;
@@ -19,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{digest, full, release};
+use super::{digest, full};
 use crate::record::{
     ClusterRecordStore, Limits, MemoryRecordStore, RecordStore as _, RecordStoreError, Report,
     StoredRecord,
@@ -334,116 +336,6 @@ async fn a_status_that_somebody_edited_is_read_as_far_as_it_goes() {
     world.seen("the edit", |record, _| is_edited(record)).await;
 }
 
-#[tokio::test]
-async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
-    // An earlier process of this provider has written a record there.
-    let before = World::start(true, MemoryRecordStore::new());
-    before
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
-    before.record_store.write(&report()).await.unwrap();
-    let client = before.cluster.client();
-    let memory = MemoryRecordStore::new();
-    let record_store =
-        ClusterRecordStore::new("hcloud", client, before.leader.subscribe(), memory).waiting();
-    let record_store = Arc::new(record_store);
-    let watched = record_store.clone();
-    let watching = tokio::spawn(async move { watched.run().await });
-    let mine = Report {
-        record: Record {
-            active: Some(Placed {
-                release: release(9),
-                since: 1_700_000_200,
-                noted: Noted::default(),
-                untried: None,
-            }),
-            ..Record::default()
-        },
-        source: "embedded:hcloud".to_owned(),
-        is_serving: true,
-        ..Report::default()
-    };
-    record_store.write(&mine).await.unwrap();
-    let seen = record_store.read().await.unwrap();
-    assert!(
-        matches!(seen, StoredRecord::Known { record: Some(record), .. } if *record == mine.record)
-    );
-    assert_eq!(record_store.inherited(), None);
-    // The earlier record stays, and the rest tells of the module that serves.
-    let kept = Record {
-        trial: None,
-        trouble: String::new(),
-        ..full()
-    };
-    before
-        .seen("the earlier record", |record, _| record == Some(&kept))
-        .await;
-    let object = before.api().get("hcloud").await.unwrap();
-    let status = &object.data["status"];
-    assert_eq!(status["state"], "Active");
-    assert_eq!(status["shortDigest"], "090909090909");
-    assert_eq!(status["observedSource"], "embedded:hcloud");
-    let conditions = status["conditions"].as_array().unwrap();
-    let ready = conditions.iter().find(|one| one["type"] == "Ready");
-    assert_eq!(
-        ready.unwrap()["message"],
-        "version 1.0.9 serves, which is part of the program; version 1.0.1 stays recorded for a module from another source"
-    );
-
-    record_store.need();
-    let mut seen = record_store.seen();
-    let read = seen.wait_for(
-        |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if **record == kept),
-    );
-    tokio::time::timeout(TIMEOUT, read).await.unwrap().unwrap();
-    assert_eq!(record_store.inherited().as_deref(), Some(&kept));
-    assert_eq!(record_store.inherited(), None, "once");
-    record_store.write(&Report::default()).await.unwrap();
-    before
-        .seen("what is written now", |record, _| {
-            record == Some(&Record::default())
-        })
-        .await;
-    watching.abort();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_record_that_the_cluster_denies_when_it_is_needed_there_stays_in_memory() {
-    let cluster = Cluster::new();
-    cluster.define_providers(true);
-    for verb in [Verb::Get, Verb::List] {
-        let refused = FaultEffect::Refused {
-            code: 403,
-            retry_after: None,
-        };
-        cluster.inject(Fault::next(verb, "providers", refused).times(1000));
-    }
-    let leader = watch::Sender::new(Some(cluster.client()));
-    let record_store = ClusterRecordStore::new(
-        "hcloud",
-        cluster.client(),
-        leader.subscribe(),
-        MemoryRecordStore::new(),
-    );
-    let record_store = Arc::new(record_store.waiting());
-    let watched = record_store.clone();
-    let watching = tokio::spawn(async move { watched.run().await });
-    record_store.write(&report()).await.unwrap();
-
-    record_store.need();
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    for report in [report(), Report::default()] {
-        record_store.write(&report).await.unwrap();
-        let StoredRecord::Known { record, .. } = record_store.read().await.unwrap() else {
-            panic!("a new leader begins with what was written");
-        };
-        assert_eq!(record.as_deref(), Some(&report.record));
-    }
-    watching.abort();
-}
-
-/// A client of this cluster, whose definition of the kind lacks the field `goneBack`: an apply of it is refused, and any
-/// other write drops it.
 fn with_an_earlier_definition(cluster: &Cluster) -> Client {
     let client = cluster.client();
     let answer = move |request: Request| {
