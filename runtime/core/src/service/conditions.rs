@@ -1,5 +1,5 @@
 //! Status conditions of a Service that describe its load balancer. Written only when status, reason or message changes;
-//! a message with a different number causes no write. Upstream has none (SVC-082, EDGE-069).
+//! words with digits do not count. Upstream has none (SVC-082, EDGE-069).
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
