@@ -247,7 +247,6 @@ mod tests {
     use ccm_core::node::object::NodeRef;
     use ccm_core::node_lifecycle::{LifecycleEffect, NodeDeletion};
     use ccm_core::safety::audit::{Author, NoAudit};
-    use ccm_core::safety::permit::Access;
     use prometheus_client::registry::Registry;
 
     use super::*;
@@ -282,14 +281,7 @@ mod tests {
                 provider: "hcloud".to_owned(),
                 digest: String::new(),
             },
-            target: "api".to_owned(),
-            host: "cloud.test".to_owned(),
-            method: "POST".to_owned(),
-            path: "/servers".to_owned(),
-            template: "/servers".to_owned(),
-            rule: "POST /servers (write)".to_owned(),
-            sha256: String::new(),
-            access: Access::Write,
+            ..ccm_fixtures::permits::change("POST", "/servers")
         };
         planner.refused(&Refused {
             subject: &Subject::default(),

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_core::safety::audit::{Act, Author, End};
-use ccm_core::safety::permit::Access;
+use ccm_fixtures::permits::change;
 use serde_json::Value;
 
 use super::*;
@@ -27,17 +27,7 @@ fn record(name: &str) -> AuditRecord {
 }
 
 fn request() -> CloudRequest {
-    CloudRequest {
-        author: Author::default(),
-        target: "api".to_owned(),
-        host: "cloud.test".to_owned(),
-        method: "POST".to_owned(),
-        path: "/servers".to_owned(),
-        template: "/servers".to_owned(),
-        rule: "POST /servers (write)".to_owned(),
-        sha256: String::new(),
-        access: Access::Write,
-    }
+    change("POST", "/servers")
 }
 
 fn open(path: &Path) -> anyhow::Result<AuditWriter> {

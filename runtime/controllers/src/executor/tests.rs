@@ -8,7 +8,7 @@ use ccm_core::node::NodeOutcome;
 use ccm_core::node::object::NodeRef;
 use ccm_core::reconciliation::effect::{EventOutcome, Outcome as _};
 use ccm_core::safety::audit::Subject;
-use ccm_core::safety::permit::{Access, CloudRequest};
+use ccm_core::safety::permit::CloudRequest;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::{OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef};
 use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
@@ -237,16 +237,21 @@ async fn a_node_with_a_time_that_cannot_be_represented_hides_no_writer() {
     assert_eq!(answer.created, "2026-01-01T00:00:00Z".parse().ok());
 }
 
-/// Whether the Service with this UID owns a load balancer, by an index that knows no Service and this API server.
-async fn owner((cluster, settings): (Arc<Cluster>, Settings), uid: &str) -> OwnerState {
-    cluster.service_index().complete();
-    let executor = EffectExecutor::new(
+/// The executor of a provider that answers nothing.
+fn executor(cluster: Arc<Cluster>, settings: &Settings) -> EffectExecutor {
+    EffectExecutor::new(
         cluster,
         Arc::new(ccm_fixtures::provider::ScriptedProvider::new("sim")),
         Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()])),
-        &settings,
+        settings,
         &mut JoinSet::new(),
-    );
+    )
+}
+
+/// Whether the Service with this UID owns a load balancer, by an index that knows no Service and this API server.
+async fn owner((cluster, settings): (Arc<Cluster>, Settings), uid: &str) -> OwnerState {
+    cluster.service_index().complete();
+    let executor = executor(cluster, &settings);
     let effect = ServiceEffect {
         service: ServiceRef {
             namespace: "default".to_owned(),
@@ -404,13 +409,7 @@ async fn the_answers_of_a_provider_that_has_left_hold_no_machine() {
 #[tokio::test(start_paused = true)]
 async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
     let (cluster, settings) = answering(&serde_json::json!({}));
-    let executor = EffectExecutor::new(
-        cluster,
-        Arc::new(ccm_fixtures::provider::ScriptedProvider::new("sim")),
-        Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()])),
-        &settings,
-        &mut JoinSet::new(),
-    );
+    let executor = executor(cluster, &settings);
     let subject = Subject {
         kind: "service",
         namespace: Some("default".to_owned()),
@@ -425,14 +424,7 @@ async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
             provider: "sim".to_owned(),
             digest: String::new(),
         },
-        target: "api".to_owned(),
-        host: "cloud.test".to_owned(),
-        method: "POST".to_owned(),
-        path: "/servers".to_owned(),
-        template: "/servers".to_owned(),
-        rule: "POST /servers (write)".to_owned(),
-        sha256: String::new(),
-        access: Access::Write,
+        ..ccm_fixtures::permits::change("POST", "/servers")
     };
     let ask = |times: usize| {
         let asked = (0..times).map(|_| permit.ask(boottime(), &request));

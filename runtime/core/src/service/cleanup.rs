@@ -65,10 +65,10 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
 }
 
 fn delete(facts: &Facts, now: Now) -> Step<'_> {
-    if let Some(step) = budget(facts, now) {
+    let is_begun = matches!(facts.past.phase, Phase::Removing(_));
+    if !is_begun && let Some(step) = budget(facts, now) {
         return step;
     }
-    let is_begun = matches!(facts.past.phase, Phase::Removing(_));
     if is_begun
         && let Some(pending) = facts.past.phase.pending()
         && pending.poll_at > now.moment
@@ -88,11 +88,10 @@ fn delete(facts: &Facts, now: Now) -> Step<'_> {
     Step::Do(effects)
 }
 
-/// The next step before the deletion, if any. Budget is taken once per load balancer, however often its removal is
+/// The next step before a deletion that has not begun, if any. Budget is taken once per load balancer, however often its removal is
 /// tried. It is not taken if there is none: otherwise whoever may create Services could hold the deletions of others.
 fn budget(facts: &Facts, now: Now) -> Option<Step<'_>> {
-    let is_begun = matches!(facts.past.phase, Phase::Removing(_));
-    if is_begun || facts.past.removal == RemovalBudget::Taken {
+    if facts.past.removal == RemovalBudget::Taken {
         return None;
     }
     if may_be_unmade(facts) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
-use ccm_core::safety::audit::Author;
 use ccm_core::safety::permit::{Access, CloudRequest, Permit, Refusal};
+use ccm_fixtures::permits::change;
 use ccm_host::egress::now;
 
 use super::scripted::{Play, found, node, permit};
@@ -72,18 +72,8 @@ async fn while_the_cloud_wants_to_be_left_alone_nothing_is_compared() {
 
 pub(super) fn may(permit: &Permit, access: Access) -> Result<(), Refusal> {
     let request = CloudRequest {
-        author: Author {
-            provider: String::new(),
-            digest: String::new(),
-        },
-        target: String::new(),
-        host: String::new(),
-        method: String::new(),
-        path: String::new(),
-        template: String::new(),
-        rule: String::new(),
-        sha256: String::new(),
         access,
+        ..change("POST", "/servers")
     };
     permit.ask(now(), &request)
 }

@@ -59,6 +59,15 @@ impl World {
         }
     }
 
+    /// A cluster that has the kind and no record, as the store has seen.
+    async fn without_record() -> World {
+        let world = World::start(true, MemoryRecordStore::new());
+        world
+            .seen("there is nothing", |record, _| record.is_none())
+            .await;
+        world
+    }
+
     fn api(&self) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("wasm-ccm.dev", "v1alpha1", "Provider");
         let kind = ApiResource::from_gvk_with_plural(&kind, "providers");
@@ -110,10 +119,7 @@ fn limits() -> Limits {
 
 #[tokio::test]
 async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     world.record_store.write(&report()).await.unwrap();
     world
         .seen("the record", |record, _| record == Some(&full()))
@@ -140,10 +146,7 @@ async fn the_object_is_made_and_everybody_reads_what_the_leader_wrote() {
 
 #[tokio::test]
 async fn orders_come_by_annotations_and_go_when_they_are_done() {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     world.record_store.write(&report()).await.unwrap();
     world.annotate("wasm-ccm.dev/roll-back", "true").await;
     world.annotate("wasm-ccm.dev/pin", &digest(1)).await;
@@ -163,10 +166,7 @@ async fn orders_come_by_annotations_and_go_when_they_are_done() {
 
 #[tokio::test]
 async fn an_order_that_was_given_meanwhile_is_not_taken_away_with_the_one_that_is_done() {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     world.record_store.write(&report()).await.unwrap();
     for (set, done, left) in [(2, 1, Some(digest(2))), (2, 2, None)] {
         world.annotate("wasm-ccm.dev/retry", &digest(set)).await;
@@ -182,10 +182,7 @@ async fn an_order_that_was_given_meanwhile_is_not_taken_away_with_the_one_that_i
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_read_once_stays_in_the_cluster_when_the_right_to_it_is_gone_for_a_while()
 {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     world.record_store.write(&report()).await.unwrap();
     world.seen("the record", |record, _| record.is_some()).await;
     let refused = FaultEffect::Refused {
@@ -205,10 +202,7 @@ async fn a_record_that_was_read_once_stays_in_the_cluster_when_the_right_to_it_i
 
 #[tokio::test(start_paused = true)]
 async fn a_record_whose_kind_is_deleted_is_in_memory_from_then_on() {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     world.record_store.write(&report()).await.unwrap();
     world.seen("the record", |record, _| record.is_some()).await;
     world.cluster.define_providers(false);
@@ -224,10 +218,7 @@ async fn a_record_whose_kind_is_deleted_is_in_memory_from_then_on() {
 
 #[tokio::test]
 async fn an_object_that_somebody_deletes_is_made_again() {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     world.record_store.write(&report()).await.unwrap();
     world.seen("the record", |record, _| record.is_some()).await;
     world
@@ -244,10 +235,7 @@ async fn an_object_that_somebody_deletes_is_made_again() {
 
 #[tokio::test]
 async fn whoever_does_not_lead_writes_nothing() {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     world.leader.send_replace(None);
     assert_eq!(
         world.record_store.write(&report()).await,
@@ -263,10 +251,7 @@ async fn whoever_does_not_lead_writes_nothing() {
 
 #[tokio::test]
 async fn what_happens_is_told_by_events_about_the_object() {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     world.record_store.write(&report()).await.unwrap();
     let event = RolloutEvent {
         event_type: EventType::Warning,
@@ -317,10 +302,7 @@ async fn without_the_kind_the_record_is_in_memory_and_what_was_kept_there_counts
 
 #[tokio::test]
 async fn a_status_that_somebody_edited_is_read_as_far_as_it_goes() {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     world.record_store.write(&report()).await.unwrap();
     let edit: Value =
         json!({ "status": { "previous": null, "approved": [], "trouble": "\u{202e}x" } });
@@ -370,10 +352,7 @@ fn with_an_earlier_definition(cluster: &Cluster) -> Client {
 
 #[tokio::test]
 async fn an_earlier_definition_of_the_kind_keeps_no_record_from_being_written() {
-    let world = World::start(true, MemoryRecordStore::new());
-    world
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let world = World::without_record().await;
     let client = with_an_earlier_definition(&world.cluster);
     world.leader.send_replace(Some(client));
     let mut report = report();

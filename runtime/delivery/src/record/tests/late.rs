@@ -25,6 +25,16 @@ fn object(version: &str, orders: &Value) -> Value {
     })
 }
 
+/// A store for this client, with nothing in memory.
+fn store(client: Client, leader: &watch::Sender<Option<Client>>) -> ClusterRecordStore {
+    ClusterRecordStore::new(
+        "hcloud",
+        client,
+        leader.subscribe(),
+        MemoryRecordStore::new(),
+    )
+}
+
 /// A client of an API server that lists `listed` and then sends `events`.
 fn showing(listed: Value, events: Vec<Value>) -> Client {
     let lines: Vec<_> = events
@@ -74,12 +84,7 @@ async fn an_event_that_is_older_than_what_is_known_changes_nothing() {
     ] {
         let client = showing(object("10", &json!({})), events);
         let leader = watch::Sender::new(None);
-        let store = ClusterRecordStore::new(
-            "hcloud",
-            client,
-            leader.subscribe(),
-            MemoryRecordStore::new(),
-        );
+        let store = store(client, &leader);
         let store = Arc::new(store);
         let watched = store.clone();
         let watching = tokio::spawn(async move { watched.run().await });
@@ -104,13 +109,7 @@ async fn a_record_that_the_cluster_has_refused_to_show_is_shown_once_it_takes_it
     };
     cluster.inject(Fault::next(Verb::Get, "providers", refused));
     let leader = watch::Sender::new(Some(cluster.client()));
-    let store = ClusterRecordStore::new(
-        "hcloud",
-        cluster.client(),
-        leader.subscribe(),
-        MemoryRecordStore::new(),
-    )
-    .waiting();
+    let store = store(cluster.client(), &leader).waiting();
     let shown = || {
         let requests = cluster.requests().into_iter();
         requests.filter(|one| one.verb == "create").count()
@@ -138,12 +137,7 @@ async fn a_record_in_memory_moves_to_the_cluster_once_that_takes_it() {
         };
         cluster.inject(Fault::next(Verb::List, "providers", refused).times(2));
         let leader = watch::Sender::new(Some(cluster.client()));
-        let store = ClusterRecordStore::new(
-            "hcloud",
-            cluster.client(),
-            leader.subscribe(),
-            MemoryRecordStore::new(),
-        );
+        let store = store(cluster.client(), &leader);
         let store = Arc::new(store);
         let watched = store.clone();
         let watching = tokio::spawn(async move { watched.run().await });

@@ -8,10 +8,7 @@ use super::*;
 #[tokio::test]
 async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
     // An earlier process of this provider has written a record there.
-    let before = World::start(true, MemoryRecordStore::new());
-    before
-        .seen("there is nothing", |record, _| record.is_none())
-        .await;
+    let before = World::without_record().await;
     before.record_store.write(&report()).await.unwrap();
     let client = before.cluster.client();
     let memory = MemoryRecordStore::new();
