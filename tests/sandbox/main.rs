@@ -53,17 +53,18 @@ fn main() -> ExitCode {
         Some(misbehaving::MEASURE) => return misbehaving::measure(),
         _ => {}
     }
+    // The longest first: the short ones fill what is left of the processors.
     let trials = [
-        loading::trials(),
+        load_balancers::trials(),
+        rollout::trials(),
+        digitalocean::trials(),
         artifacts::trials(),
+        loading::trials(),
         isolation::trials(),
         boundary::trials(),
         misbehaving::trials(),
-        digitalocean::trials(),
         hcloud::trials(),
         listings::trials(),
-        load_balancers::trials(),
-        rollout::trials(),
         shipped::trials(),
         swap::trials(),
         test_host::trials(),

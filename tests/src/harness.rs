@@ -13,6 +13,9 @@ pub type Test = (&'static str, fn());
 /// A libtest option that `libtest-mimic` lacks: prints each test's duration.
 const REPORT_TIME: &str = "--report-time";
 
+/// The kind of tests that measure time.
+const ALONE: &str = "alone";
+
 /// Tests that measure time take the write lock, all others share the read lock.
 static PROGRAM: RwLock<()> = RwLock::new(());
 /// The duration of each test.
@@ -42,6 +45,7 @@ pub fn alone(
         let _alone = PROGRAM.write().unwrap_or_else(PoisonError::into_inner);
         timed(name, test)
     })
+    .with_kind(ALONE)
 }
 
 /// A table of tests as trials named `area::test`.
@@ -84,18 +88,20 @@ pub fn figure(line: String) {
     lock(&FIGURES).push(line);
 }
 
-/// Runs the tests selected on the command line, and prints the figures.
+/// Runs the tests selected on the command line, and prints the figures. Tests that measure time come last: whoever waits
+/// for the others to end holds up all that come after.
 ///
 /// With `--report-time`, prints each test's duration in seconds, as libtest does.
 #[allow(clippy::print_stdout, reason = "figures belong to the result")]
-pub fn run(trials: Vec<Trial>) -> ExitCode {
+pub fn run(mut trials: Vec<Trial>) -> ExitCode {
+    trials.sort_by_key(|trial| trial.kind() == ALONE);
     let (report, arguments): (Vec<_>, Vec<_>) =
         std::env::args().partition(|argument| argument == REPORT_TIME);
     let mut arguments = Arguments::from_iter(arguments);
     if arguments.test_threads.is_none() {
         // These tests mostly wait.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        arguments.test_threads = Some(2 * cores);
+        arguments.test_threads = Some(3 * cores);
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     for line in lock(&FIGURES).iter() {
