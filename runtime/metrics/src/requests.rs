@@ -7,9 +7,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
@@ -290,7 +291,7 @@ struct Ending {
 
 impl Remaining {
     fn set(&self, labels: OfTarget, stated: &StatedRemaining) {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = self.ends.lock();
         let remaining = i64::try_from(stated.remaining).unwrap_or(i64::MAX);
         self.series.get_or_create(&labels).set(remaining);
         ends.retain(|ending| ending.labels != labels);
@@ -303,7 +304,7 @@ impl Remaining {
 
     fn end(&self) {
         let now = Instant::now();
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = self.ends.lock();
         ends.retain(|ending| {
             let has_ended = ending.at.is_some_and(|at| at <= now);
             let lasts = !has_ended && ending.listener.strong_count() > 0;
@@ -362,8 +363,7 @@ impl Vendors {
     }
 
     fn bounded(&self, endpoint: String) -> String {
-        let endpoints = self.endpoints.lock();
-        let mut endpoints = endpoints.unwrap_or_else(PoisonError::into_inner);
+        let mut endpoints = self.endpoints.lock();
         if endpoints.contains(&endpoint) {
             return endpoint;
         }
