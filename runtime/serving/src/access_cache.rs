@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Maximum number of answers. A client that makes up tokens or paths displaces old answers and no more.
 const MOST: usize = 1024;
@@ -22,7 +23,7 @@ impl<K: Hash + Eq + Clone, V: Clone> AccessCache<K, V> {
 
     /// The answer, unless it has expired at `now`.
     pub(crate) fn get(&self, key: &K, now: Instant) -> Option<V> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock();
         let (until, value) = kept.get(key)?;
         (now < *until).then(|| value.clone())
     }
@@ -32,7 +33,7 @@ impl<K: Hash + Eq + Clone, V: Clone> AccessCache<K, V> {
         if time.is_zero() {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if kept.len() >= MOST {
             kept.retain(|_, (until, _)| now < *until);
         }
@@ -73,7 +74,7 @@ mod tests {
                 Duration::from_secs(60),
             );
         }
-        assert_eq!(cache.kept.lock().map(|kept| kept.len()).ok(), Some(MOST));
+        assert_eq!(cache.kept.lock().len(), MOST);
         let late = now + Duration::from_secs(10);
         assert!(cache.get(&4999, late).is_some());
         assert!(cache.get(&0, late).is_none());

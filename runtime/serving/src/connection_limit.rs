@@ -2,9 +2,10 @@
 //! Knows nothing of TLS or HTTP.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -45,7 +46,7 @@ pub(crate) struct Working<'a>(&'a Slot);
 impl Slots {
     /// A place for a new connection; if there is none, that of another connection.
     pub(crate) fn take(&self) -> Slot {
-        let mut open = self.lock();
+        let mut open = self.0.lock();
         if open.connections.len() >= MOST {
             let ranks = open.connections.iter();
             let first = ranks.min_by_key(|(_, one)| (one.working > 0, one.since));
@@ -71,13 +72,9 @@ impl Slots {
 
     /// Sets the task that is aborted when this connection loses its place.
     pub(crate) fn runs(&self, number: u64, task: AbortHandle) {
-        if let Some(connection) = self.lock().connections.get_mut(&number) {
+        if let Some(connection) = self.0.lock().connections.get_mut(&number) {
             connection.task = Some(task);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,7 +92,7 @@ impl Slot {
     /// Completes when the connection has waited for this long.
     pub(crate) async fn waits(&self, limit: Duration) {
         loop {
-            let until = match self.slots.lock().connections.get(&self.number) {
+            let until = match self.slots.0.lock().connections.get(&self.number) {
                 None => return,
                 Some(connection) if connection.working > 0 => Instant::now() + limit,
                 Some(connection) => connection.since + limit,
@@ -108,7 +105,7 @@ impl Slot {
     }
 
     fn count(&self, change: impl FnOnce(usize) -> usize) {
-        if let Some(connection) = self.slots.lock().connections.get_mut(&self.number) {
+        if let Some(connection) = self.slots.0.lock().connections.get_mut(&self.number) {
             connection.working = change(connection.working);
             connection.since = Instant::now();
         }
@@ -123,7 +120,7 @@ impl Drop for Working<'_> {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.lock().connections.remove(&self.number);
+        self.slots.0.lock().connections.remove(&self.number);
     }
 }
 

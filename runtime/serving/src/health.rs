@@ -2,8 +2,9 @@
 //! of a failed check is logged and not answered, because these paths need no authentication.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -64,7 +65,7 @@ impl Checks {
     /// Adds a check, or replaces the one with this name.
     pub fn add(&self, name: &str, check: impl Fn() -> Health + Send + Sync + 'static) {
         let check: Check = Arc::new(check);
-        let mut named = self.lock();
+        let mut named = self.named.lock();
         match named.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = check,
             None => named.push((name.to_owned(), check)),
@@ -80,7 +81,7 @@ impl Checks {
     ) -> Report {
         let (mut text, mut failed) = (String::new(), Vec::new());
         let all = lists.iter().flat_map(|list| {
-            let named = list.lock().clone();
+            let named = list.named.lock().clone();
             named
                 .into_iter()
                 .map(move |(name, check)| (list, name, check))
@@ -139,7 +140,7 @@ impl Checks {
     /// Runs one check, for the path `/<kind>/<name>`, without counting it, as upstream does. `None`: there is no such
     /// check.
     pub(crate) fn report_one(&self, kind: &str, name: &str) -> Option<Report> {
-        let named = self.lock().clone();
+        let named = self.named.lock().clone();
         let (_, check) = named.iter().find(|(known, _)| known == name)?;
         let healthy = match check() {
             Ok(()) => true,
@@ -170,10 +171,6 @@ impl Checks {
             .get_or_create(&[of, by, label("status", status)])
             .inc();
         result
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Named> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Whether a loop that looks again and again logs why its look failed: once for each reason, and hourly while the reason
 //! stays. Reads no clock and logs nothing itself.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// How long a reason that stays is not repeated.
 const REPEATED: Duration = Duration::from_secs(3600);
@@ -14,7 +15,7 @@ pub(crate) struct ToldReason(Mutex<Option<(String, Instant)>>);
 impl ToldReason {
     /// Whether a look that failed at `now` for this reason is to be logged; counts as logged if so.
     pub(crate) fn is_due(&self, reason: &str, now: Instant) -> bool {
-        let mut told = self.told();
+        let mut told = self.0.lock();
         let is_fresh = |at: Instant| now.saturating_duration_since(at) < REPEATED;
         let is_known = |(known, at): &(String, Instant)| known == reason && is_fresh(*at);
         if told.as_ref().is_some_and(is_known) {
@@ -26,12 +27,7 @@ impl ToldReason {
 
     /// A look has succeeded: the same reason is logged when it comes back.
     pub(crate) fn clear(&self) {
-        *self.told() = None;
-    }
-
-    /// No code under this lock can panic half-way, so a poisoned value is valid.
-    fn told(&self) -> MutexGuard<'_, Option<(String, Instant)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock() = None;
     }
 }
 
