@@ -57,11 +57,12 @@ mod watch;
 mod write;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::json;
 use tower::service_fn;
 
@@ -122,7 +123,7 @@ impl Cluster {
         };
         let now = inner.now();
         for name in NAMESPACES {
-            let mut world = inner.lock();
+            let mut world = inner.world.lock();
             let uid = format!("00000000-0000-4000-9000-{:012x}", world.next_serial());
             let namespace = json!({
                 "metadata": {
@@ -155,52 +156,52 @@ impl Cluster {
 
     /// The requests so far, in the order in which they took effect.
     pub fn requests(&self) -> Vec<Request> {
-        self.inner.lock().log.iter().cloned().collect()
+        self.inner.world.lock().log.iter().cloned().collect()
     }
 
     /// Starts recording every write with its body and the object before and after it, for [`Cluster::writes`]. Off by
     /// default: old states of large objects are worth their memory only where tests check invariants on them.
     pub fn keep_writes(&self) {
-        self.inner.lock().ledger.get_or_insert_default();
+        self.inner.world.lock().ledger.get_or_insert_default();
     }
 
     /// The writes since [`Cluster::keep_writes`], in the order in which they took effect.
     pub fn writes(&self) -> Vec<Write> {
-        self.inner.lock().ledger.clone().unwrap_or_default()
+        self.inner.world.lock().ledger.clone().unwrap_or_default()
     }
 
     /// Injects a fault. Faults are tried in the order of injection.
     pub fn inject(&self, fault: Fault) {
-        self.inner.lock().faults.push(fault);
+        self.inner.world.lock().faults.push(fault);
     }
 
     /// Removes the faults that have not been used up.
     pub fn clear_faults(&self) {
-        self.inner.lock().faults.clear();
+        self.inner.world.lock().faults.clear();
     }
 
     /// Defines or removes the kind Provider, as if its CustomResourceDefinition were applied or deleted; initially it
     /// is defined. Open watches continue.
     pub fn define_providers(&self, defined: bool) {
-        self.inner.lock().is_undefined = !defined;
+        self.inner.world.lock().is_undefined = !defined;
     }
 
     /// Drops all history: every resourceVersion issued so far is too old (410), and every open watch ends with an ERROR
     /// event that says so.
     pub fn expire_watches(&self) {
-        self.inner.lock().store.expire();
+        self.inner.world.lock().store.expire();
         self.inner.wake();
     }
 
     /// Ends every open watch without an error, as timeouts and server restarts do.
     pub fn end_watches(&self) {
-        self.inner.lock().store.end();
+        self.inner.world.lock().store.end();
         self.inner.wake();
     }
 
     /// Sends a bookmark on every open watch that allows bookmarks.
     pub fn send_bookmarks(&self) {
-        self.inner.lock().store.ask_for_bookmarks();
+        self.inner.world.lock().store.ask_for_bookmarks();
         self.inner.wake();
     }
 }
@@ -234,11 +235,6 @@ struct World {
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, World> {
-        // Ignore poisoning: a panicking test must not hide its own message behind a poisoned lock.
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wake(&self) {
         self.changed
             .send_modify(|turn| *turn = turn.wrapping_add(1));

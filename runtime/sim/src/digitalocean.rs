@@ -33,8 +33,10 @@ mod places;
 mod tags;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
 
 use exchange::{Access, Shared};
 use loopback::Loopback;

@@ -52,8 +52,10 @@ mod servers;
 mod world;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
 
 use exchange::{Project, Shared};
 use loopback::Loopback;

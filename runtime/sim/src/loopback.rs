@@ -14,10 +14,11 @@ mod wire;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -111,11 +112,7 @@ impl Loopback {
 
     /// Stops listening, drops all connections and waits until that is done.
     pub(crate) async fn stop(&self) {
-        let server = self
-            .server
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let server = self.server.lock().take();
         if let Some(server) = server {
             self.stop.notify_one();
             // Fails only if the server panicked, which was reported already.
@@ -126,11 +123,7 @@ impl Loopback {
 
 impl Drop for Loopback {
     fn drop(&mut self) {
-        let server = self
-            .server
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = server.take() {
+        if let Some(server) = self.server.get_mut().take() {
             server.abort();
         }
     }

@@ -44,7 +44,7 @@ pub(super) async fn answer(
     request: http::Request<Body>,
 ) -> Result<Answer, BoxError> {
     let (head, body) = request.into_parts();
-    let custom = !inner.lock().is_undefined;
+    let custom = !inner.world.lock().is_undefined;
     let place = match discovery::document(head.uri.path(), custom) {
         Some(document) => Err(document),
         None => Ok(Place::find(head.uri.path()).and_then(|place| {
@@ -66,7 +66,7 @@ pub(super) async fn answer(
         Ok(ask) => ask,
         Err(refusal) => {
             entry.code = Some(refusal.code);
-            inner.lock().record(entry);
+            inner.world.lock().record(entry);
             return respond(Err(refusal));
         }
     };
@@ -80,7 +80,7 @@ pub(super) async fn answer(
         tokio::time::sleep(delay).await;
     }
     let (reply, changed) = {
-        let mut world = inner.lock();
+        let mut world = inner.world.lock();
         let before = world.store.revision();
         let object_before = ledger::look(&world, &ask);
         let reply = match effect {
@@ -189,6 +189,6 @@ fn lost() -> BoxError {
 impl Inner {
     fn take_fault(&self, identity: &str, verb: Verb, head: &Parts) -> Option<FaultEffect> {
         let place = Place::find(head.uri.path()).ok()?;
-        fault::take(&mut self.lock().faults, identity, verb, &place)
+        fault::take(&mut self.world.lock().faults, identity, verb, &place)
     }
 }

@@ -92,7 +92,7 @@ impl Watch {
             // Mark as seen before reading, so that a write between reading and waiting wakes the watch.
             self.wake.borrow_and_update();
             let inner = self.inner.clone();
-            self.look(&inner.lock().store);
+            self.look(&inner.world.lock().store);
             if self.lines.is_empty() && !self.ended && self.wake.changed().await.is_err() {
                 return None;
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::exchange::{Access, lock};
+use super::exchange::Access;
 use super::load_balancers::LoadBalancer;
 use super::{
     DigitalOcean, DropletSpec, DropletStatus, Fault, Request, certificates, droplets,
@@ -192,7 +192,7 @@ impl DigitalOcean {
 
     /// Accesses the state after ending the work whose time is over.
     fn state<T>(&self, look: impl FnOnce(&mut Access) -> T) -> T {
-        let mut state = lock(&self.access);
+        let mut state = self.access.lock();
         state.account.settle(Instant::now());
         look(&mut state)
     }

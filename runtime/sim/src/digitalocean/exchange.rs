@@ -1,12 +1,13 @@
 //! Processing of one request: its account, token and budget. Makes no decisions about the account's objects.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST};
 use http::request::Parts;
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -30,11 +31,6 @@ pub(super) struct Access {
     pub(super) journal: Journal,
     pub(super) faults: Vec<Fault>,
     bucket: Option<Bucket>,
-}
-
-/// Locks a mutex, ignoring poisoning by a panic elsewhere.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
@@ -106,7 +102,7 @@ impl Exchange for Shared {
     fn receive(&self, access: &Mutex<Access>, line: &Line, head: &Parts) -> (u64, Option<Trouble>) {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let page = api::first(head.uri.query(), "page").and_then(|page| page.parse().ok());
-        let mut state = lock(access);
+        let mut state = access.lock();
         let trouble = loopback::pick(&mut state.faults, &head.method, path, page);
         let authorized = state.admits(head);
         let record = &mut state.journal;
@@ -122,7 +118,7 @@ impl Exchange for Shared {
         trouble: Option<&Trouble>,
     ) -> Answer {
         let now = Instant::now();
-        let mut state = lock(access);
+        let mut state = access.lock();
         if !state.admits(head) {
             let message = "Unable to authenticate you";
             return Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
@@ -160,7 +156,7 @@ impl Exchange for Shared {
     }
 
     fn answered(&self, access: &Mutex<Access>, sequence: u64, status: u16) {
-        lock(access).journal.answered(sequence, status);
+        access.lock().journal.answered(sequence, status);
     }
 
     fn too_large() -> Reply {

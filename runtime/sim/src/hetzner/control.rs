@@ -9,7 +9,7 @@ use ipnet::Ipv4Net;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::exchange::{Project, lock};
+use super::exchange::Project;
 use super::faults::Fault;
 use super::locations::Location;
 use super::objects::{Member, PrivateNet, ServerSpec, ServerStatus};
@@ -185,7 +185,7 @@ impl Hetzner {
 
     /// Accesses the state after ending the due actions.
     pub(super) fn state<T>(&self, look: impl FnOnce(&mut Project) -> T) -> T {
-        let mut state = lock(&self.project);
+        let mut state = self.project.lock();
         state.world.settle(Instant::now());
         look(&mut state)
     }

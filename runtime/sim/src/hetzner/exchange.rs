@@ -3,13 +3,14 @@
 //! The order is: record the request, look for a fault, check the token, take from the budget, execute, distort the
 //! response. Makes no decisions about the project.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Options;
@@ -41,11 +42,6 @@ pub(super) struct Project {
     bucket: Option<Bucket>,
 }
 
-/// Locks a mutex, ignoring poisoning by a panic elsewhere.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Shared {
     pub(super) fn new(options: Options) -> Self {
         Self {
@@ -56,7 +52,7 @@ impl Shared {
 
     /// Opens another project with this token.
     pub(super) fn open(&self, token: String) -> Arc<Mutex<Project>> {
-        let mut projects = lock(&self.projects);
+        let mut projects = self.projects.lock();
         let number = u32::try_from(projects.len()).unwrap_or(u32::MAX);
         let first_number = number.saturating_mul(PROJECT_SIZE);
         let rate_limit = self.options.rate_limit;
@@ -79,9 +75,9 @@ impl Shared {
 
     /// The project of a request: the one that its token opens, or the first one.
     fn project_of(&self, head: &Parts) -> Option<Arc<Mutex<Project>>> {
-        let projects = lock(&self.projects);
+        let projects = self.projects.lock();
         let mut opened = projects.iter();
-        let opened = opened.find(|project| lock(project).admits(head));
+        let opened = opened.find(|project| project.lock().admits(head));
         opened.or_else(|| projects.first()).map(Arc::clone)
     }
 }
@@ -131,11 +127,11 @@ impl Exchange for Shared {
         line: &Line,
         head: &Parts,
     ) -> (u64, Option<Trouble>) {
-        lock(project).receive(line, head)
+        project.lock().receive(line, head)
     }
 
     fn answered(&self, project: &Mutex<Project>, sequence: u64, status: u16) {
-        lock(project).journal.answered(sequence, status);
+        project.lock().journal.answered(sequence, status);
     }
 
     fn too_large() -> Reply {
@@ -153,7 +149,7 @@ impl Exchange for Shared {
         trouble: Option<&Trouble>,
     ) -> Answer {
         let now = Instant::now();
-        let mut state = lock(project);
+        let mut state = project.lock();
         if !state.admits(head) {
             let message = "unable to authenticate";
             return Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", message)

@@ -3,7 +3,6 @@
 //! The order is: record the request, reject locked-out clients, look for a fault, check the login, count the request,
 //! execute, distort the response. Makes no decisions about the account.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{sleep, timeout};
 
 use super::Options;
@@ -65,9 +65,9 @@ impl Shared {
         }
     }
 
-    /// Locks the state, ignoring poisoning by a panic elsewhere.
+    /// Locks the state.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn receive(&self, line: &Line, head: &Parts) -> Arrival {
