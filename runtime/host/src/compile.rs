@@ -9,9 +9,10 @@ pub(crate) mod refusal;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -168,7 +169,7 @@ impl CompilePipeline {
     }
 
     fn recall(&self, digest: Digest) -> Option<Component> {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = self.recent.lock();
         recent
             .iter()
             .find(|(known, _)| *known == digest)
@@ -176,7 +177,7 @@ impl CompilePipeline {
     }
 
     fn remember(&self, digest: Digest, component: Component) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         recent.truncate(limits::RECENT_COMPONENTS.saturating_sub(1));
         recent.push_front((digest, component));
     }

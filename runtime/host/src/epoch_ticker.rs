@@ -3,8 +3,10 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::limits;
 
@@ -71,7 +73,7 @@ impl Ticker {
     /// Keeps the thread ticking until the result is dropped.
     fn start_ticking(&self) -> Ticking<'_> {
         let shared = &*self.0.0;
-        let mut demand = shared.demand();
+        let mut demand = shared.demand.lock();
         demand.computing += 1;
         if demand.is_idle {
             shared.changed.notify_one();
@@ -87,27 +89,21 @@ impl Shared {
             demand.is_idle = demand.computing == 0 && !demand.over;
             demand.is_idle
         };
-        let demand = self
-            .changed
-            .wait_while(self.demand(), waiting)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut demand = self.demand.lock();
+        self.changed.wait_while(&mut demand, waiting);
         !demand.over
-    }
-
-    fn demand(&self) -> MutexGuard<'_, Demand> {
-        self.demand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Ticking<'_> {
     fn drop(&mut self) {
-        self.0.demand().computing -= 1;
+        self.0.demand.lock().computing -= 1;
     }
 }
 
 impl Drop for Last {
     fn drop(&mut self) {
-        self.0.demand().over = true;
+        self.0.demand.lock().over = true;
         self.0.changed.notify_all();
     }
 }
@@ -145,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_waits_for_its_cloud_wants_no_ticks() {
         let ticker = Ticker::start(|| ()).unwrap();
-        let computing = || ticker.0.0.demand().computing;
+        let computing = || ticker.0.0.demand.lock().computing;
         let (answer, answered) = tokio::sync::oneshot::channel();
         let mut call = pin!(ticker.ticking(async {
             assert_eq!(computing(), 1, "it computes");

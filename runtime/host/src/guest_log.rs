@@ -2,8 +2,9 @@
 //! the operator's log at once; the last ones are kept for the error if the call fails.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::egress::CallScope;
@@ -76,24 +77,24 @@ impl GuestLog {
 
     /// Writes a line; lines beyond the limit are only counted.
     pub(crate) fn line(&self, level: Level, text: &str) {
-        self.write(&mut self.lines(), level, text, false);
+        self.write(&mut self.lines.lock(), level, text, false);
     }
 
     /// Writes a line of the contract's `log`. One within the limit is also reported to the permit, as context of the next
     /// refused change.
     pub(crate) fn contract_line(&self, level: Level, text: &str) {
-        self.write(&mut self.lines(), level, text, true);
+        self.write(&mut self.lines.lock(), level, text, true);
     }
 
     /// Counts lines that a sandbox process dropped.
     pub(crate) fn lost(&self, lines: usize) {
-        let mut kept = self.lines();
+        let mut kept = self.lines.lock();
         kept.dropped = kept.dropped.saturating_add(lines);
     }
 
     /// Writes output of a guest; each line becomes a line of the log.
     pub(crate) fn output(&self, output: Output, bytes: &[u8]) {
-        let mut lines = self.lines();
+        let mut lines = self.lines.lock();
         for &byte in bytes {
             let buffer = lines.buffer(output);
             if byte != b'\n' {
@@ -107,7 +108,7 @@ impl GuestLog {
 
     /// Ends unfinished lines, logs how many lines were dropped, and returns the last lines.
     pub(crate) fn finish(&self) -> Vec<String> {
-        let mut lines = self.lines();
+        let mut lines = self.lines.lock();
         self.end_line(&mut lines, Output::Stdout);
         self.end_line(&mut lines, Output::Stderr);
         if lines.dropped > 0 {
@@ -159,10 +160,6 @@ impl GuestLog {
         }
         lines.tail.push_back(text);
     }
-
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Lines {
@@ -201,7 +198,7 @@ mod tests {
         let tail = log.finish();
         assert_eq!(tail.len(), limits::LOG_TAIL);
         assert_eq!(tail.last().map(String::as_str), Some("line 99"));
-        assert_eq!(log.lines().dropped, 0, "reported once");
+        assert_eq!(log.lines.lock().dropped, 0, "reported once");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! configuration, dropped with it. Its content is untrusted: only the guest that wrote it reads it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::limits;
 
@@ -21,7 +22,7 @@ struct Entry {
 impl StateStore {
     /// Value of a key; `None` if the key is unknown or has expired at `now`.
     pub(crate) fn get(&self, key: &str, now: Instant) -> Option<Vec<u8>> {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         if entries.get(key)?.until <= now {
             entries.remove(key);
             return None;
@@ -32,7 +33,7 @@ impl StateStore {
     /// Stores a value for `ttl` from `now` on, at most [`limits::STATE_TTL`]. Returns whether there was room;
     /// without room the former value stays.
     pub(crate) fn set(&self, key: String, value: Vec<u8>, ttl: Duration, now: Instant) -> bool {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         entries.retain(|_, entry| entry.until > now);
         let others = entries.iter().filter(|(other, _)| **other != key);
         let (count, bytes) = others.fold((0, 0), |(count, bytes), (key, entry)| {
@@ -53,11 +54,7 @@ impl StateStore {
 
     /// Removes a key and its value, if there is one.
     pub(crate) fn delete(&self, key: &str) {
-        self.entries().remove(key);
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().remove(key);
     }
 }
 

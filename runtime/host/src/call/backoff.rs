@@ -2,9 +2,9 @@
 //! one call times the number of consecutive bad calls. So a loop of traps takes a sixteenth of one processor, and
 //! its memory is freed and reallocated as rarely. The first call that ends well resets it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits;
@@ -41,7 +41,7 @@ impl CallBackoff {
 
     /// Records how a call ended and the CPU time it took.
     pub(crate) fn ended(&self, well: bool, computed: Duration) {
-        let mut row = self.row();
+        let mut row = self.row.lock();
         *row = match well {
             true => Row::default(),
             false => Row {
@@ -52,12 +52,8 @@ impl CallBackoff {
     }
 
     fn pause(&self) -> Duration {
-        let row = self.row();
+        let row = self.row.lock();
         (row.cost * row.length).min(limits::PAUSE)
-    }
-
-    fn row(&self) -> MutexGuard<'_, Row> {
-        self.row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

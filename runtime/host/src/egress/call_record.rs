@@ -5,11 +5,11 @@
 //! itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use ccm_core::safety::permit::Access;
 use ccm_metrics::requests::{Ended, RequestEnd};
 use http::Method;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Egress;
@@ -40,17 +40,14 @@ impl Records {
 
     /// Ended exchanges, in the order in which they ended.
     pub(super) fn exchanges(&self) -> Vec<Exchange> {
-        self.ended
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.ended.lock().clone()
     }
 
     /// Whether the call saw only complete answers, as defined by `FindReply::complete`: every exchange ended with 2xx,
     /// or said that the requested object does not exist; with `live`, this call itself also sent at least one request
     /// that got 2xx. Supplementary exchanges count neither for nor against completeness.
     pub(super) fn complete(&self, live: bool) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.lock();
         let is_success =
             |exchange: &Exchange| matches!(exchange.end, ExchangeEnd::Answered(200..=299));
         let proves = |exchange: &&Exchange| !exchange.supplementary;
@@ -208,11 +205,7 @@ impl Drop for Record<'_> {
         } else {
             tracing::debug!(target: "egress", provider, name = target, %method, path, status, reason, kept, bytes, ms, "read");
         }
-        let mut ended = self
-            .records
-            .ended
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.records.ended.lock();
         // Exchanges over the cap are refused and not recorded one by one, so memory stays bounded.
         if ended.len() < self.egress.limits.requests_per_call {
             ended.push(self.exchange.clone());
@@ -253,7 +246,7 @@ mod tests {
         let records = Records::default();
         for exchange in exchanges {
             records.begin();
-            let mut ended = records.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ended = records.ended.lock();
             ended.push(exchange.clone());
         }
         records.complete(live)

@@ -1,10 +1,10 @@
 //! The cloud's own rate limit, as the rate-limit headers of its answers state it. For people and metrics; decides
 //! nothing: holds are decided in [`super::rate_limit_hold`], and budgets are the operator's.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::header::HeaderMap;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::rate_limit_hold::{REMAINING, reset};
@@ -57,12 +57,12 @@ impl StatedQuota {
             reset: reset(headers, wall).filter(|reset| *reset <= LATEST_RESET),
             at: now,
         };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(statement);
+        *self.0.lock() = Some(statement);
     }
 
     /// The last statement, as old as it is at `now`.
     pub(super) fn last(&self, now: Instant) -> Option<CloudQuota> {
-        let statement = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let statement = *self.0.lock();
         let statement = statement?;
         let age = now.saturating_duration_since(statement.at);
         Some(CloudQuota {

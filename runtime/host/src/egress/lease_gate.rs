@@ -11,7 +11,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use ccm_core::safety::tenure::Tenure;
@@ -20,6 +20,7 @@ use futures::future::BoxFuture;
 use http::Uri;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service};
 
@@ -35,7 +36,7 @@ pub(super) struct LeaseGate {
 impl LeaseGate {
     /// Registers the tenure of a request that starts.
     pub(super) fn enter(&self, tenure: &Arc<Tenure>) {
-        let mut tenures = self.tenures();
+        let mut tenures = self.tenures.lock();
         tenures.retain(|known| known.strong_count() > 0);
         if !tenures
             .iter()
@@ -43,11 +44,6 @@ impl LeaseGate {
         {
             tenures.push(Arc::downgrade(tenure));
         }
-    }
-
-    /// No code under this lock can panic halfway, so a poisoned lock is usable.
-    fn tenures(&self) -> MutexGuard<'_, Vec<Weak<Tenure>>> {
-        self.tenures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -58,7 +54,7 @@ impl WriteGate for LeaseGate {
             let tenure = tenure.upgrade();
             tenure.is_none_or(|tenure| tenure.may_write(now))
         };
-        if self.tenures().iter().all(is_open) {
+        if self.tenures.lock().iter().all(is_open) {
             Ok(())
         } else {
             Err(io::Error::new(io::ErrorKind::PermissionDenied, NotLeader))

@@ -9,11 +9,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use ccm_metrics::requests::StatedRemaining;
 use http::header::HeaderMap;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -57,7 +58,7 @@ impl QuotaGroups {
     /// Lets a target of this provider join its existing quota group, or registers a new one.
     pub(super) fn share(&self, provider: &str, target: &mut Target) {
         let key = key(provider, target);
-        let mut quota_groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut quota_groups = self.0.lock();
         quota_groups.retain(|_, quota| quota.strong_count() > 0);
         match quota_groups.get(&key).and_then(Weak::upgrade) {
             Some(quota) => target.share.quota = quota,

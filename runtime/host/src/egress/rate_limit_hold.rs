@@ -3,10 +3,10 @@
 //! The host applies a hold to all calls of a provider at once, so that one 429 does not become one per node. Parsing
 //! the headers of an answer is a pure function; the clock is an argument.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::header::{HeaderMap, RETRY_AFTER};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Range of a hold, which is the contract's for `throttled`. Other values are clamped to it.
@@ -35,7 +35,7 @@ pub(super) struct RateLimitHold {
 impl RateLimitHold {
     /// Remaining hold; `None` when requests may be sent.
     pub(super) fn remaining(&self, now: Instant) -> Option<Duration> {
-        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self.until.lock();
         until
             .map(|until| until.saturating_duration_since(now))
             .filter(|left| !left.is_zero())
@@ -46,7 +46,7 @@ impl RateLimitHold {
         let Some(hold) = asked_for(status, headers, wall) else {
             return;
         };
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut until = self.until.lock();
         *until = (*until).max(now.checked_add(hold));
     }
 }

@@ -10,12 +10,13 @@
 //! within seconds.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -185,7 +186,7 @@ impl ResponseCache {
     ) -> Lookup {
         let max_age = max_age.min(OLDEST);
         let is_young = |begun: Instant| now.saturating_duration_since(begun) <= max_age;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(answer) = state
             .stored
             .get(key)
@@ -234,7 +235,7 @@ impl ResponseCache {
     }
 
     fn forget(&self, target: usize) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         *state.changes.entry(target).or_default() += 1;
         state.under_way.retain(|key, _| key.target != target);
         let State { stored, bytes, .. } = &mut *state;
@@ -250,7 +251,7 @@ impl ResponseCache {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        if std::mem::replace(&mut self.state().is_expiring, true) {
+        if std::mem::replace(&mut self.state.lock().is_expiring, true) {
             return;
         }
         let kept = Arc::downgrade(self);
@@ -260,7 +261,7 @@ impl ResponseCache {
                 let Some(kept) = kept.upgrade() else {
                     return;
                 };
-                let mut state = kept.state();
+                let mut state = kept.state.lock();
                 state.expire(Instant::now());
                 if state.stored.is_empty() {
                     state.is_expiring = false;
@@ -268,10 +269,6 @@ impl ResponseCache {
                 }
             }
         });
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -337,7 +334,7 @@ impl Lead {
             && answer.status == 200
         {
             let stored = Stored::new(&self.key, answer, self.begun, self.until);
-            let mut state = self.kept.state();
+            let mut state = self.kept.state.lock();
             if state
                 .changes
                 .get(&self.key.target)
@@ -358,7 +355,7 @@ impl Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        let mut state = self.kept.state();
+        let mut state = self.kept.state.lock();
         // Another lead may have started meanwhile, because this one was too old or something changed.
         if state
             .under_way

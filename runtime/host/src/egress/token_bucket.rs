@@ -1,8 +1,8 @@
 //! Token bucket for a request budget. It never sleeps; the clock is an argument.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::grant::RequestBudget;
@@ -25,7 +25,7 @@ impl TokenBucket {
         now: Instant,
         most: Duration,
     ) -> Result<Duration, Duration> {
-        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full = self.full.lock();
         // A larger budget in force before may have spent more than this one ever grants.
         let spent = left(*full, now).min(budget.per.saturating_add(most));
         let next = spent + budget.per / budget.requests.get();
@@ -40,13 +40,13 @@ impl TokenBucket {
 
     /// Returns one request that was taken and not sent.
     pub(super) fn put_back(&self, budget: RequestBudget) {
-        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full = self.full.lock();
         *full = full.and_then(|full| full.checked_sub(budget.per / budget.requests.get()));
     }
 
     /// Requests that may be sent now.
     pub(super) fn left(&self, budget: RequestBudget, now: Instant) -> u32 {
-        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = self.full.lock();
         let step = (budget.per / budget.requests.get()).max(Duration::from_nanos(1));
         let free = budget.per.saturating_sub(left(*full, now));
         let requests = u32::try_from(free.as_nanos() / step.as_nanos()).unwrap_or(u32::MAX);
@@ -55,7 +55,7 @@ impl TokenBucket {
 
     /// Wait of the next request.
     pub(super) fn wait(&self, budget: RequestBudget, now: Instant) -> Duration {
-        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = self.full.lock();
         let next = left(*full, now) + budget.per / budget.requests.get();
         next.saturating_sub(budget.per)
     }

@@ -10,10 +10,11 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rlimit::Resource;
 use rustix::process::Signal;
 use tokio::net::UnixStream;
@@ -183,7 +184,7 @@ struct Calls(Mutex<HashMap<u64, (AbortHandle, Parent)>>);
 impl Calls {
     fn begun(&self, number: u64, task: AbortHandle, call: Parent) {
         // This process has one thread, so the call has not run yet.
-        self.all().insert(number, (task, call));
+        self.0.lock().insert(number, (task, call));
     }
 
     fn cancel(&self, number: u64) {
@@ -193,16 +194,12 @@ impl Calls {
     }
 
     fn forget(&self, number: u64) -> Option<(AbortHandle, Parent)> {
-        self.all().remove(&number)
+        self.0.lock().remove(&number)
     }
 
     fn answered(&self, number: u64, request: u64, end: Result<Head, FetchError>, body: Bytes) {
-        if let Some((_, call)) = self.all().get(&number) {
+        if let Some((_, call)) = self.0.lock().get(&number) {
             call.answered(request, end, body);
         }
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<u64, (AbortHandle, Parent)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

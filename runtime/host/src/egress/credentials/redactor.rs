@@ -6,10 +6,11 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
 use memchr::{memchr, memmem};
+use parking_lot::RwLock;
 use percent_encoding::percent_decode;
 use zeroize::Zeroizing;
 
@@ -287,7 +288,7 @@ impl SecretRedactor {
 
     /// Adds secrets to one kind. The oldest of it are dropped beyond [`MOST_LEARNED`].
     fn add(&self, secrets: Vec<Secret>, kind: fn(&mut Learned) -> &mut VecDeque<Secret>) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         let known = kind(&mut state);
         let is_new = |secret: &Secret| !known.contains(secret);
         let new: Vec<Secret> = secrets.into_iter().filter(is_new).collect();
@@ -313,8 +314,7 @@ impl SecretRedactor {
     }
 
     fn search(&self) -> Arc<SecretSearch> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.search.clone()
+        self.state.read().search.clone()
     }
 }
 

@@ -5,10 +5,11 @@
 //! valid. After a failure the next exchange begins after a pause. An expired credential is never used, and one that its
 //! target has refused only after an exchange that failed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ccm_core::safety::tenure::Tenure;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -169,7 +170,7 @@ impl Renewal {
         self.source.enter(tenure);
         loop {
             let mut under_way = {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 match state.turn((self.clock)(), Instant::now()) {
                     Turn::Use(material) => return Ok(material),
                     Turn::UseAndRenew(material) => {
@@ -193,7 +194,7 @@ impl Renewal {
 
     /// Has a credential that the target refused renewed before the next use, unless it is new.
     pub(super) fn doubt(&self) {
-        self.state().doubt((self.clock)());
+        self.state.lock().doubt((self.clock)());
     }
 
     /// Begins an exchange in a task of its own, which continues when its callers are cancelled.
@@ -224,7 +225,7 @@ impl Renewal {
             Ok(issued) => {
                 // Secrets are redacted before the first use.
                 self.redactor.learn(issued.material.secrets());
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 let had_failed = state.failed.is_some();
                 state.succeeded(issued, now, dice());
                 if had_failed {
@@ -233,7 +234,7 @@ impl Renewal {
             }
             Err(why) => {
                 let why = self.redactor.redact(&why);
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 if state.failed.is_none() {
                     let expires = state.current.as_ref().map(|current| current.expires);
                     let left = expires.and_then(|expires| expires.duration_since(now).ok());
@@ -243,11 +244,6 @@ impl Renewal {
                 state.failed(why, Instant::now());
             }
         }
-    }
-
-    /// No code under this lock can panic halfway, so a poisoned lock is usable.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -240,7 +240,7 @@ fn what_nobody_may_be_given_any_more_goes_with_the_next_answer() {
         lead(&kept, &page, at).done(&answer(200, 100));
     }
     // The answers of the current second and of the ten seconds before it are kept.
-    let state = kept.state();
+    let state = kept.state.lock();
     assert_eq!(state.stored.len(), 11);
     let bytes: usize = state.stored.values().map(|stored| stored.bytes).sum();
     assert_eq!(state.bytes, bytes);
@@ -252,9 +252,9 @@ async fn what_nobody_may_be_given_any_more_goes_by_itself_too() {
     for round in 0..2 {
         lead(&kept, &key(0, "/a"), Instant::now()).done(&answer(200, 100));
         tokio::time::sleep(AGE / 2).await;
-        assert_eq!(kept.state().stored.len(), 1, "round {round}");
+        assert_eq!(kept.state.lock().stored.len(), 1, "round {round}");
         tokio::time::sleep(AGE * 2).await;
-        let state = kept.state();
+        let state = kept.state.lock();
         assert_eq!((state.stored.len(), state.bytes), (0, 0), "round {round}");
     }
 }

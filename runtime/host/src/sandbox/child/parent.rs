@@ -1,10 +1,11 @@
 //! Handle to the parent process for a guest's call in the child: sends requests and log lines to it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 
@@ -155,7 +156,7 @@ impl Parent {
             }
             .into(),
         });
-        if let Some(waiting) = self.waiting().remove(&request) {
+        if let Some(waiting) = self.0.waiting.lock().remove(&request) {
             // Fails only if the waiting future was dropped.
             let _ = waiting.send(end);
         }
@@ -164,7 +165,7 @@ impl Parent {
     async fn ask(&self, what: Request, body: Bytes) -> Fetched {
         let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
         let (send, receive) = oneshot::channel();
-        self.waiting().insert(request, send);
+        self.0.waiting.lock().insert(request, send);
         let _abandoned = Abandoned {
             call: self,
             request,
@@ -180,13 +181,6 @@ impl Parent {
             .await
             .unwrap_or_else(|_| Err(FetchError::Unavailable("the call is over".to_owned())))
     }
-
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Fetched>>> {
-        self.0
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Tells the parent on drop that the guest abandoned the request.
@@ -197,7 +191,7 @@ struct Abandoned<'a> {
 
 impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
-        if self.call.waiting().remove(&self.request).is_some() {
+        if self.call.0.waiting.lock().remove(&self.request).is_some() {
             let (call, request) = (self.call.0.number, self.request);
             let message = ToParent::Abandoned { call, request };
             self.call.0.socket.send_message(&message);

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -119,7 +120,7 @@ impl Connection {
 
     /// Whether calls can begin.
     pub(super) fn is_open(&self) -> bool {
-        self.0.calls().over.is_none()
+        self.0.calls.lock().over.is_none()
     }
 
     /// Ends the process and with it every call under way.
@@ -179,7 +180,7 @@ impl Drop for Connection {
 
 impl Shared {
     fn begin(&self, number: u64, under_way: UnderWay) -> bool {
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         if calls.over.is_some() {
             return false;
         }
@@ -189,7 +190,7 @@ impl Shared {
 
     /// Result of a call whose process has ended.
     fn gone(&self) -> Ended {
-        let over = self.calls().over.clone();
+        let over = self.calls.lock().over.clone();
         let mut end = over.unwrap_or_else(|| ProcessEnd::of_child(""));
         end.why.insert_str(0, "the sandbox's process ended: ");
         Ended {
@@ -200,7 +201,7 @@ impl Shared {
 
     /// Prevents new calls and fails those under way. The first reason is kept.
     fn over(&self, why: ProcessEnd) {
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         calls.over.get_or_insert(why);
         let under_way: Vec<_> = calls.under_way.drain().collect();
         drop(calls);
@@ -281,7 +282,7 @@ impl Shared {
         what: Request,
         body: Bytes,
     ) -> Result<(), String> {
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         let Some(call) = calls.under_way.get_mut(&number) else {
             // The end of the call and this request have crossed.
             return Ok(());
@@ -347,15 +348,11 @@ impl Shared {
 
     /// Accesses a call under way.
     fn of<T>(&self, number: u64, look: impl FnOnce(&mut UnderWay) -> T) -> Option<T> {
-        self.calls().under_way.get_mut(&number).map(look)
+        self.calls.lock().under_way.get_mut(&number).map(look)
     }
 
     fn forget(&self, number: u64) -> Option<UnderWay> {
-        self.calls().under_way.remove(&number)
-    }
-
-    fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock().under_way.remove(&number)
     }
 }
 
