@@ -5,8 +5,8 @@
 //! trial is not asked to change any.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccm_core::cloud::load_balancer::{CloudService, EnsureRequest};
@@ -17,6 +17,7 @@ use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
 use ccm_core::safety::permit::{CloudRequest, Mode, Permit, Refusal};
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
+use parking_lot::Mutex;
 
 use super::{Active, Generation, Holding};
 
@@ -34,7 +35,7 @@ pub(super) struct Settled(Mutex<VecDeque<Arc<EnsureRequest>>>);
 impl Settled {
     /// Forgets the load balancer of this Service when a call about it begins, until the call ends well.
     pub(super) fn begins(&self, uid: &str) {
-        self.lock().retain(|request| request.service.uid != uid);
+        self.0.lock().retain(|request| request.service.uid != uid);
     }
 
     /// Records that the load balancer matches this Service and has these targets.
@@ -45,7 +46,7 @@ impl Settled {
             adopt: None,
             hint: None,
         };
-        let mut settled = self.lock();
+        let mut settled = self.0.lock();
         settled.retain(|one| one.service.uid != service.uid);
         settled.push_back(Arc::new(request));
         if settled.len() > BALANCERS {
@@ -54,17 +55,12 @@ impl Settled {
     }
 
     fn all(&self) -> Vec<Arc<EnsureRequest>> {
-        self.lock().iter().cloned().collect()
+        self.0.lock().iter().cloned().collect()
     }
 
     /// Whether no call about its Service has begun since the request was recorded.
     fn has(&self, request: &Arc<EnsureRequest>) -> bool {
-        self.lock().iter().any(|one| Arc::ptr_eq(one, request))
-    }
-
-    /// No update under this lock can panic half-way, so a poisoned lock is still valid.
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<EnsureRequest>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().any(|one| Arc::ptr_eq(one, request))
     }
 }
 

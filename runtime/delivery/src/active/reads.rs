@@ -1,7 +1,7 @@
 //! Reads made for a trial: background comparisons, and one read for each capability when there is no traffic. All use
 //! read-only permits, whatever the permit of the repeated call allowed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::load_balancer::CloudService;
@@ -10,6 +10,7 @@ use ccm_core::cloud_provider::Reply;
 use ccm_core::rollout::TrialKind;
 use ccm_core::safety::permit::Permit;
 use ccm_host::egress::now;
+use parking_lot::Mutex;
 
 use super::traffic_split::{Side, Trial};
 use super::{Active, Generation, Holding, compare};
@@ -41,7 +42,7 @@ impl Seen {
     pub(super) fn nodes(&self, nodes: &[CloudNode]) {
         let known = nodes.iter().filter(|node| node.provider_id.is_some());
         let chosen: Vec<_> = known.take(NODES).cloned().collect();
-        let mut last = self.last();
+        let mut last = self.0.lock();
         if !chosen.is_empty() {
             last.nodes = chosen;
         } else if last.nodes.is_empty() {
@@ -51,15 +52,11 @@ impl Seen {
 
     /// Remembers the Service of the last call, in place of the one before.
     pub(super) fn service(&self, service: &Arc<CloudService>) {
-        self.last().service = Some(service.clone());
-    }
-
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().service = Some(service.clone());
     }
 
     fn some_nodes(&self) -> Vec<CloudNode> {
-        let nodes = self.last().nodes.clone();
+        let nodes = self.0.lock().nodes.clone();
         match nodes.is_empty() {
             true => vec![nobodys_node()],
             false => nodes,
@@ -67,7 +64,7 @@ impl Seen {
     }
 
     fn some_service(&self) -> Arc<CloudService> {
-        let service = self.last().service.clone();
+        let service = self.0.lock().service.clone();
         service.unwrap_or_else(|| Arc::new(nobodys_service()))
     }
 }

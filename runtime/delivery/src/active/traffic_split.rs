@@ -1,12 +1,13 @@
 //! One trial of a candidate: selects its calls and counts how they end. Makes no calls and draws no conclusions.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::rollout::{Counts, TrialKind, TrialTally};
 use ccm_core::safety::permit::Permit;
 use ccm_host::egress::now;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
@@ -94,7 +95,7 @@ impl<P: Holding> Trial<P> {
     }
 
     fn turn_after(&self, uncompared: &Mutex<i64>) -> Option<OwnedSemaphorePermit> {
-        let mut uncompared = lock(uncompared);
+        let mut uncompared = uncompared.lock();
         *uncompared = uncompared.saturating_add(1);
         if *uncompared < ONE_IN || self.candidate.provider.held_for().is_some() {
             return None;
@@ -106,12 +107,12 @@ impl<P: Holding> Trial<P> {
 
     /// Accounts for additional look-ups of a comparison: ten times as many must pass before the next one.
     pub(super) fn asked_more(&self, calls: i64) {
-        *lock(&self.unshadowed) -= calls * ONE_IN;
+        *self.unshadowed.lock() -= calls * ONE_IN;
     }
 
     /// Like [`Trial::asked_more`] for route lists.
     pub(super) fn listed_more(&self, calls: i64) {
-        *lock(&self.unlisted) -= calls * ONE_IN;
+        *self.unlisted.lock() -= calls * ONE_IN;
     }
 
     /// Waits for the permit of a requested comparison.
@@ -129,7 +130,7 @@ impl<P: Holding> Trial<P> {
             comparison.await;
             drop(turn);
         });
-        *lock(&self.comparison) = Some(task.abort_handle());
+        *self.comparison.lock() = Some(task.abort_handle());
         // The trial may have ended in between.
         if self.comparing.is_closed() {
             self.end();
@@ -139,13 +140,13 @@ impl<P: Holding> Trial<P> {
     /// Ends the trial: stops counting and aborts the comparison.
     pub(super) fn end(&self) {
         self.comparing.close();
-        if let Some(comparison) = lock(&self.comparison).take() {
+        if let Some(comparison) = self.comparison.lock().take() {
             comparison.abort();
         }
     }
 
     pub(super) fn tally(&self) -> TrialTally {
-        lock(&self.tally).clone()
+        self.tally.lock().clone()
     }
 
     /// Counts how a call ended.
@@ -204,7 +205,7 @@ impl<P: Holding> Trial<P> {
 
     fn count(&self, change: impl FnOnce(&mut TrialTally)) {
         if !self.comparing.is_closed() {
-            change(&mut lock(&self.tally));
+            change(&mut self.tally.lock());
             self.changed.notify_one();
         }
     }
@@ -229,9 +230,4 @@ fn is_fatal(error: &ProviderError, serving: &Counts) -> bool {
         }
         _ => false,
     }
-}
-
-/// No update under these locks can stop half-way, so a poisoned lock is still valid.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

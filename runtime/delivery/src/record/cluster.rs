@@ -7,7 +7,6 @@ mod request;
 mod write;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
@@ -19,6 +18,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::{DynamicObject, ListParams, Patch, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -142,7 +142,7 @@ impl ClusterRecordStore {
     }
 
     fn move_to_cluster(&self, place: &mut Place) {
-        *self.inheritance() = Inheritance::Unread;
+        *self.inheritance.lock() = Inheritance::Unread;
         *place = Place::Cluster;
     }
 
@@ -232,7 +232,7 @@ impl ClusterRecordStore {
     /// restored, for example when roles are recreated. What was published until then may be the memory's.
     fn is_elsewhere(&self, error: &watcher::Error) -> bool {
         match code_of_list(error) {
-            Some(403) => self.stored().is_unread(),
+            Some(403) => self.stored.lock().is_unread(),
             Some(404) => true,
             _ => false,
         }
@@ -247,7 +247,7 @@ impl ClusterRecordStore {
     fn is_outdated(&self, object: &DynamicObject) -> bool {
         let number = |version: Option<&String>| version?.parse::<u64>().ok();
         let is_same = *self.uid.borrow() == object.metadata.uid;
-        let known = number(self.stored().version.as_ref());
+        let known = number(self.stored.lock().version.as_ref());
         let shown = number(object.metadata.resource_version.as_ref());
         is_same && matches!((shown, known), (Some(shown), Some(known)) if shown < known)
     }
@@ -269,7 +269,7 @@ impl ClusterRecordStore {
         let orders = annotations::orders(object.metadata.annotations.as_ref());
         let status = object.data.get("status");
         {
-            let mut stored = self.stored();
+            let mut stored = self.stored.lock();
             stored.version.clone_from(&object.metadata.resource_version);
             stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
             stored.orders = orders.clone();
@@ -284,7 +284,7 @@ impl ClusterRecordStore {
     }
 
     fn saw_none(&self) {
-        *self.stored() = Stored {
+        *self.stored.lock() = Stored {
             is_absent: true,
             ..Stored::default()
         };
@@ -391,25 +391,10 @@ impl ClusterRecordStore {
     }
 
     fn inherit(&self, record: Option<Box<Record>>) {
-        let mut inheritance = self.inheritance();
+        let mut inheritance = self.inheritance.lock();
         if let Inheritance::Unread = *inheritance {
             *inheritance = record.map_or(Inheritance::None, Inheritance::Known);
         }
-    }
-
-    fn inheritance(&self) -> MutexGuard<'_, Inheritance> {
-        let lock = self.inheritance.lock();
-        lock.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn shows_from(&self) -> MutexGuard<'_, Option<Instant>> {
-        let lock = self.shows_from.lock();
-        lock.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// No update under this lock can panic half-way, so a poisoned lock is still valid.
-    fn stored(&self) -> MutexGuard<'_, Stored> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -448,7 +433,7 @@ impl RecordStore for ClusterRecordStore {
 
     fn show_again(&self) -> Option<Instant> {
         let is_waiting = *self.place.borrow() == Place::Waiting;
-        is_waiting.then(|| *self.shows_from()).flatten()
+        is_waiting.then(|| *self.shows_from.lock()).flatten()
     }
 
     fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()> {
@@ -459,7 +444,7 @@ impl RecordStore for ClusterRecordStore {
     }
 
     fn inherited(&self) -> Option<Box<Record>> {
-        let mut inheritance = self.inheritance();
+        let mut inheritance = self.inheritance.lock();
         match std::mem::take(&mut *inheritance) {
             Inheritance::Known(record) => Some(record),
             other => {

@@ -1,13 +1,14 @@
 //! Long-running work on one version: fetch, verify, compare requests, compile and call it. Each work runs in its own
 //! task and can be cancelled at any moment. All provider calls made here are reads.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::rollout::{Endorsement, Loaded, Noted, Release, Work, WorkResult};
 use ccm_core::safety::permit::Permit;
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
+use parking_lot::Mutex;
 
 use super::Generated;
 use super::failure_cause::{chain, of_call, of_load, of_source};
@@ -65,7 +66,7 @@ pub(super) struct Ended {
 impl Resources {
     /// Sets the location of the source.
     pub(super) fn at(&self, place: &str) {
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place.to_owned();
+        *self.place.lock() = place.to_owned();
     }
 
     /// Stores the module for the next start, which then needs no source. A failure to store it does not keep it from
@@ -79,10 +80,7 @@ impl Resources {
 
     /// The location of the source.
     pub(super) fn place(&self) -> String {
-        self.place
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.place.lock().clone()
     }
 }
 

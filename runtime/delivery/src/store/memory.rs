@@ -1,9 +1,9 @@
 //! The last few modules, in the memory of this process.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ccm_host::Digest;
+use parking_lot::Mutex;
 
 use crate::artifact::Artifact;
 
@@ -18,7 +18,7 @@ impl Memory {
     pub(super) fn put(&self, artifact: &Artifact) {
         let mut artifact = artifact.clone();
         artifact.is_pinned = false;
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         all.retain(|kept| kept.digest != artifact.digest);
         all.push_front(artifact);
         all.truncate(MOST);
@@ -26,7 +26,7 @@ impl Memory {
 
     /// Returns a module and marks it as most recently used.
     pub(super) fn get(&self, digest: Digest) -> Option<Artifact> {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         let at = all.iter().position(|kept| kept.digest == digest)?;
         let found = all.remove(at)?;
         all.push_front(found.clone());
@@ -34,11 +34,6 @@ impl Memory {
     }
 
     pub(super) fn keep(&self, digests: &[Digest]) {
-        self.lock().retain(|kept| digests.contains(&kept.digest));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Artifact>> {
-        // No update under this lock can be left half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().retain(|kept| digests.contains(&kept.digest));
     }
 }

@@ -21,13 +21,13 @@ impl ClusterRecordStore {
     /// Writes the report into the object. Creates a missing object, unless the provider exists because of it.
     pub(super) async fn write_now(&self, report: &Report) -> Result<(), RecordStoreError> {
         let api = self.api(self.writing()?);
-        if self.stored().is_unread() {
+        if self.stored.lock().is_unread() {
             self.read_now().await?;
         }
         // Whether the kind, as the cluster defines it, has all fields.
         let mut is_defined = true;
         for _ in 0..MOST_CONFLICTS {
-            if self.stored().is_absent {
+            if self.stored.lock().is_absent {
                 // The provider's object was deleted: the provider ends with it.
                 if report.specification.is_source {
                     return Ok(());
@@ -35,7 +35,7 @@ impl ClusterRecordStore {
                 self.create(&api).await?;
             }
             let patch = self.patch(report);
-            let unapplied = self.stored().unapplied.clone();
+            let unapplied = self.stored.lock().unapplied.clone();
             let (how, what) = match unapplied {
                 Some(old) => {
                     let replacing = field_managers::replacing(patch["status"].clone(), &old);
@@ -58,7 +58,7 @@ impl ClusterRecordStore {
                     self.wrote(&object);
                     if matches!(what, Patch::Merge(_)) && is_defined {
                         // The status was replaced by the update; the apply follows.
-                        self.stored().unapplied = None;
+                        self.stored.lock().unapplied = None;
                         continue;
                     }
                     if is_defined {
@@ -69,7 +69,7 @@ impl ClusterRecordStore {
                 // Another writer was faster, most likely with an order.
                 Err(409) => drop(self.read_now().await?),
                 // Deleted meanwhile.
-                Err(_) => self.stored().is_absent = true,
+                Err(_) => self.stored.lock().is_absent = true,
             }
         }
         Err(RecordStoreError::Unavailable(
@@ -83,9 +83,9 @@ impl ClusterRecordStore {
             Some(object) => {
                 self.saw(&object);
                 let status = object.data.get("status").cloned();
-                self.stored().unapplied = Some(status.unwrap_or_default());
+                self.stored.lock().unapplied = Some(status.unwrap_or_default());
             }
-            None => self.stored().is_absent = true,
+            None => self.stored.lock().is_absent = true,
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl ClusterRecordStore {
         let StoredRecord::Known { record, .. } = self.read_now().await? else {
             return Ok(());
         };
-        if self.stored().is_absent {
+        if self.stored.lock().is_absent {
             return Ok(());
         }
         let mut record = record.map(|record| *record).unwrap_or_default();
@@ -149,17 +149,17 @@ impl ClusterRecordStore {
     /// the kind or does not allow the write: no replica obeys what is shown, and it is asked again later. A record that
     /// replicas have obeyed stays beside it: it counts again as soon as a module comes from another source.
     pub(super) async fn show(&self, report: &Report) -> Result<(), RecordStoreError> {
-        let from = *self.shows_from();
+        let from = *self.shows_from.lock();
         if from.is_some_and(|from| Instant::now() < from) {
             return Ok(());
         }
         match self.show_beside(report).await {
             Ok(()) => {
-                *self.shows_from() = None;
+                *self.shows_from.lock() = None;
                 Ok(())
             }
             Err(RecordStoreError::Refused(why)) => {
-                *self.shows_from() = Some(Instant::now() + ASK_AGAIN);
+                *self.shows_from.lock() = Some(Instant::now() + ASK_AGAIN);
                 if from.is_none() {
                     tracing::debug!(target: "rollout", provider = %self.name, why, "what serves is not shown in the object Provider");
                 }
@@ -206,7 +206,7 @@ impl ClusterRecordStore {
 
     /// The object to apply. `resourceVersion` and `uid` restrict the write to the object that was read.
     fn patch(&self, report: &Report) -> Value {
-        let stored = self.stored();
+        let stored = self.stored.lock();
         let before = stored.conditions.as_ref();
         let unheeded = Orders::default();
         let orders = match report.is_informational {
@@ -233,7 +233,7 @@ impl ClusterRecordStore {
     /// Stores the version that was written. The watch will report the same change, and only its report is published.
     fn wrote(&self, object: &DynamicObject) {
         self.uid.send_replace(object.metadata.uid.clone());
-        let mut stored = self.stored();
+        let mut stored = self.stored.lock();
         stored.version.clone_from(&object.metadata.resource_version);
         let status = object.data.get("status");
         stored.conditions = status.and_then(|status| status.get("conditions")).cloned();

@@ -1,7 +1,6 @@
 //! One repository of one registry over HTTP: authenticates as the registry requires, follows redirects one by one and
 //! limits all answers. Credentials go to the registry and its token endpoint only, never to a redirect target.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +9,7 @@ use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
     LOCATION, RETRY_AFTER,
 };
+use parking_lot::Mutex;
 use reqwest::{Method, Response, StatusCode};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -106,7 +106,7 @@ impl Registry {
 
     /// Sends this authorization header with each request from now on.
     pub(super) fn show(&self, value: HeaderValue) {
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        *self.shown.lock() = Some(value);
     }
 
     /// Hint for a missing login that only a helper could know.
@@ -123,7 +123,7 @@ impl Registry {
 
     /// Discards the authorization, so that the current credentials are used.
     pub(super) fn forget_credentials(&self) {
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.shown.lock() = None;
     }
 
     /// The URL of a path in the repository.
@@ -219,7 +219,7 @@ impl Registry {
                 request = request.header(name, value);
             }
             if self.is_own(&url) {
-                let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+                let shown = self.shown.lock();
                 if let Some(shown) = shown.as_ref() {
                     request = request.header(AUTHORIZATION, shown);
                 }
@@ -280,18 +280,11 @@ impl Registry {
 
     /// Sends no request for this long.
     pub(super) fn hold(&self, hold: Duration) {
-        let mut held = self
-            .held_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *held = Some(Instant::now() + hold);
+        *self.held_until.lock() = Some(Instant::now() + hold);
     }
 
     fn check_hold(&self) -> Result<(), RegistryError> {
-        let held = *self
-            .held_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let held = *self.held_until.lock();
         let left = held.and_then(|until| until.checked_duration_since(Instant::now()));
         match left.filter(|left| !left.is_zero()) {
             None => Ok(()),
