@@ -6,15 +6,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Display, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::reconciliation::effect::When;
 use ccm_core::safety::brake::Brake;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 
 use crate::clock::wall;
-use crate::cluster::locked;
 
 /// Maximum number of waiting objects that are kept; further ones are only counted.
 pub const MOST_WAITING: usize = 10_000;
@@ -163,7 +163,7 @@ impl Activity {
     }
 
     fn snapshot_at(&self, now: Timestamp) -> Snapshot {
-        let mut state = locked(&self.0);
+        let mut state = self.0.lock();
         let is_overdue = |entry: &Waiting| {
             let next = entry.next.and_then(|next| next.checked_add(OVERDUE).ok());
             next.is_some_and(|latest| latest < now)
@@ -212,7 +212,7 @@ impl Activity {
     ) {
         let why = match when {
             When::AwaitChange => {
-                let mut state = locked(&self.0);
+                let mut state = self.0.lock();
                 // Most objects do not wait; nothing is allocated for them while none does.
                 if !state.waiting.is_empty() {
                     state.waiting.remove(&key(about));
@@ -224,7 +224,7 @@ impl Activity {
         let next = after.and_then(|after| SignedDuration::try_from(after).ok());
         let next = next.and_then(|after| now.checked_add(after).ok());
         let (key, why) = (key(about), cut(why));
-        let mut state = locked(&self.0);
+        let mut state = self.0.lock();
         let since = state.waiting.get(&key).map_or(now, |entry| entry.since);
         if state.waiting.len() >= MOST_WAITING && !state.waiting.contains_key(&key) {
             state.left_out += 1;
@@ -262,7 +262,7 @@ impl Activity {
             is_success,
             times: 1,
         };
-        let mut state = locked(&self.0);
+        let mut state = self.0.lock();
         let decisions = &mut state.decisions;
         let last = decisions.iter().rposition(|one| new.is_like(one));
         if let Some(last) = last.and_then(|place| decisions.remove(place)) {
@@ -276,7 +276,7 @@ impl Activity {
 
     /// Removes an object that this provider has nothing to do with any more. Also called for objects that never waited.
     pub(crate) fn left(&self, provider: &str, object: &str) {
-        let mut state = locked(&self.0);
+        let mut state = self.0.lock();
         if state.waiting.is_empty() {
             return;
         }
@@ -296,7 +296,7 @@ impl Activity {
         controller: &'static str,
         waits: impl Fn(&str) -> bool,
     ) {
-        let mut state = locked(&self.0);
+        let mut state = self.0.lock();
         state
             .waiting
             .retain(|(object, by, own), _| *own != controller || by != provider || waits(object));
@@ -304,20 +304,18 @@ impl Activity {
 
     /// Removes all objects of a provider whose controllers have ended.
     pub(crate) fn ended_all(&self, provider: &str) {
-        locked(&self.0)
-            .waiting
-            .retain(|(_, by, _), _| by != provider);
+        self.0.lock().waiting.retain(|(_, by, _), _| by != provider);
     }
 
     /// Adds a set of budgets, whose levels `read` returns; `None` removes it.
     pub(crate) fn reads_brakes(&self, read: impl Fn() -> Option<Vec<BrakeLevel>> + Send + 'static) {
-        locked(&self.0).brakes.push(Box::new(read));
+        self.0.lock().brakes.push(Box::new(read));
     }
 }
 
 impl fmt::Debug for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = locked(&self.0);
+        let state = self.0.lock();
         f.debug_struct("Activity")
             .field("waiting", &state.waiting.len())
             .field("decisions", &state.decisions.len())

@@ -3,7 +3,7 @@
 //! providers come and go. Decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
@@ -16,6 +16,7 @@ use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::{GoneService, uid};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::Store;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::Settings;
@@ -165,18 +166,18 @@ impl Cluster {
 
     /// The index of all nodes.
     pub(crate) fn node_index(&self) -> MutexGuard<'_, NodeIndex> {
-        locked(&self.node_index)
+        self.node_index.lock()
     }
 
     /// The index of all Services.
     pub(crate) fn service_index(&self) -> MutexGuard<'_, ServiceIndex> {
-        locked(&self.service_index)
+        self.service_index.lock()
     }
 
     /// Records that `provider` has to remove the load balancer of a Service that is gone.
     pub(crate) fn add_gone_service(&self, provider: &str, gone: GoneService) {
         let uid = uid(&gone.service).to_owned();
-        let mut all = locked(&self.gone_services);
+        let mut all = self.gone_services.lock();
         all.entry(provider.to_owned())
             .or_default()
             .insert(uid, gone);
@@ -184,7 +185,7 @@ impl Cluster {
 
     /// Records that nothing is left of it.
     pub(crate) fn remove_gone_service(&self, provider: &str, uid: &str) {
-        let mut all = locked(&self.gone_services);
+        let mut all = self.gone_services.lock();
         if let Some(own) = all.get_mut(provider) {
             own.remove(uid);
             if own.is_empty() {
@@ -195,24 +196,24 @@ impl Cluster {
 
     /// The Services that are gone and whose load balancers `provider` has to remove.
     pub(crate) fn gone_services(&self, provider: &str) -> Vec<GoneService> {
-        let all = locked(&self.gone_services);
+        let all = self.gone_services.lock();
         let own = all.get(provider).into_iter().flatten();
         own.map(|(_, gone)| gone.clone()).collect()
     }
 
     /// The providers' votes on nodes that several of them may claim.
     pub(crate) fn claims(&self) -> MutexGuard<'_, ClaimRegistry> {
-        locked(&self.claims)
+        self.claims.lock()
     }
 
     /// Registers the channel on which `provider` learns that a node must be reconciled again.
     pub(crate) fn listen(&self, provider: &str, changes: mpsc::UnboundedSender<NodeChange>) {
-        locked(&self.listeners).insert(provider.to_owned(), changes);
+        self.listeners.lock().insert(provider.to_owned(), changes);
     }
 
     /// Makes these providers reconcile the node of this name again.
     pub(crate) fn wake(&self, providers: &[String], name: &str) {
-        let listeners = locked(&self.listeners);
+        let listeners = self.listeners.lock();
         for provider in providers {
             if let Some(changes) = listeners.get(provider) {
                 // A closed channel belongs to controllers that have ended.
@@ -223,8 +224,8 @@ impl Cluster {
 
     /// Removes the state of a `provider` that has stopped.
     pub(crate) fn leave(&self, provider: &str) {
-        locked(&self.listeners).remove(provider);
-        locked(&self.routes).remove(provider);
+        self.listeners.lock().remove(provider);
+        self.routes.lock().remove(provider);
         self.claims().withdraw(provider);
         self.node_index().withdraw(provider);
         self.activity.ended_all(provider);
@@ -245,7 +246,7 @@ impl Cluster {
 
     /// Stores the number of routes of `provider`; returns it with the total of all providers.
     pub(crate) fn count_routes(&self, provider: &str, own: usize) -> Objects {
-        let mut routes = locked(&self.routes);
+        let mut routes = self.routes.lock();
         routes.insert(provider.to_owned(), own);
         let all = routes
             .values()
@@ -269,11 +270,6 @@ impl Cluster {
         drop(node_index);
         self.first_list.send_replace(FirstList::Complete);
     }
-}
-
-/// Locks a mutex, ignoring poisoning: no code under these locks can panic half-way.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

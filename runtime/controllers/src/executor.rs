@@ -18,8 +18,8 @@ mod route;
 mod service;
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use ccm_core::cloud::CloudEvent;
@@ -37,13 +37,14 @@ use ccm_core::well_known::FIELD_MANAGER;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use crate::Settings;
 use crate::clock::{Clock, boottime, wall};
-use crate::cluster::{Cluster, locked};
+use crate::cluster::Cluster;
 use crate::lookup_batch::Batch;
 use crate::metrics::Metrics;
 use crate::plan::Planner;
@@ -84,7 +85,7 @@ impl Priority {
 pub(crate) struct EffectExecutor {
     pub(crate) cluster: Arc<Cluster>,
     services: Services,
-    ownership: StdMutex<Arc<OwnershipContext>>,
+    ownership: Mutex<Arc<OwnershipContext>>,
     cloud: Cloud,
     author: Author,
     new: ClassState,
@@ -141,7 +142,7 @@ impl EffectExecutor {
         };
         EffectExecutor {
             services: Services::new(cloud.clone()),
-            ownership: StdMutex::new(ownership),
+            ownership: Mutex::new(ownership),
             new: priority(settings.node.concurrent_syncs.get()),
             known: priority(settings.node.status_updates().get()),
             author: Author {
@@ -157,12 +158,12 @@ impl EffectExecutor {
 
     /// The ownership context: this provider and the other current providers.
     pub(crate) fn ownership(&self) -> Arc<OwnershipContext> {
-        locked(&self.ownership).clone()
+        self.ownership.lock().clone()
     }
 
     /// Replaces the ownership context after the set of providers has changed.
     pub(crate) fn reassign(&self, ownership: Arc<OwnershipContext>) {
-        *locked(&self.ownership) = ownership;
+        *self.ownership.lock() = ownership;
     }
 
     /// The provider's name in the configuration.

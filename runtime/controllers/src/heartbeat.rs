@@ -6,15 +6,15 @@
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
 use futures::task::AtomicWaker;
+use parking_lot::Mutex;
 
 use crate::clock::boottime;
-use crate::cluster::locked;
 
 /// How long after a check a woken future may take to run: less than a kubelet's default period of 10 s, so that the
 /// second probe after a hang fails, at most 20 s after the hang began. With three failures the container is restarted
@@ -50,7 +50,7 @@ impl Heartbeats {
 
     fn health_at(&self, name: &str, now: Moment) -> Result<(), String> {
         let now = millis(now);
-        let beats = locked(&self.0);
+        let beats = self.0.lock();
         let own = beats.running.iter().filter(|((of, _), _)| *of == name);
         let silent = own.map(|(_, beat)| beat.ask(now)).max();
         match silent {
@@ -82,7 +82,7 @@ impl Heartbeats {
 
     fn begin(&self, name: &'static str) -> Entry<'_> {
         let beat = Arc::new(Beat::default());
-        let mut beats = locked(&self.0);
+        let mut beats = self.0.lock();
         beats.next += 1;
         let key = (name, beats.next);
         beats.running.insert(key, beat.clone());
@@ -117,7 +117,7 @@ struct Entry<'a> {
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        locked(&self.beats.0).running.remove(&self.key);
+        self.beats.0.lock().running.remove(&self.key);
     }
 }
 

@@ -6,18 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::reconciliation::effect::{Effect, When};
 use ccm_core::safety::audit::{Attempt, AuditRecord, AuditSink, Refused, Subject, Unrecordable};
 use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::{CloudRequest, Mode, Refusal};
 use ccm_core::safety::plan::{Plan, PlanVerdict, Planned};
+use parking_lot::Mutex;
 
 use crate::activity::HeldChange;
 use crate::clock::boottime;
-use crate::cluster::locked;
 use crate::metrics::Metrics;
 
 /// The process's plan, for readers. Clones share the same plan.
@@ -27,18 +27,13 @@ pub struct SharedPlan(Arc<Mutex<Plan>>);
 impl SharedPlan {
     /// A copy of the current plan.
     pub fn snapshot(&self) -> Plan {
-        self.open().clone()
-    }
-
-    /// Ignores lock poisoning: no code under this lock can panic half-way.
-    fn open(&self) -> MutexGuard<'_, Plan> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().clone()
     }
 }
 
 impl fmt::Debug for SharedPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedPlan({})", *self.open())
+        write!(f, "SharedPlan({})", *self.0.lock())
     }
 }
 
@@ -76,7 +71,7 @@ impl Planner {
     pub(crate) fn expect_passes(&self, passes: usize) {
         if passes > 0 {
             self.passes_left.fetch_add(passes, Ordering::AcqRel);
-            self.plan.open().set_partial();
+            self.plan.0.lock().set_partial();
         }
     }
 
@@ -90,9 +85,7 @@ impl Planner {
 
     /// The change at the provider's cloud that the brake holds, if there is one.
     pub(crate) fn held(&self, brake: Brake, provider: &str) -> Option<HeldChange> {
-        let held = locked(&self.held)
-            .get(&(brake, provider.to_owned()))
-            .cloned();
+        let held = self.held.lock().get(&(brake, provider.to_owned())).cloned();
         held.filter(HeldChange::is_waiting)
     }
 
@@ -128,7 +121,7 @@ impl Planner {
             return;
         }
         let why = when.why();
-        let mut plan = self.plan.open();
+        let mut plan = self.plan.0.lock();
         plan.set_unsure(object, controller, why);
         let is_settled = why.is_none() && !has_withheld && plan.settled(object, controller);
         drop(plan);
@@ -145,13 +138,13 @@ impl Planner {
     }
 
     fn complete(&self) {
-        self.plan.open().set_whole();
+        self.plan.0.lock().set_whole();
         self.sum_up();
     }
 
     /// Removes an object that no longer exists.
     pub(crate) fn gone(&self, object: &str) {
-        if self.mode == Mode::Plan && self.plan.open().gone(object) {
+        if self.mode == Mode::Plan && self.plan.0.lock().gone(object) {
             self.taken_out(object);
         }
     }
@@ -171,7 +164,7 @@ impl Planner {
     }
 
     fn add(&self, planned: Planned) {
-        if !self.plan.open().add(planned.clone()) {
+        if !self.plan.0.lock().add(planned.clone()) {
             return;
         }
         let Planned {
@@ -194,7 +187,7 @@ impl Planner {
 
     fn count(&self) {
         // Release the lock first: a scrape must not wait.
-        let counts = self.plan.open().counts();
+        let counts = self.plan.0.lock().counts();
         self.metrics.planned(&counts);
     }
 }
@@ -217,7 +210,7 @@ impl AuditSink for Planner {
                 self.metrics.held(brake, provider);
                 let wait = boottime().until(again);
                 let held = HeldChange::for_time(&refused.subject.to_string(), wait);
-                locked(&self.held).insert((brake, provider.clone()), held);
+                self.held.lock().insert((brake, provider.clone()), held);
             }
             _ => {}
         }

@@ -15,7 +15,6 @@ use kube::Api;
 
 use super::request::in_time;
 use super::service::Services;
-use crate::cluster::locked;
 
 /// Maximum number of load balancers to ask about.
 const WITNESSES: usize = 3;
@@ -26,7 +25,7 @@ impl Services {
         let generation = self.cloud.provider.generation();
         Account {
             generation,
-            is_known: *locked(&self.known) == Some(generation),
+            is_known: *self.known.lock() == Some(generation),
         }
     }
 
@@ -58,7 +57,7 @@ impl Services {
         if !scope.is_anew {
             // Many Services begin together; the first one asks for all of them.
             turn = Some(self.account_proof.lock().await);
-            if *locked(&self.known) == Some(generation) {
+            if *self.known.lock() == Some(generation) {
                 return Ok(Witnesses::default());
             }
         }
@@ -67,7 +66,7 @@ impl Services {
             .await?;
         self.still(generation)?;
         if !witnesses.are_of_other_account() {
-            *locked(&self.known) = Some(generation);
+            *self.known.lock() = Some(generation);
         }
         drop(turn);
         Ok(witnesses)

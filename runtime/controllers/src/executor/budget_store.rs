@@ -2,7 +2,7 @@
 //! is left.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex as StdMutex};
+use std::sync::Arc;
 
 use ccm_core::moment::Moment;
 use ccm_core::reconciliation::effect::{BudgetOutcome, ClusterError};
@@ -11,14 +11,14 @@ use ccm_core::safety::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise, 
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use kube::Client;
-use tokio::sync::{Mutex, OnceCell};
+use parking_lot::Mutex;
+use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
 use super::budget_lease::BudgetLease;
 use super::request::stopping;
 use crate::Settings;
 use crate::activity::{BrakeLevel, HeldChange};
 use crate::clock::{Clock, boottime};
-use crate::cluster::locked;
 use crate::metrics::Metrics;
 
 /// The budgets' current balance.
@@ -39,10 +39,10 @@ struct Attempt {
 
 /// Holds all budgets in memory and persists those that survive a restart.
 pub(crate) struct BudgetStore {
-    balance: Arc<StdMutex<Balance>>,
+    balance: Arc<Mutex<Balance>>,
     /// Locked during a write. Group commit: waiters usually find their withdrawal already persisted by an earlier
     /// writer, so that of many that arrive together only the first two write.
-    budget_lease: Mutex<BudgetLease>,
+    budget_lease: AsyncMutex<BudgetLease>,
     /// Set once the budget lease has been read.
     is_restored: OnceCell<()>,
     allowances: Allowances,
@@ -61,7 +61,7 @@ impl BudgetStore {
         metrics: Metrics,
     ) -> BudgetStore {
         let allowances = settings.node.rules.allowances.clone();
-        let balance = Arc::new(StdMutex::new(Balance {
+        let balance = Arc::new(Mutex::new(Balance {
             budgets: ClusterBudgets::new(&allowances),
             taken: 0,
             attempts: BTreeMap::new(),
@@ -69,11 +69,11 @@ impl BudgetStore {
         let (read, shown) = (Arc::downgrade(&balance), allowances.clone());
         settings.reports.activity.reads_brakes(move || {
             let balance = read.upgrade()?;
-            Some(locked(&balance).levels(&shown, clock))
+            Some(balance.lock().levels(&shown, clock))
         });
         BudgetStore {
             balance,
-            budget_lease: Mutex::new(BudgetLease::new(
+            budget_lease: AsyncMutex::new(BudgetLease::new(
                 client,
                 settings.budget_lease.clone(),
                 settings.tenure.clone(),
@@ -128,7 +128,7 @@ impl BudgetStore {
                 Err(free) => return Ok(Err(free)),
             };
         if is_kept && let Err(error) = self.write_down(number).await {
-            locked(&self.balance).budgets.give_back(brake, &spent);
+            self.balance.lock().budgets.give_back(brake, &spent);
             return Err(error);
         }
         Ok(Ok(()))
@@ -137,7 +137,7 @@ impl BudgetStore {
     /// Returns the last withdrawal of `provider` after its change was refused for good, so that another change can use
     /// it. The next withdrawal persists this.
     pub(super) fn refused(&self, provider: &str, brake: Brake) {
-        locked(&self.balance).budgets.refused(provider, brake);
+        self.balance.lock().budgets.refused(provider, brake);
     }
 
     /// Reads the withdrawals of earlier processes from the budget lease, once. Returns whether they are known: the Lease
@@ -148,7 +148,7 @@ impl BudgetStore {
             let window = |brake| self.allowances.of(brake).window;
             let read = budget_lease.read(self.clock.both(), window).await;
             for (brake, spent) in read.map_err(Some)?.ok_or(None)? {
-                locked(&self.balance).budgets.restore(brake, spent);
+                self.balance.lock().budgets.restore(brake, spent);
             }
             Ok(())
         });
@@ -166,7 +166,7 @@ impl BudgetStore {
             return Ok(());
         }
         let (budgets, taken) = {
-            let balance = locked(&self.balance);
+            let balance = self.balance.lock();
             (balance.budgets.clone(), balance.taken)
         };
         budget_lease.write(&budgets, taken, self.clock.both()).await
@@ -177,7 +177,9 @@ impl BudgetStore {
         let now = self.clock.now();
         BrakeState {
             brake,
-            level: locked(&self.balance)
+            level: self
+                .balance
+                .lock()
                 .budgets
                 .level(provider, brake, now, objects),
         }
@@ -192,7 +194,7 @@ impl BudgetStore {
         objects: Objects,
     ) -> Result<(u64, Spent), Moment> {
         let now = self.clock.now();
-        let mut balance = locked(&self.balance);
+        let mut balance = self.balance.lock();
         let taken = balance.budgets.take(provider, brake, now, objects, rise);
         let held = taken.as_ref().err().map(|free| {
             let wait = self.clock.timer(now.until(*free));

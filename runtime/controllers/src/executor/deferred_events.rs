@@ -3,16 +3,15 @@
 
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use ccm_core::cloud::CloudEvent;
 use ccm_core::node::object::NodeRef;
 use futures::stream::{self, StreamExt as _};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::events::{Events, about_node};
-use crate::cluster::locked;
 
 /// Maximum number of deferred Events, some 400 bytes each: as many as the largest cluster has nodes. Further ones are
 /// written at once.
@@ -113,7 +112,7 @@ pub(super) struct Writing<'a>(&'a DeferredEvents);
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.0.state);
+        let mut state = self.0.state.lock();
         state.under_way = state.under_way.saturating_sub(1);
         drop(state);
         self.0.changed.notify_waiters();
@@ -123,7 +122,7 @@ impl Drop for Writing<'_> {
 impl DeferredEvents {
     /// Adds an Event. `false`: there are too many, and it was not added.
     pub(super) fn add(&self, controller: &'static str, node: &NodeRef, event: &CloudEvent) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if state.waiting.len() >= MOST {
             return false;
         }
@@ -154,7 +153,7 @@ impl DeferredEvents {
 
     /// Counts an Event that its reconciliation writes itself, or is about to add.
     pub(super) fn begin(&self) -> Writing<'_> {
-        locked(&self.state).under_way += 1;
+        self.state.lock().under_way += 1;
         Writing(self)
     }
 
@@ -177,7 +176,7 @@ impl DeferredEvents {
     }
 
     fn take(&self) -> Option<(DeferredEvent, Writing<'_>)> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let next = state.waiting.pop_front()?;
         state.under_way += 1;
         Some((next, Writing(self)))
@@ -195,14 +194,14 @@ impl DeferredEvents {
             loop {
                 let mut changed = pin!(self.changed.notified());
                 changed.as_mut().enable();
-                if self.is_empty() && locked(&self.state).under_way == 0 {
+                if self.is_empty() && self.state.lock().under_way == 0 {
                     return;
                 }
                 changed.await;
             }
         };
         if tokio::time::timeout(limit, all).await.is_err() {
-            let state = locked(&self.state);
+            let state = self.state.lock();
             let lost = state.waiting.len().saturating_add(state.under_way);
             tracing::warn!(
                 lost,
@@ -213,7 +212,7 @@ impl DeferredEvents {
     }
 
     fn is_empty(&self) -> bool {
-        locked(&self.state).waiting.is_empty()
+        self.state.lock().waiting.is_empty()
     }
 }
 

@@ -2,7 +2,7 @@
 //! run at once: the caller serialises the reconciliations of a Service.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply, LoadBalancerStatus,
@@ -22,6 +22,7 @@ use ccm_core::well_known::SERVICE_CONTROLLER;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 
 use super::cloud::{Cloud, Unmade, performed};
 use super::events::about_service;

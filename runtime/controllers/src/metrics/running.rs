@@ -1,13 +1,12 @@
 //! Which controllers run in this process, under upstream's name. Decides nothing.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-
-use crate::cluster::locked;
 
 /// The value of the label `manager`.
 const MANAGER: &str = "cloud-controller-manager";
@@ -38,7 +37,7 @@ impl RunningControllers {
 
     /// Marks a controller as running. `name` is upstream's name for metrics, such as `cloud-node`.
     pub(crate) fn start(&self, name: &'static str) -> RunningController {
-        *locked(&self.counts).entry(name).or_default() += 1;
+        *self.counts.lock().entry(name).or_default() += 1;
         self.show(name);
         RunningController {
             name,
@@ -47,7 +46,7 @@ impl RunningControllers {
     }
 
     fn show(&self, name: &'static str) {
-        let counts = locked(&self.counts);
+        let counts = self.counts.lock();
         let runs = counts.get(name).is_some_and(|count| *count > 0);
         let labels = [("name", name), ("manager", MANAGER)];
         self.gauge.get_or_create(&labels).set(i64::from(runs));
@@ -56,7 +55,7 @@ impl RunningControllers {
 
 impl Drop for RunningController {
     fn drop(&mut self) {
-        if let Some(count) = locked(&self.all.counts).get_mut(self.name) {
+        if let Some(count) = self.all.counts.lock().get_mut(self.name) {
             *count = count.saturating_sub(1);
         }
         self.all.show(self.name);

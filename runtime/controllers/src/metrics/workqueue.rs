@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Error;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use ccm_core::moment::Moment;
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
@@ -16,7 +17,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::clock::Clock;
-use crate::cluster::locked;
 
 /// A queue that upstream has metrics for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,7 +140,7 @@ impl QueueMetrics {
             depth: AtomicI64::new(0),
             running: Mutex::default(),
         });
-        let mut all = locked(&self.live);
+        let mut all = self.live.lock();
         all.retain(|(_, live)| live.strong_count() > 0);
         all.push((name, Arc::downgrade(&live)));
         QueueMeter {
@@ -170,13 +170,13 @@ impl QueueMeter {
     pub(crate) fn begins(&self, due: Moment, now: Moment) {
         self.waits(-1);
         self.waited.observe(due.until(now).as_secs_f64());
-        *locked(&self.live.running).entry(now).or_default() += 1;
+        *self.live.running.lock().entry(now).or_default() += 1;
     }
 
     /// Records the end of work that began at `began`.
     pub(crate) fn ends(&self, began: Moment, now: Moment) {
         self.worked.observe(began.until(now).as_secs_f64());
-        let mut running = locked(&self.live.running);
+        let mut running = self.live.running.lock();
         if let Some(count) = running.get_mut(&began) {
             *count = count.saturating_sub(1);
             if *count == 0 {
@@ -194,7 +194,7 @@ impl QueueMeter {
     /// Number of items that are being worked on.
     #[cfg(test)]
     pub(crate) fn running(&self) -> usize {
-        locked(&self.live.running).values().sum()
+        self.live.running.lock().values().sum()
     }
 
     /// Counts an item that was put back because of a failure.
@@ -216,12 +216,12 @@ impl QueueMetrics {
     /// The sums of all queues that exist.
     fn sums(&self) -> BTreeMap<QueueName, Sum> {
         let mut sums = BTreeMap::<_, Sum>::new();
-        for (name, live) in locked(&self.live).iter() {
+        for (name, live) in self.live.lock().iter() {
             let Some(live) = live.upgrade() else { continue };
             let sum = sums.entry(*name).or_default();
             sum.depth += live.depth.load(Ordering::Relaxed);
             let now = live.clock.now();
-            for (began, count) in locked(&live.running).iter() {
+            for (began, count) in live.running.lock().iter() {
                 let age = began.until(now).as_secs_f64();
                 sum.unfinished += age * f64::from(u32::try_from(*count).unwrap_or(u32::MAX));
                 sum.longest = sum.longest.max(age);

@@ -1,11 +1,10 @@
 //! The client-side limit: a bucket of tokens, as client-go has it. Waits nowhere.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
-
-use crate::cluster::locked;
 
 /// How many requests a client may begin.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,7 +64,7 @@ impl Bucket {
     }
 
     fn wait(&self, now: Instant) -> Duration {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let (tokens, before) = *state;
         let passed = before.map_or(Duration::ZERO, |before| {
             now.saturating_duration_since(before)
@@ -78,7 +77,7 @@ impl Bucket {
     }
 
     fn put_back(&self) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.0 = (state.0 + 1.0).min(self.limit.burst);
     }
 }

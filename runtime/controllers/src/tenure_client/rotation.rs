@@ -4,12 +4,13 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use kube::Config;
 use kube::client::Body;
+use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt as _, service_fn};
@@ -92,11 +93,11 @@ where
 {
     /// The connections of the next request. The first one after a while reads the files; others do not wait for it.
     async fn connections(self: &Arc<Self>) -> P {
-        let is_due = timer_now().duration_since(self.current().since) >= FILE_TIME;
+        let is_due = timer_now().duration_since(self.current.lock().since) >= FILE_TIME;
         if is_due && let Ok(_reading) = self.reading.try_lock() {
             self.renew().await;
         }
-        self.current().connections.clone()
+        self.current.lock().connections.clone()
     }
 
     /// Reads the files, and replaces the connections if the files have changed. If that fails, the connections stay.
@@ -105,7 +106,7 @@ where
             return;
         }
         let known = {
-            let mut current = self.current();
+            let mut current = self.current.lock();
             current.since = timer_now();
             current.content.clone()
         };
@@ -121,7 +122,7 @@ where
             Ok(None) => {}
             Ok(Some((content, connections))) => {
                 tracing::info!("the client certificate for the API server has been replaced");
-                let mut current = self.current();
+                let mut current = self.current.lock();
                 current.content = content;
                 current.connections = connections;
             }
@@ -129,11 +130,6 @@ where
                 tracing::warn!(%error, "the client certificate for the API server cannot be read again");
             }
         }
-    }
-
-    /// No update under this lock can panic half-way, so a poisoned lock is still valid.
-    fn current(&self) -> MutexGuard<'_, Current<P>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

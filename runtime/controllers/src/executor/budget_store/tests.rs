@@ -24,12 +24,12 @@ fn budget_store(cluster: &Cluster) -> BudgetStore {
         name: "cloud-controller-manager".to_owned(),
     };
     BudgetStore {
-        balance: Arc::new(StdMutex::new(Balance {
+        balance: Arc::new(Mutex::new(Balance {
             budgets: ClusterBudgets::new(&Allowances::default()),
             taken: 0,
             attempts: BTreeMap::new(),
         })),
-        budget_lease: Mutex::new(BudgetLease::new(
+        budget_lease: AsyncMutex::new(BudgetLease::new(
             cluster.client_as("ccm"),
             Some(lease),
             tenure.clone(),
@@ -205,7 +205,7 @@ async fn a_change_that_the_budget_of_all_providers_holds_is_shown_as_such() {
     let other = one.take("other", "it", (brake, Rise::NONE), || FEW).await;
     assert!(matches!(other, BudgetOutcome::Answered(Err(_))), "{other}");
     let shown = || {
-        let levels = locked(&one.balance).levels(&one.allowances, one.clock);
+        let levels = one.balance.lock().levels(&one.allowances, one.clock);
         let level = |level: BrakeLevel| {
             let is_held = level.held.is_some();
             (level.provider, level.taken, is_held, level.is_spent_by_all)
