@@ -17,7 +17,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
@@ -26,6 +26,7 @@ use ccm_core::safety::audit::{
 };
 use ccm_core::safety::permit::CloudRequest;
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 
 use crate::flags::AuditLog;
 use refusals::Refusals;
@@ -110,14 +111,14 @@ impl AuditWriter {
 
 impl Lines {
     fn add(&self, line: String) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         waiting.lines.push_back(line);
         self.flush(&mut waiting);
     }
 
     /// Whether the next record can be written, as far as can be known in advance.
     fn ready(&self) -> Result<(), Unrecordable> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         self.flush(&mut waiting);
         let result = match &self.place {
             _ if !waiting.lines.is_empty() => return Err(Unrecordable),
@@ -148,16 +149,6 @@ impl Lines {
             }
             waiting.lines.pop_front();
         }
-    }
-
-    /// A poisoned lock is valid, as in [`Lines::waiting`].
-    fn refusals(&self) -> MutexGuard<'_, Refusals> {
-        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// No update under this lock can panic half-way, so a poisoned lock is still valid.
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -224,7 +215,7 @@ impl AuditSink for AuditWriter {
 
     /// Writes the record at once or drops it: a module can cause any number of them, so none is kept in memory.
     fn attempted(&self, attempt: &Attempt<'_>) {
-        let mut refusals = self.lines.refusals();
+        let mut refusals = self.lines.refusals.lock();
         let Some(unwritten) = refusals.next(&attempt.author.provider, Instant::now()) else {
             return;
         };

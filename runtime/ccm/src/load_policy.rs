@@ -2,12 +2,13 @@
 //! this program ships. Reads variables and files; fetches nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
 use ccm_delivery::source::Location;
 use ccm_host::manifest::Manifest;
 use ccm_host::{GuestConfig, Inspection};
+use parking_lot::Mutex;
 
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
@@ -32,7 +33,7 @@ pub(crate) struct Remarks(Arc<Mutex<BTreeSet<(String, String)>>>);
 
 impl Remarks {
     fn is_new(&self, provider: &str, remark: &str) -> bool {
-        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.0.lock();
         logged.insert((provider.to_owned(), remark.to_owned()))
     }
 }

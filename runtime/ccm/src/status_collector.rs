@@ -1,7 +1,7 @@
 //! Collects the contents of the status page: from the controllers, the providers' versions and the elections. Only
 //! reads, and only on request; holds no secret.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use ccm_controllers::Activity;
 use ccm_controllers::activity::{BrakeLevel, Decided, Waiting};
@@ -19,6 +19,7 @@ use ccm_serving::status::report::{
     ProviderState, StatusReport, TargetReport, Time, TrialReport, WaitingReport, length,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::migration::COMPONENT;
@@ -70,12 +71,12 @@ impl StatusCollector {
 
     /// Sets the providers to show; later changes are shown, too.
     pub(crate) fn shows_providers(&self, providers: watch::Receiver<Arc<[ProviderOverview]>>) {
-        *open(&self.0.providers) = Some(providers);
+        *self.0.providers.lock() = Some(providers);
     }
 
     /// Adds a Lease for which this process is a candidate, and under which it may act during `tenure`.
     pub(crate) fn add_candidacy(&self, candidacy: Candidacy, tenure: Arc<Tenure>) {
-        open(&self.0.candidacies).push((candidacy, tenure));
+        self.0.candidacies.lock().push((candidacy, tenure));
     }
 
     /// Returns the function from which the endpoints get reports.
@@ -87,10 +88,10 @@ impl StatusCollector {
     fn report(&self) -> StatusReport {
         let (parts, now) = (&*self.0, Timestamp::now());
         let seen = parts.activity.snapshot();
-        let candidacies = open(&parts.candidacies);
+        let candidacies = parts.candidacies.lock();
         let leases = candidacies.iter();
         let leases = leases.map(|(candidacy, tenure)| lease(candidacy, tenure, now));
-        let providers = open(&parts.providers);
+        let providers = parts.providers.lock();
         let providers = providers
             .as_ref()
             .map(|providers| providers.borrow().clone());
@@ -114,11 +115,6 @@ impl StatusCollector {
             decisions: seen.decisions.into_iter().map(decision).collect(),
         }
     }
-}
-
-/// Ignores poisoning: no code under these locks can panic half-way.
-fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lease(candidacy: &Candidacy, tenure: &Tenure, wall: Timestamp) -> LeaseReport {

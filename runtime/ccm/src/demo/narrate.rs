@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
@@ -61,7 +62,7 @@ impl Narrator {
 
     /// Prints a decision of the controllers unless it was printed before.
     fn decided(&self, who: &str, about: &str, what: &str) {
-        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = self.printed.lock();
         let Some(printed) = printed.as_mut() else {
             return;
         };
@@ -73,20 +74,19 @@ impl Narrator {
     /// Whether such a decision about the object was printed. A watcher may see a change before its controller has
     /// received the response; the demo waits for both.
     pub(crate) fn has_printed(&self, object: &str, part: &str) -> bool {
-        let printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let printed = self.printed.lock();
         let mut printed = printed.iter().flatten();
         printed.any(|(about, what)| about == object && what.contains(part))
     }
 
     /// Ignores all further decisions of the controllers.
     pub(crate) fn end(&self) {
-        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
-        *printed = None;
+        *self.printed.lock() = None;
     }
 
     /// Whether a reason was printed why this object is waiting.
     pub(crate) fn has_waiting(&self, object: &str) -> bool {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         waiting.iter().any(|name| name == object)
     }
 }
@@ -117,10 +117,7 @@ impl<S: Subscriber> Layer<S> for Narrator {
         };
         if target == "waiting" {
             self.decided("waiting", object, text("message"));
-            self.waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(object.to_owned());
+            self.waiting.lock().push(object.to_owned());
         } else {
             self.decided(
                 kind,

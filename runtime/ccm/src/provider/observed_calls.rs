@@ -1,13 +1,13 @@
 //! Records what a module does while a command calls it: its calls with their cost, every request, and every refusal.
 //! Injects the faults that a command orders. Decides nothing.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccm_core::safety::audit::{Attempt, AuditRecord, AuditSink, Refused, Unrecordable};
 use ccm_core::safety::permit::{Access, CloudRequest};
 use ccm_host::egress::FetchError;
 use ccm_host::{CallUsage, InjectedFault, Interceptor};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// Returns the fault of a request.
@@ -102,26 +102,22 @@ impl ObservedCalls {
         &self,
         faults: impl Fn(&CloudRequest) -> InjectedFault + Send + Sync + 'static,
     ) {
-        self.state().faults = Some(Box::new(faults));
+        self.state.lock().faults = Some(Box::new(faults));
     }
 
     /// Number of calls that have ended.
     pub(super) fn count(&self) -> usize {
-        self.state().calls.len()
+        self.state.lock().calls.len()
     }
 
     /// The calls that have ended, without the first `before`.
     pub(super) fn since(&self, before: usize) -> Vec<ObservedCall> {
-        self.state()
+        self.state
+            .lock()
             .calls
             .get(before..)
             .unwrap_or_default()
             .to_vec()
-    }
-
-    /// No operation under this lock can panic half-way.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,7 +143,7 @@ impl ObservedCall {
 
 impl Interceptor for ObservedCalls {
     fn before(&self, request: &CloudRequest) -> InjectedFault {
-        let state = self.state();
+        let state = self.state.lock();
         let faults = state.faults.as_ref();
         faults.map_or(InjectedFault::None, |faults| faults(request))
     }
@@ -172,11 +168,11 @@ impl Interceptor for ObservedCalls {
             status: cloud,
             took_ms: milliseconds(took),
         };
-        self.state().requests.push(observed);
+        self.state.lock().requests.push(observed);
     }
 
     fn called(&self, usage: &CallUsage, log: &[String]) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let call = ObservedCall {
             function: usage.function,
             took_ms: milliseconds(usage.took),
@@ -208,7 +204,7 @@ impl AuditSink for ObservedCalls {
             is_granted: true,
             said: refused.log_line.map(str::to_owned),
         };
-        self.state().refused.push(one);
+        self.state.lock().refused.push(one);
     }
 
     fn attempted(&self, attempt: &Attempt<'_>) {
@@ -220,7 +216,7 @@ impl AuditSink for ObservedCalls {
             is_granted: false,
             said: None,
         };
-        self.state().refused.push(one);
+        self.state.lock().refused.push(one);
     }
 }
 

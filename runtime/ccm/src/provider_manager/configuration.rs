@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification};
 use ccm_delivery::source::Location;
 use ccm_host::egress::{instance_id, instance_region};
+use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::LOOK;
@@ -118,8 +118,7 @@ impl MachineAnswer {
 
 impl ParsedFile {
     fn read(&self, text: String) -> Result<Written, Mistakes> {
-        // No update under this lock can panic half-way.
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         if let Some((known, written)) = &*last
             && *known == text
         {
@@ -135,13 +134,6 @@ impl Wanted {
     /// All providers; those of the file first.
     pub(crate) fn all(&self) -> Vec<ProviderConfig> {
         [self.file.as_slice(), &self.objects].concat()
-    }
-}
-
-impl ObjectConfiguration {
-    /// No update under this lock can panic half-way.
-    fn accepted(&self) -> MutexGuard<'_, BTreeMap<String, (Option<String>, ProviderConfig)>> {
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -164,7 +156,7 @@ impl Configuration {
             for object in objects.objects.all().await {
                 self.add(objects, object, &mut wanted, &mut named).await;
             }
-            let mut accepted = objects.accepted();
+            let mut accepted = objects.accepted.lock();
             accepted.retain(|name, _| wanted.objects.iter().any(|one| one.name == *name));
         }
         self.secrets.keep(&named);
@@ -179,12 +171,12 @@ impl Configuration {
     ) -> anyhow::Result<(Vec<ProviderConfig>, Option<String>)> {
         let error = match self.valid_file(named).await {
             Ok((file, picked)) => {
-                *self.last_valid() = Some(file);
+                *self.last_valid.lock() = Some(file);
                 return Ok((picked, None));
             }
             Err(error) => error,
         };
-        let Some(last) = self.last_valid().clone() else {
+        let Some(last) = self.last_valid.lock().clone() else {
             return Err(error);
         };
         // What one provider lacks keeps no other from a credential that was rotated.
@@ -202,15 +194,9 @@ impl Configuration {
         }
     }
 
-    /// No update under this lock can panic half-way.
-    fn last_valid(&self) -> MutexGuard<'_, Option<ValidFile>> {
-        let last = self.last_valid.lock();
-        last.unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the file has had no content so far. One that had and is empty now may be half written.
     fn said_nothing(&self) -> bool {
-        self.last_valid().as_ref().is_none_or(|last| {
+        self.last_valid.lock().as_ref().is_none_or(|last| {
             let mut configured = last.configured.iter();
             last.written.is_none() && configured.all(|one| one.values.is_empty())
         })
@@ -339,12 +325,12 @@ impl Configuration {
         match read {
             Ok(config) => {
                 let known = (object.uid, config.clone());
-                objects.accepted().insert(object.name.clone(), known);
+                objects.accepted.lock().insert(object.name.clone(), known);
                 wanted.objects.push(config);
             }
             Err(refusal) => {
                 specification.refusal = Some(refusal);
-                let before = objects.accepted().get(&object.name).cloned();
+                let before = objects.accepted.lock().get(&object.name).cloned();
                 let before = before.filter(|(uid, before)| {
                     let so_far = wanted.all();
                     !is_overridden && *uid == object.uid && config::beside(&so_far, before).is_ok()

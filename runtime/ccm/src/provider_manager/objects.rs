@@ -1,8 +1,8 @@
 //! The objects `Provider` of the cluster, watched: the spec of each, without its status. Reads only; decides nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ccm_controllers::api_error::describe;
@@ -14,6 +14,7 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
@@ -88,7 +89,7 @@ impl ProviderObjects {
                 );
             }
         }
-        let mut all: Vec<ObjectSpec> = self.seen().values().cloned().collect();
+        let mut all: Vec<ObjectSpec> = self.seen.lock().values().cloned().collect();
         all.sort_by(|one, other| (one.created, &one.name).cmp(&(other.created, &other.name)));
         all
     }
@@ -134,17 +135,13 @@ impl ProviderObjects {
 
     /// Applies a change, and announces it if a spec differs. Changes of the status alone announce nothing.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, ObjectSpec>)) {
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         let before = seen.clone();
         change(&mut seen);
         if *seen != before {
             drop(seen);
             self.changed.notify_one();
         }
-    }
-
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, ObjectSpec>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@
 //! without a restart. Reads no other Secrets, and never prints any.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_controllers::api_error::describe;
@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use zeroize::Zeroizing;
@@ -82,7 +83,7 @@ impl Secrets {
         };
         for key in keys {
             let place = (key.namespace.clone(), key.name.clone());
-            if self.known().data.contains_key(&place) {
+            if self.known.lock().data.contains_key(&place) {
                 continue;
             }
             let api: Api<Secret> = Api::namespaced(client.clone(), &key.namespace);
@@ -98,7 +99,7 @@ impl Secrets {
                     "cannot be read: no answer within {ANSWERED_WITHIN:?}"
                 ))),
             };
-            let mut known = self.known();
+            let mut known = self.known.lock();
             known.data.insert(place.clone(), read);
             let watch = self.clone().watch(api, place.clone());
             known.watches.entry(place).or_default().spawn(watch);
@@ -111,7 +112,7 @@ impl Secrets {
             keys.iter()
                 .any(|key| key.namespace == place.0 && key.name == place.1)
         };
-        let mut known = self.known();
+        let mut known = self.known.lock();
         known.data.retain(|place, _| is_named(place));
         known.watches.retain(|place, _| is_named(place));
     }
@@ -119,7 +120,7 @@ impl Secrets {
     /// Forgets the Secrets about which the API server did not answer, so that they are read again. Returns whether there
     /// were any.
     pub(crate) fn forget_unanswered(&self) -> bool {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let Known { data, watches } = &mut *known;
         let before = data.len();
         data.retain(|_, data| !matches!(data, Err(Unknown::Unanswered(_))));
@@ -132,7 +133,7 @@ impl Secrets {
     /// # Errors
     /// The reason why there is no value.
     pub(crate) fn get(&self, key: &SecretKey) -> Result<String, String> {
-        let known = self.known();
+        let known = self.known.lock();
         let place = (key.namespace.clone(), key.name.clone());
         match known.data.get(&place) {
             None => Err("there is no cluster to read it from".to_owned()),
@@ -182,7 +183,7 @@ impl Secrets {
                     continue;
                 }
             };
-            let mut known = self.known();
+            let mut known = self.known.lock();
             // The Secret was forgotten meanwhile: this watch ends.
             if !known.data.contains_key(&place) {
                 return;
@@ -198,10 +199,6 @@ impl Secrets {
                 self.changed.notify_one();
             }
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

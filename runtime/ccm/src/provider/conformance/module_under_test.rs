@@ -2,7 +2,7 @@
 //! the objects that were made, so that they can be removed.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError, Readiness};
@@ -13,6 +13,7 @@ use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
 use ccm_host::{InjectedFault, Provider};
 use k8s_openapi::api::core::v1::Service;
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use crate::provider::arguments::Test;
@@ -90,7 +91,7 @@ impl ModuleUnderTest {
     /// It does not load.
     pub(super) async fn load(&self) -> anyhow::Result<LoadedModule<'_>> {
         let observed = Arc::new(ObservedCalls::default());
-        locked(&self.observed).push(observed.clone());
+        self.observed.lock().push(observed.clone());
         let provider = self.loadable.load(Some(observed.clone())).await?;
         let loaded = LoadedModule {
             tested: self,
@@ -105,23 +106,23 @@ impl ModuleUnderTest {
 
     /// All calls so far.
     pub(super) fn calls(&self) -> Vec<ObservedCall> {
-        let observed = locked(&self.observed);
+        let observed = self.observed.lock();
         observed.iter().flat_map(|one| one.since(0)).collect()
     }
 
     /// Calls that trapped or ran into their time limit although no fault made them wait.
     pub(super) fn failures(&self) -> Vec<String> {
-        locked(&self.failures).clone()
+        self.failures.lock().clone()
     }
 
     /// Records an object that could not be removed.
     pub(super) fn leave(&self, what: String) {
-        locked(&self.left).push(what);
+        self.left.lock().push(what);
     }
 
     /// The objects that could not be removed.
     pub(super) fn left(&self) -> Vec<String> {
-        locked(&self.left).clone()
+        self.left.lock().clone()
     }
 
     /// Whether the manifest requests this provider ID scheme.
@@ -238,7 +239,7 @@ impl LoadedModule<'_> {
             _ => false,
         };
         if let (true, Err(error)) = (is_broken, &answer) {
-            locked(&self.tested.failures).push(error.to_string());
+            self.tested.failures.lock().push(error.to_string());
         }
         answer
     }
@@ -279,9 +280,4 @@ impl LoadedModule<'_> {
             sleep(left).await;
         }
     }
-}
-
-/// No operation under these locks can panic half-way.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

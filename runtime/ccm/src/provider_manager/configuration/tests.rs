@@ -90,7 +90,7 @@ fn a_file_that_had_content_and_is_empty_now_may_be_half_written() {
         (Some(file(something)), false),
     ] {
         let configuration = configuration(Some("aws"), None, Secrets::of(None));
-        *configuration.last_valid() = last;
+        *configuration.last_valid.lock() = last;
         assert_eq!(configuration.said_nothing(), expected);
     }
 }
