@@ -28,6 +28,9 @@ pub const MODULE_BYTES: usize = 32 << 20;
 pub const EVIDENCE_BYTES: usize = 256 << 10;
 /// Maximum number of pieces of evidence that are examined.
 pub const MOST_EVIDENCE: usize = 16;
+/// Type of the statement in cosign's signatures. Other statements with a valid signature (a scan that found a
+/// vulnerability, a bill of materials) do not release a module.
+pub(crate) const SIGNATURE_STATEMENT: &str = "https://sigstore.dev/cosign/sign/v1";
 
 /// A signature in one of the forms in use, made over the module's digest or the digest of its OCI manifest. Its JSON is a
 /// part of the files of `store::folder`.

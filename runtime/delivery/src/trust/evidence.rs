@@ -16,13 +16,11 @@ use sigstore_verify::types::{
 use material::{certificates, entries, stamps};
 
 use super::EvidenceRefusal;
-use crate::artifact::{Artifact, SignatureEvidence};
+use crate::artifact::{Artifact, SIGNATURE_STATEMENT, SignatureEvidence};
 
 mod material;
 
-/// Types of cosign's signatures. Other statements with a valid signature (a scan that found a vulnerability, a bill of
-/// materials) do not release a module.
-const SIGNATURE_STATEMENT: &str = "https://sigstore.dev/cosign/sign/v1";
+/// Type of the payload in cosign's older signatures.
 const SIGNATURE_PAYLOAD: &str = "cosign container image signature";
 const STATEMENT_TYPE: &str = "application/vnd.in-toto+json";
 

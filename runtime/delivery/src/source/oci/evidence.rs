@@ -1,6 +1,8 @@
 //! Finds evidence for an artifact in its own repository: cosign's signatures under a tag, and Sigstore bundles that
 //! refer to it. Verifies digests only. Unreadable evidence proves nothing and is left out.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ccm_host::Digest;
@@ -9,11 +11,19 @@ use super::connect::Connections;
 use super::manifest::{self, ACCEPTED, Descriptor, INDEX, MANIFEST_BYTES, Manifest};
 use super::registry::{Ask, Registry};
 use super::registry_error::{Kind, RegistryError};
-use crate::artifact::{EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
+use crate::artifact::{EVIDENCE_BYTES, MOST_EVIDENCE, SIGNATURE_STATEMENT, SignatureEvidence};
 
 /// Media type of Sigstore bundles, as artifacts and as layers.
 pub(super) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// The annotation that names the type of a bundle's statement. Attestations have the artifact type of signatures.
+const PREDICATE: &str = "dev.sigstore.bundle.predicateType";
+
+/// Maximum number of manifests that are examined for bundles: where the list lacks the annotation, only the manifest
+/// tells an attestation from a signature.
+const MOST_EXAMINED: usize = 64;
+/// Maximum number of pages of a list of referrers.
+const MOST_PAGES: usize = 8;
 
 /// Descriptors of one artifact's evidence, before it is fetched. Equal listings have equal evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,38 +46,75 @@ pub(super) async fn list(
 ) -> Result<Listing, RegistryError> {
     let tag = digest.replace(':', "-");
     let signatures = get(registry, connections, &format!("manifests/{tag}.sig")).await?;
-    let referrers = format!(
-        "referrers/{digest}?artifactType=application%2Fvnd.dev.sigstore.bundle.v0.3%2Bjson"
-    );
-    let is_bundle = |entry: &Descriptor| entry.artifact_type.as_deref() == Some(BUNDLE);
-    let index = get(registry, connections, &referrers).await?;
-    let index = index.filter(|index| index.media_type.as_deref() == Some(INDEX));
-    let mut bundles = latest(index.and_then(|index| index.manifests), is_bundle);
+    let signatures = signatures.and_then(|manifest| manifest.layers);
+    let mut bundles = referrers(registry, connections, digest).await?;
     if bundles.is_empty() {
         // Fallback for registries without the referrers API: clients keep an index under a tag.
         let index = get(registry, connections, &format!("manifests/{tag}")).await?;
-        bundles = latest(index.and_then(|index| index.manifests), is_bundle);
+        let entries = index.and_then(|index| index.manifests);
+        bundles = latest(entries.unwrap_or_default(), may_be_signature, MOST_EXAMINED);
     }
     Ok(Listing {
-        signatures: latest(signatures.and_then(|manifest| manifest.layers), |layer| {
-            layer.media_type == SIMPLE_SIGNING
-        }),
+        signatures: latest(
+            signatures.unwrap_or_default(),
+            |layer| layer.media_type == SIMPLE_SIGNING,
+            MOST_EVIDENCE,
+        ),
         bundles,
     })
 }
 
-/// The last descriptors: new ones are appended.
-fn latest(
-    all: Option<Vec<Descriptor>>,
-    is_wanted: impl Fn(&Descriptor) -> bool,
-) -> Vec<Descriptor> {
-    let all = all.unwrap_or_default().into_iter();
-    let wanted: Vec<_> = all.filter(is_wanted).collect();
-    let surplus = wanted.len().saturating_sub(MOST_EVIDENCE);
-    wanted.into_iter().skip(surplus).collect()
+/// The bundles that the registry lists as referring to a manifest.
+async fn referrers(
+    registry: &Registry,
+    connections: &Connections,
+    digest: &str,
+) -> Result<Vec<Descriptor>, RegistryError> {
+    let mut path = format!(
+        "referrers/{digest}?artifactType=application%2Fvnd.dev.sigstore.bundle.v0.3%2Bjson"
+    );
+    let mut found = Vec::new();
+    for _ in 0..MOST_PAGES {
+        let ask = Ask::get(&path).accepting(ACCEPTED);
+        let answer = registry.ask_whole(connections, ask, MANIFEST_BYTES).await;
+        let Some((headers, bytes)) = answer.map(Some).or_else(absent)? else {
+            break;
+        };
+        let index = manifest::read(&bytes).ok();
+        let index = index.filter(|index| index.media_type.as_deref() == Some(INDEX));
+        let entries = index.and_then(|index| index.manifests).unwrap_or_default();
+        found.extend(entries);
+        found = latest(found, may_be_signature, MOST_EXAMINED);
+        match registry.next_page(&headers) {
+            Some(next) => path = next,
+            None => break,
+        }
+    }
+    Ok(found)
 }
 
-/// Fetches the evidence, at most [`MOST_EVIDENCE`] pieces.
+/// The last `most` wanted descriptors: new ones are appended.
+fn latest(
+    all: Vec<Descriptor>,
+    is_wanted: impl Fn(&Descriptor) -> bool,
+    most: usize,
+) -> Vec<Descriptor> {
+    let mut wanted: Vec<_> = all.into_iter().filter(is_wanted).collect();
+    let surplus = wanted.len().saturating_sub(most);
+    wanted.split_off(surplus)
+}
+
+fn may_be_signature(entry: &Descriptor) -> bool {
+    entry.artifact_type.as_deref() == Some(BUNDLE) && names_no_other(&entry.annotations)
+}
+
+/// Whether annotations name the statement of a signature, or none. cosign's own index under a tag lacks them.
+fn names_no_other(annotations: &BTreeMap<String, String>) -> bool {
+    let kind = annotations.get(PREDICATE);
+    kind.is_none_or(|kind| kind == SIGNATURE_STATEMENT)
+}
+
+/// Fetches the latest evidence, at most [`MOST_EVIDENCE`] pieces.
 pub(super) async fn fetch(
     registry: &Registry,
     connections: &Connections,
@@ -75,12 +122,17 @@ pub(super) async fn fetch(
 ) -> Result<Vec<SignatureEvidence>, RegistryError> {
     let mut found = Vec::new();
     for entry in listing.bundles.iter().rev() {
+        if found.len() == MOST_EVIDENCE {
+            break;
+        }
         found.extend(bundle(registry, connections, entry).await?);
     }
     for layer in listing.signatures.iter().rev() {
+        if found.len() == MOST_EVIDENCE {
+            break;
+        }
         found.extend(signature(registry, connections, layer).await?);
     }
-    found.truncate(MOST_EVIDENCE);
     Ok(found)
 }
 
@@ -92,13 +144,14 @@ async fn bundle(
     let Some(bytes) = verified(registry, connections, "manifests", entry).await? else {
         return Ok(None);
     };
-    let layers = manifest::read(&bytes)
-        .ok()
-        .and_then(|manifest| manifest.layers);
-    let layer = layers
-        .unwrap_or_default()
-        .into_iter()
-        .find(|layer| layer.media_type == BUNDLE);
+    let Ok(manifest) = manifest::read(&bytes) else {
+        return Ok(None);
+    };
+    if !names_no_other(&manifest.annotations.unwrap_or_default()) {
+        return Ok(None);
+    }
+    let layers = manifest.layers.unwrap_or_default();
+    let layer = layers.into_iter().find(|layer| layer.media_type == BUNDLE);
     let Some(layer) = layer else { return Ok(None) };
     let bytes = verified(registry, connections, "blobs", &layer).await?;
     Ok(bytes.map(SignatureEvidence::Bundle))

@@ -78,6 +78,8 @@ pub(super) struct Manifest {
     pub(super) layers: Option<Vec<Descriptor>>,
     #[serde(default)]
     pub(super) manifests: Option<Vec<Descriptor>>,
+    #[serde(default)]
+    pub(super) annotations: Option<BTreeMap<String, String>>,
 }
 
 /// The next content to fetch for a manifest.

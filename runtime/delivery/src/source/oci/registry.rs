@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ccm_host::egress::address_policy;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
-    LOCATION, RETRY_AFTER,
+    LINK, LOCATION, RETRY_AFTER,
 };
 use parking_lot::Mutex;
 use reqwest::{Method, Response, StatusCode};
@@ -130,6 +130,17 @@ impl Registry {
     pub(super) fn join(&self, path: &str) -> Result<Url, RegistryError> {
         let wrong = |_| RegistryError::refused(format!("{} has no such address", self.host));
         self.base.join(path).map_err(wrong)
+    }
+
+    /// The address of the next page of a list, from the headers of the page before; only at this registry.
+    pub(super) fn next_page(&self, headers: &HeaderMap) -> Option<String> {
+        let link = headers.get(LINK)?.to_str().ok()?;
+        let (target, relation) = link.strip_prefix('<')?.split_once('>')?;
+        let is_next = ["rel=\"next\"", "rel=next"]
+            .iter()
+            .any(|next| relation.contains(next));
+        let url = self.join(target).ok()?;
+        (is_next && self.is_own(&url)).then(|| url.to_string())
     }
 
     /// Sends one request and returns a successful answer, whose body is not read yet.

@@ -18,9 +18,14 @@ fn tag(digest: &str) -> String {
 
 /// Stores a bundle; returns its entry in an index.
 fn bundle(content: &mut RegistryContent, text: &[u8]) -> Value {
+    annotated(content, text, &json!({}))
+}
+
+/// Stores a bundle whose manifest has these annotations; returns its entry in an index, which has none.
+fn annotated(content: &mut RegistryContent, text: &[u8], annotations: &Value) -> Value {
     let layer = content.blob(BUNDLE, text);
     let config = content.blob(EMPTY, b"{}");
-    let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE, "config": config, "layers": [layer]});
+    let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE, "config": config, "layers": [layer], "annotations": annotations});
     let digest = content.manifest("unnamed", MANIFEST, &manifest);
     let size = content.manifests[&digest].1.len();
     json!({"mediaType": MANIFEST, "digest": digest, "size": size, "artifactType": BUNDLE})
@@ -51,6 +56,19 @@ fn annotations() -> Value {
     })
 }
 
+/// A registry whose list of referrers, if it has one, is the index under `referrers`.
+async fn referring(content: RegistryContent) -> FakeRegistry {
+    let listed = content.manifests.get("referrers").cloned();
+    FakeRegistry::start(content, move |asked| {
+        let (_, index) = listed
+            .as_ref()
+            .filter(|_| asked.path.contains("/referrers/"))?;
+        let answer = Response::builder().header("content-type", INDEX);
+        Some(answer.body(index.clone().into()).unwrap())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn signatures_are_found_under_the_tag_and_bundles_by_both_ways() {
     let wasm = module(100);
@@ -65,21 +83,79 @@ async fn signatures_are_found_under_the_tag_and_bundles_by_both_ways() {
             tag(&digest)
         };
         content.index(&name, json!([foreign, entry]));
-        let listed = content.manifests.get("referrers").cloned();
-        let fake = FakeRegistry::start(content, move |asked| {
-            let (_, index) = listed
-                .as_ref()
-                .filter(|_| asked.path.contains("/referrers/"))?;
-            let answer = Response::builder().header("content-type", INDEX);
-            Some(answer.body(index.clone().into()).unwrap())
-        })
-        .await;
+        let fake = referring(content).await;
         let artifact = fake.bring().await.unwrap();
         let expected = [
             SignatureEvidence::Bundle(b"{\"bundle\":1}".to_vec()),
             signed(b"payload"),
         ];
         assert_eq!(artifact.evidence, expected);
+    }
+}
+
+/// cosign's own index under a tag has no annotations, so there only the manifests tell what they hold.
+#[tokio::test]
+async fn attestations_push_no_signature_out() {
+    for has_referrers in [true, false] {
+        let (mut content, digest) = RegistryContent::with(&module(100));
+        let attestations = std::iter::repeat_n("https://slsa.dev/provenance/v1", 40);
+        let kinds = std::iter::once("https://sigstore.dev/cosign/sign/v1").chain(attestations);
+        let entries: Vec<_> = kinds
+            .enumerate()
+            .map(|(number, kind)| {
+                let annotations = json!({"dev.sigstore.bundle.predicateType": kind});
+                let text = number.to_string();
+                let mut entry = annotated(&mut content, text.as_bytes(), &annotations);
+                if has_referrers {
+                    entry["annotations"] = annotations;
+                }
+                entry
+            })
+            .collect();
+        let name = if has_referrers {
+            "referrers".to_owned()
+        } else {
+            tag(&digest)
+        };
+        content.index(&name, json!(entries));
+        let fake = referring(content).await;
+        assert_eq!(
+            fake.bring().await.unwrap().evidence,
+            [SignatureEvidence::Bundle(b"0".to_vec())]
+        );
+    }
+}
+
+#[tokio::test]
+async fn all_pages_of_the_referrers_are_read_at_the_registry_and_nowhere_else() {
+    let path = "/v2/clouds/example/referrers/second";
+    let elsewhere = format!("https://elsewhere.example{path}");
+    for (next, expected) in [
+        (path, vec!["second", "first"]),
+        (elsewhere.as_str(), vec!["first"]),
+    ] {
+        let (mut content, _) = RegistryContent::with(&module(100));
+        for name in ["first", "second"] {
+            let entry = bundle(&mut content, name.as_bytes());
+            content.index(name, json!([entry]));
+        }
+        let pages = content.manifests.clone();
+        let link = format!("<{next}>; rel=\"next\"");
+        let fake = FakeRegistry::start(content, move |asked| {
+            if !asked.path.contains("/referrers/") {
+                return None;
+            }
+            let answer = Response::builder().header("content-type", INDEX);
+            let (name, answer) = match asked.path.ends_with("/second") {
+                true => ("second", answer),
+                false => ("first", answer.header("link", &link)),
+            };
+            Some(answer.body(pages[name].1.clone().into()).unwrap())
+        })
+        .await;
+        let bundles = expected.iter().map(|text| text.as_bytes().to_vec());
+        let expected: Vec<_> = bundles.map(SignatureEvidence::Bundle).collect();
+        assert_eq!(fake.bring().await.unwrap().evidence, expected, "{next}");
     }
 }
 
@@ -121,6 +197,8 @@ async fn evidence_that_cannot_be_read_is_left_out_and_there_is_a_limit_to_it() {
     content.blobs.remove(missing["digest"].as_str().unwrap());
     layers.extend([no_base64, large, small_by_its_word, missing]);
     content.artifact(&format!("{}.sig", tag(&digest)), json!(layers));
+    let fake = FakeRegistry::honest(content.clone()).await;
+    assert!(fake.bring().await.unwrap().evidence.is_empty());
     let bundles: Vec<_> = (0..40)
         .map(|number| bundle(&mut content, format!("{number}").as_bytes()))
         .collect();
