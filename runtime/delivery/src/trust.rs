@@ -90,16 +90,34 @@ impl TrustPolicy {
         version: &str,
         now: SystemTime,
     ) -> Result<Provenance, Distrust> {
+        let provenance = self.provenance(artifact, now)?;
+        self.check_minimum(version, provenance)
+    }
+
+    /// Finds out who vouches for `artifact`, whatever it holds. Costs as much as [`Self::verify`].
+    pub(crate) fn provenance(
+        &self,
+        artifact: &Artifact,
+        now: SystemTime,
+    ) -> Result<Provenance, Distrust> {
         let is_pinned = self.check_digests(artifact)?;
-        let provenance = if !self.keys.is_empty() || !self.keyless.is_empty() {
-            self.verify_evidence(artifact, now)?
+        if !self.keys.is_empty() || !self.keyless.is_empty() {
+            self.verify_evidence(artifact, now)
         } else if is_pinned {
-            Provenance::Pinned
+            Ok(Provenance::Pinned)
         } else if self.allows_unsigned {
-            Provenance::Unsigned
+            Ok(Provenance::Unsigned)
         } else {
-            return Err(Distrust::Unsigned);
-        };
+            Err(Distrust::Unsigned)
+        }
+    }
+
+    /// Checks the version of a module of this provenance against the minimum version.
+    pub(crate) fn check_minimum(
+        &self,
+        version: &str,
+        provenance: Provenance,
+    ) -> Result<Provenance, Distrust> {
         match &self.minimum_version {
             Some(minimum) => minimum.check(version, provenance),
             None => Ok(provenance),

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::rollout::{Orders, Phase, Record, RolloutRules};
+use ccm_delivery::artifact::Artifact;
 use ccm_delivery::source::SourceError;
 use ccm_delivery::trust::{MinimumVersion, TrustPolicy};
+use ccm_host::Digest;
 
 use crate::rollout::world::{
-    PLACE, Start, World, block_on, in_time, module, signed, trusting, wider,
+    PLACE, Start, World, block_on, in_time, module, says, signed, trusting, wider,
 };
 use ccm_tests::harness::Test;
 use rcgen::KeyPair;
@@ -53,6 +55,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a_version_that_is_signed_after_it_was_offered_takes_over",
         a_version_that_is_signed_after_it_was_offered_takes_over,
+    ),
+    (
+        "what_nobody_vouches_for_is_not_rejected_whatever_it_is",
+        what_nobody_vouches_for_is_not_rejected_whatever_it_is,
     ),
     (
         "a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_names_it",
@@ -321,14 +327,42 @@ fn a_version_that_is_signed_after_it_was_offered_takes_over() {
         world.calls().await;
         world.offer(&two);
         world
-            .recorded("it is not trusted", |record| {
-                let lines = record.trial.iter().flat_map(|trial| &trial.lines);
-                let mut lines = lines.chain([&record.trouble]);
-                lines.any(|line| line.contains("sign"))
-            })
+            .recorded("it is not trusted", |record| says(record, "sign"))
             .await;
         world.finds(&signed(&key, two.clone()));
         world.serves(&two).await;
+    });
+}
+
+/// The list of rejected versions is short: who can offer modules, and sign none, pushes no version out of it that a
+/// person took back.
+fn what_nobody_vouches_for_is_not_rejected_whatever_it_is() {
+    block_on(async {
+        let key = KeyPair::generate().unwrap();
+        let world = World::start(Start {
+            trust: trusting(&key),
+            ..Start::default()
+        });
+        let one = signed(&key, module("1.0.0", "honest"));
+        world.offer(&one);
+        world.serves(&one).await;
+        let wasm = b"\0asm and nothing else".to_vec();
+        let junk = Artifact {
+            digest: Digest::of(&wasm),
+            wasm: wasm.into(),
+            ..module("2.0.0", "honest")
+        };
+        world.offer(&junk);
+        let is_distrusted = |record: &Record| says(record, "it is not signed");
+        let record = world.recorded("it is not trusted", is_distrusted).await;
+        assert_eq!(record.rejected, []);
+        // Signed, it is at fault.
+        let junk = signed(&key, junk);
+        world.offer(&junk);
+        let digest = junk.digest.to_string();
+        let is_rejected = |record: &Record| record.is_rejected(&digest);
+        world.recorded("it is rejected", is_rejected).await;
+        assert_eq!(world.serving().await, one.digest.to_string());
     });
 }
 
@@ -352,11 +386,7 @@ fn a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_
         let is = |number: &'static str| {
             move |record: &Record| highest(record).as_deref() == Some(number)
         };
-        let refused = |record: &Record| {
-            let lines = record.trial.iter().flat_map(|trial| &trial.lines);
-            let mut lines = lines.chain([&record.trouble]);
-            lines.any(|line| line.contains("version 1.0.0 is not 1.1.0 or higher"))
-        };
+        let refused = |record: &Record| says(record, "version 1.0.0 is not 1.1.0 or higher");
         let world = World::start(start(false));
         world.offer(&old);
         world.serves(&old).await;
@@ -418,11 +448,7 @@ fn a_person_who_names_an_older_version_does_not_overrule_the_minimum_version_of_
             ..Orders::default()
         });
         world.offer(&old);
-        let refused = |record: &Record| {
-            let lines = record.trial.iter().flat_map(|trial| &trial.lines);
-            let mut lines = lines.chain([&record.trouble]);
-            lines.any(|line| line.contains("version 1.0.0 is older than 1.1.0"))
-        };
+        let refused = |record: &Record| says(record, "version 1.0.0 is older than 1.1.0");
         world.recorded("it is too old", refused).await;
         assert_eq!(world.serving().await, new.digest.to_string());
     });

@@ -454,6 +454,13 @@ fn lead() -> Lead {
     }
 }
 
+/// Whether a record says this of its trial or of what serves.
+pub(crate) fn says(record: &Record, text: &str) -> bool {
+    let lines = record.trial.iter().flat_map(|trial| &trial.lines);
+    let mut lines = lines.chain([&record.trouble]);
+    lines.any(|line| line.contains(text))
+}
+
 pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(TIMEOUT, future).await {
         Ok(done) => done,

@@ -20,7 +20,7 @@ use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
 use crate::source::Location;
 use crate::store::ModuleStore;
-use crate::trust::{Highest, TrustPolicy};
+use crate::trust::{Distrust, Highest, TrustPolicy};
 
 /// Shared dependencies of all work of one provider.
 pub(super) struct Resources {
@@ -231,24 +231,28 @@ impl Job {
         })
     }
 
-    /// Hashing, scanning and verifying take up to a second, so they run on a blocking thread.
+    /// Hashing, scanning and verifying take up to a second, so they run on a blocking thread. The evidence is verified
+    /// first: whatever nobody vouches for is not trusted, rather than at fault. So who can write to the source, and sign
+    /// nothing, cannot fill the list of rejected versions until those that people took back leave it.
     async fn vouched(&self, artifact: Arc<Artifact>) -> Result<(Inspection, Highest), WorkResult> {
         let (policy, endorsement) = (self.policy.clone(), self.endorsement);
         let highest = Highest::read(self.recorded.highest.as_deref());
-        let look = tokio::task::spawn_blocking(move || {
+        let look = tokio::task::spawn_blocking(move || -> Result<_, WorkResult> {
+            let distrusted = |distrust: Distrust| WorkResult::Distrusted(distrust.to_string());
+            let provenance = policy
+                .provenance(&artifact, SystemTime::now())
+                .map_err(distrusted)?;
             let inspection = ccm_host::inspect(&artifact.origin, &artifact.wasm)
                 .map_err(|error| of_load(&error))?;
             let version = &inspection.manifest.version;
-            let verified = policy.verify(&artifact, version, SystemTime::now());
-            let followed = verified.and_then(|provenance| {
-                let followed = policy.follow(&highest, &artifact, version, &provenance, endorsement)?;
-                tracing::info!(target: "rollout", digest = %artifact.digest, %provenance, "trusted");
-                Ok(followed)
-            });
-            match followed {
-                Ok(highest) => Ok((inspection, highest)),
-                Err(distrust) => Err(WorkResult::Distrusted(distrust.to_string())),
-            }
+            let provenance = policy
+                .check_minimum(version, provenance)
+                .map_err(distrusted)?;
+            let highest = policy
+                .follow(&highest, &artifact, version, &provenance, endorsement)
+                .map_err(distrusted)?;
+            tracing::info!(target: "rollout", digest = %artifact.digest, %provenance, "trusted");
+            Ok((inspection, highest))
         });
         match look.await {
             Ok(looked) => looked,
