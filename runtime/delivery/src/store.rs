@@ -79,7 +79,8 @@ impl ModuleStore {
         }
     }
 
-    /// Removes all other modules, except those stored in the last hour: another process may need them.
+    /// Removes all other modules, except those stored in the last hour: another process may need them. If all together
+    /// are larger than 512 MiB, the oldest of these are removed, too.
     pub async fn keep(&self, digests: &[Digest]) {
         match &self.place {
             Place::Folder(folder) => {

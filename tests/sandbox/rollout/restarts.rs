@@ -1,15 +1,18 @@
 //! The next process after the last one has ended, and the behaviour of a follower.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::rollout::{Orders, Phase, Record};
 use ccm_core::safety::permit::Mode;
 use ccm_delivery::artifact::Artifact;
+use ccm_delivery::record::MemoryRecordStore;
 use ccm_delivery::rollout_controller::Served;
 use ccm_delivery::source::SourceError;
 
-use crate::rollout::world::{PLACE, Start, World, block_on, module, wider};
+use crate::rollout::world::{PLACE, Start, World, block_on, module, says, signed, trusting, wider};
 use ccm_tests::harness::Test;
+use rcgen::KeyPair;
 
 pub(crate) const TESTS: &[Test] = &[
     (
@@ -19,6 +22,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either",
         a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either,
+    ),
+    (
+        "what_nobody_vouches_for_is_not_written",
+        what_nobody_vouches_for_is_not_written,
     ),
     (
         "a_rejected_version_is_not_tried_again_after_a_restart",
@@ -92,6 +99,46 @@ fn a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either() {
         let world = World::start(start());
         world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
         world.serves(&one).await;
+    });
+}
+
+fn what_nobody_vouches_for_is_not_written() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = KeyPair::generate().unwrap();
+        let start = || Start {
+            folder: Some(folder.path()),
+            trust: trusting(&key),
+            ..Start::default()
+        };
+        let file = |artifact: &Artifact, kind: &str| {
+            let name = format!("{}.{kind}", artifact.digest.hex());
+            folder.path().join("modules").join(name)
+        };
+        let one = signed(&key, module("1.0.0", "honest"));
+        let two = module("2.0.0", "honest");
+        let world = World::start(start());
+        world.offer(&one);
+        world.serves(&one).await;
+        world.offer(&two);
+        let is_refused = |record: &Record| says(record, "it is not signed");
+        world.recorded("it is not trusted", is_refused).await;
+        assert!(file(&one, "wasm").exists() && !file(&two, "wasm").exists());
+        world.ends().await;
+
+        // Nor does missing evidence replace the valid one, where nobody knows of the version that served.
+        let before = std::fs::read(file(&one, "json")).unwrap();
+        let world = World::start(Start {
+            record_store: Some(Arc::new(MemoryRecordStore::new())),
+            ..start()
+        });
+        world.offer(&Artifact {
+            evidence: Vec::new(),
+            ..one.clone()
+        });
+        let (why, _) = world.fails().await;
+        assert!(why.contains("it is not signed"), "{why}");
+        assert_eq!(std::fs::read(file(&one, "json")).unwrap(), before);
     });
 }
 

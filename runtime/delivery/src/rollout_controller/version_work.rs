@@ -71,11 +71,10 @@ impl Resources {
 
     /// Stores the module for the next start, which then needs no source. A failure to store it does not keep it from
     /// serving.
-    async fn stored(&self, artifact: Arc<Artifact>) -> Arc<Artifact> {
-        if let Err(error) = self.store.put(&artifact).await {
+    async fn put(&self, artifact: &Artifact) {
+        if let Err(error) = self.store.put(artifact).await {
             tracing::warn!(target: "rollout", provider = %self.name, error = %chain(&error), "the module cannot be kept");
         }
-        artifact
     }
 
     /// The location of the source.
@@ -124,6 +123,22 @@ pub(super) async fn run(resources: Arc<Resources>, job: Job) -> Ended {
     }
 }
 
+/// A module that is not verified yet.
+struct Unverified {
+    artifact: Arc<Artifact>,
+    /// Whether it comes from the store on this machine.
+    is_stored: bool,
+}
+
+impl Unverified {
+    fn elsewhere(artifact: Arc<Artifact>) -> Self {
+        Self {
+            artifact,
+            is_stored: false,
+        }
+    }
+}
+
 /// A module that is trusted and whose requests the grants cover.
 struct Examined {
     artifact: Arc<Artifact>,
@@ -145,17 +160,17 @@ impl Job {
         &self,
         resources: &Resources,
         release: &Release,
-    ) -> Result<Arc<Artifact>, WorkResult> {
+    ) -> Result<Unverified, WorkResult> {
         if self.is_anew
             && let Some(Ok(artifact)) = resources.again.bytes(release).await
             && artifact.digest.to_string() == release.digest
         {
             let artifact = self.anew.get_or_init(|| Arc::new(artifact));
-            return Ok(resources.stored(artifact.clone()).await);
+            return Ok(Unverified::elsewhere(artifact.clone()));
         }
         let is_it = |it: &&Arc<Artifact>| it.digest.to_string() == release.digest;
         if let Some(offered) = self.offered.as_ref().filter(is_it) {
-            return Ok(resources.stored(offered.clone()).await);
+            return Ok(Unverified::elsewhere(offered.clone()));
         }
         let Some(digest) = Digest::parse(&release.digest) else {
             return Err(WorkResult::Gone(format!(
@@ -166,11 +181,14 @@ impl Job {
         if let Some(mut kept) = resources.store.get(&digest).await {
             let place = Location::parse(&resources.place());
             kept.is_pinned = place.is_ok_and(|place| place.pins(&kept));
-            return Ok(Arc::new(kept));
+            return Ok(Unverified {
+                artifact: Arc::new(kept),
+                is_stored: true,
+            });
         }
         match resources.again.bytes(release).await {
             Some(Ok(artifact)) if artifact.digest == digest => {
-                Ok(resources.stored(Arc::new(artifact)).await)
+                Ok(Unverified::elsewhere(Arc::new(artifact)))
             }
             Some(Ok(artifact)) => Err(WorkResult::Gone(format!(
                 "{} was asked for, and {} came",
@@ -209,8 +227,15 @@ impl Job {
         resources: &Resources,
         release: &Release,
     ) -> Result<Examined, WorkResult> {
-        let artifact = self.bytes(resources, release).await?;
+        let Unverified {
+            artifact,
+            is_stored,
+        } = self.bytes(resources, release).await?;
         let (inspection, highest) = self.vouched(artifact.clone()).await?;
+        // Not before: what nobody vouches for takes no room on the disk, and its evidence replaces none that is valid.
+        if !is_stored {
+            resources.put(&artifact).await;
+        }
         let policy = self
             .granted
             .load_policy(&inspection)

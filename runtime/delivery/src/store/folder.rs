@@ -3,6 +3,7 @@
 
 mod entry;
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -19,6 +20,8 @@ use entry::Entry;
 
 /// Minimum age before a file, temporary ones included, is removed: another process may have just written it.
 const YOUNG: Duration = Duration::from_secs(3_600);
+/// Maximum size of all files together: 16 of the largest modules. Beyond it young files are removed, too.
+const MOST_BYTES: u64 = 512 << 20;
 /// Largest description, in bytes. Base64 takes four bytes for three, and one piece of evidence has up to six parts.
 const ENTRY_BYTES: usize = MOST_EVIDENCE * EVIDENCE_BYTES * 2;
 const WASM: &str = "wasm";
@@ -28,6 +31,24 @@ const TEMPORARY: &str = "tmp";
 /// See the module's documentation.
 pub(super) struct Folder {
     path: PathBuf,
+}
+
+/// The files of one module.
+struct Files {
+    paths: Vec<PathBuf>,
+    /// When the last of them was written; the epoch if that cannot be told.
+    modified: SystemTime,
+    bytes: u64,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self {
+            paths: Vec::new(),
+            modified: SystemTime::UNIX_EPOCH,
+            bytes: 0,
+        }
+    }
 }
 
 impl Folder {
@@ -69,23 +90,49 @@ impl Folder {
     pub(super) fn keep(&self, digests: &[Digest]) {
         let kept: Vec<String> = digests.iter().map(Digest::hex).collect();
         let now = SystemTime::now();
-        for file in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-            let path = file.path();
-            let stem = path
-                .file_stem()
-                .and_then(|stem| stem.to_str())
-                .unwrap_or_default();
-            let modified = file.metadata().and_then(|metadata| metadata.modified());
-            let age = modified.map(|modified| now.duration_since(modified).unwrap_or_default());
-            let is_young = age.is_ok_and(|age| age < YOUNG);
-            // The record of the versions is beside them.
-            let is_ours = Digest::parse(&format!("sha256:{stem}")).is_some()
-                || path.extension().is_some_and(|kind| kind == TEMPORARY);
-            if is_ours && !is_young && !kept.iter().any(|hex| hex == stem) {
-                // A file that cannot be removed now is tried again the next time.
-                let _ = fs::remove_file(&path);
+        let (mut total, mut others) = (0_u64, Vec::new());
+        for (stem, files) in self.files() {
+            total = total.saturating_add(files.bytes);
+            if !kept.contains(&stem) {
+                others.push(files);
             }
         }
+        others.sort_by_key(|files| files.modified);
+        for files in others {
+            let age = now.duration_since(files.modified).unwrap_or_default();
+            if age < YOUNG && total <= MOST_BYTES {
+                return;
+            }
+            for path in &files.paths {
+                // A file that cannot be removed now is tried again the next time.
+                let _ = fs::remove_file(path);
+            }
+            total = total.saturating_sub(files.bytes);
+        }
+    }
+
+    /// The files of modules, and temporary ones, by their names without the extension. The record of the versions is
+    /// beside them.
+    fn files(&self) -> BTreeMap<String, Files> {
+        let mut found = BTreeMap::<String, Files>::new();
+        for file in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let path = file.path();
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            let stem = stem.unwrap_or_default().to_owned();
+            let is_ours = Digest::parse(&format!("sha256:{stem}")).is_some()
+                || path.extension().is_some_and(|kind| kind == TEMPORARY);
+            if !is_ours {
+                continue;
+            }
+            let files = found.entry(stem).or_default();
+            if let Ok(metadata) = file.metadata() {
+                let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                files.modified = files.modified.max(modified);
+                files.bytes = files.bytes.saturating_add(metadata.len());
+            }
+            files.paths.push(path);
+        }
+        found
     }
 
     fn file(&self, digest: Digest, kind: &str) -> PathBuf {

@@ -193,6 +193,25 @@ async fn what_is_not_kept_goes_unless_it_came_just_now() {
 }
 
 #[tokio::test]
+async fn beyond_its_size_the_oldest_go_although_they_came_just_now() {
+    let (_parent, folder, store) = in_folder();
+    let digests: Vec<Digest> = (0..20_u8).map(|number| Digest::of(&[number])).collect();
+    let path = |digest: &Digest| folder.join(format!("{}.wasm", digest.hex()));
+    for (minutes, digest) in (0..20_u64).zip(digests.iter().rev()) {
+        let file = File::create(path(digest)).unwrap();
+        // A sparse file, which takes no room.
+        file.set_len(32 << 20).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(minutes * 60))
+            .unwrap();
+    }
+    // The first one is the oldest.
+    store.keep(&digests[..1]).await;
+    let there: Vec<usize> = (0..20).filter(|at| path(&digests[*at]).exists()).collect();
+    let expected: Vec<usize> = std::iter::once(0).chain(5..20).collect();
+    assert_eq!(there, expected);
+}
+
+#[tokio::test]
 async fn the_record_beside_the_modules_stays() {
     let (_parent, folder, store) = in_folder();
     let record = MemoryRecordStore::kept_in(&folder, "hcloud");
