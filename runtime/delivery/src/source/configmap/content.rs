@@ -78,13 +78,14 @@ pub fn module_in(map: &ConfigMap, key: &str) -> Result<ModuleContent, NotFound> 
     Ok(ModuleContent { bytes, evidence })
 }
 
-/// The keys that may hold modules: `first`, and then all that are not a part, a digest or a signature.
+/// The keys that may hold modules: `first`, and then all that are no digest or signature. A key such as `v0.12` may be
+/// that of a part of `v0`, or of a whole module.
 pub fn keys<'a>(map: &'a ConfigMap, first: &'a str) -> Vec<&'a str> {
     let text = map.data.iter().flat_map(BTreeMap::keys);
     let binary = map.binary_data.iter().flat_map(BTreeMap::keys);
     let mut others: Vec<&str> = text
         .chain(binary)
-        .map(|key| whole(key))
+        .flat_map(|key| [key.as_str(), whole(key)])
         .filter(|key| *key != first && !key.ends_with(EVIDENCE) && !key.ends_with(DIGEST))
         .collect();
     others.sort_unstable();

@@ -48,12 +48,13 @@ fn the_file_is_found_in_either_map() {
 }
 
 #[test]
-fn every_key_may_hold_a_module_but_those_of_parts_and_of_what_stands_beside_one() {
+fn every_key_may_hold_a_module_or_a_part_of_one_but_those_of_what_stands_beside_it() {
     let object = map(json!({
         "binaryData": {"k": "AA==", "b.00": "AA==", "b.01": "AA==", "a.wasm": "AA=="},
         "data": {"b.sha256": "", "a.wasm.sigstore.json": "{}", "text.123": ""},
     }));
-    assert_eq!(keys(&object, "k"), ["k", "a.wasm", "b", "text.123"]);
+    let expected = ["k", "a.wasm", "b", "b.00", "b.01", "text.123"];
+    assert_eq!(keys(&object, "k"), expected);
     assert_eq!(keys(&ConfigMap::default(), "k"), ["k"]);
 }
 
