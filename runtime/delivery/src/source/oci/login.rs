@@ -136,8 +136,8 @@ impl RegistryCredentials {
 
     /// The login with the narrowest scope that matches a repository.
     pub(super) fn login(&self, host: &str, repository: &str) -> Option<&Login> {
-        // Locations and logins are written in either case; the scopes are in lower case.
-        let host = host.to_ascii_lowercase();
+        // As the key of a login, in either case and by each of the names of Docker Hub.
+        let host = Scope::of(host).host;
         let fitting = self
             .logins
             .iter()
@@ -149,8 +149,7 @@ impl RegistryCredentials {
 
     /// Whether only a helper, which is not run, could know the login.
     pub(super) fn is_helped(&self, host: &str) -> bool {
-        let host = host.to_ascii_lowercase();
-        self.helped.contains(&host)
+        self.helped.contains(&Scope::of(host).host)
     }
 }
 
@@ -177,11 +176,10 @@ fn login(key: &str, entry: Entry) -> Result<Option<Login>, CredentialsError> {
     if let Some(token) = given(entry.identity_token) {
         return Ok(Some(Login::IdentityToken(token)));
     }
-    if let (Some(user), Some(password)) = (entry.username, given(entry.password)) {
-        return Ok(Some(Login::Password { user, password }));
-    }
+    // It comes before user and password, as for docker and the kubelet.
     let Some(auth) = given(entry.auth) else {
-        return Ok(None);
+        let named = entry.username.zip(given(entry.password));
+        return Ok(named.map(|(user, password)| Login::Password { user, password }));
     };
     let decoded = STANDARD.decode(auth.trim()).map(Zeroizing::new);
     let decoded = decoded.map_err(|_| wrong("`auth` is not base64"))?;

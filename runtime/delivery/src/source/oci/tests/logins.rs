@@ -24,6 +24,8 @@ fn the_narrowest_login_counts() {
         "one.dkr.example": {"registrytoken": "rt"},
         "127.0.0.1:5000": {"username": "local", "password": "l", "email": "x@example.com"},
         "Upper.Example": {"username": "up", "password": "per"},
+        "both.example": {"auth": "dTpw", "username": "old", "password": "o"},
+        "no-auth.example": {"auth": "", "username": "user", "password": "pass"},
         "empty.example": {},
         "null.example": {"auth": null}
     }, "credsStore": "desktop", "HttpHeaders": {"User-Agent": "x"}}"#;
@@ -38,6 +40,10 @@ fn the_narrowest_login_counts() {
         ("upper.example", "x", "up:per"),
         ("Upper.Example", "x", "up:per"),
         ("docker.io", "library/x", "u:p:q"),
+        ("index.docker.io", "library/x", "u:p:q"),
+        ("Registry-1.docker.io", "library/x", "u:p:q"),
+        ("both.example", "x", "u:p"),
+        ("no-auth.example", "x", "user:pass"),
         ("two.dkr.example", "x", "identity it"),
         ("one.dkr.example", "x", "registry rt"),
         ("a.b.dkr.example", "x", "nobody"),
@@ -55,10 +61,11 @@ fn the_narrowest_login_counts() {
     }
     let older = r#"{"reg.example": {"auth": "dTpw"}, "credsStore": "desktop"}"#;
     assert_eq!(login(older, "reg.example", "x"), "u:p");
-    let helped = r#"{"credHelpers": {"reg.example": "ecr-login"}}"#;
+    let helped = r#"{"credHelpers": {"reg.example": "ecr-login", "docker.io": "pass"}}"#;
     assert_eq!(login(helped, "reg.example", "x"), "nobody");
     let all = RegistryCredentials::parse_docker_config(helped).unwrap();
     assert!(all.is_helped("reg.example") && !all.is_helped("other.example"));
+    assert!(all.is_helped("index.docker.io"));
 }
 
 #[test]
