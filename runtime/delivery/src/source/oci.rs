@@ -37,7 +37,7 @@ use crate::artifact::Artifact;
 use connect::Timeouts;
 use evidence::Listing;
 use pacing::Pacing;
-use pull::Repository;
+use pull::{Pulled, Repository};
 use registry_error::RegistryError;
 
 /// Default polling interval of a tag.
@@ -120,7 +120,7 @@ pub struct OciSource {
 #[derive(Default)]
 struct Known {
     /// The artifact that was returned last.
-    brought: Option<BroughtArtifact>,
+    brought: Option<Arc<BroughtArtifact>>,
     /// A manifest that can never be used as a module.
     unusable: Option<(String, RegistryError)>,
     partial: Option<blob::Partial>,
@@ -134,6 +134,18 @@ struct BroughtArtifact {
     /// The evidence listing of the manifest.
     listing: Listing,
     artifact: Artifact,
+}
+
+impl Known {
+    /// Remembers an artifact, and returns it.
+    fn brings(&mut self, digest: String, listing: Listing, artifact: Artifact) -> Artifact {
+        self.brought = Some(Arc::new(BroughtArtifact {
+            digest,
+            listing,
+            artifact: artifact.clone(),
+        }));
+        artifact
+    }
 }
 
 /// Result of a poll: a new artifact, nothing new, or an error.
@@ -180,6 +192,8 @@ impl OciSource {
     async fn look(&mut self) -> Result<Option<Artifact>, RegistryError> {
         let look = self.look.get_or_insert_with(|| {
             let (repository, known) = (self.repository.clone(), std::mem::take(&mut self.known));
+            // What was returned can be asked for again meanwhile.
+            self.known.brought.clone_from(&known.brought);
             self.credentials.mark_unchanged();
             Look(tokio::spawn(look(repository, known)))
         });
@@ -213,22 +227,22 @@ async fn see(
     {
         return Err(trouble.clone());
     }
-    if let Some(brought) = &known.brought
-        && brought.digest == digest
+    let same = |brought: &Arc<BroughtArtifact>| brought.digest == digest;
+    if let Some(brought) = known.brought.clone().filter(same) {
         // Signatures are published after the artifact that they sign.
-        && repository.listing(&digest).await?.0 == brought.listing
-    {
-        return Ok(None);
-    }
-    match repository.pull(&digest, &mut known.partial, &|_| {}).await {
-        Ok(pulled) => {
-            known.brought = Some(BroughtArtifact {
-                digest,
-                listing: pulled.listing,
-                artifact: pulled.artifact.clone(),
-            });
-            Ok(Some(pulled.artifact))
+        let (listing, at) = repository.listing(&digest).await?;
+        if listing == brought.listing {
+            return Ok(None);
         }
+        let artifact = Artifact {
+            evidence: repository.fetch_evidence(&listing, at).await?,
+            ..brought.artifact.clone()
+        };
+        return Ok(Some(known.brings(digest, listing, artifact)));
+    }
+    let pulled = repository.pull(&digest, &mut known.partial, &|_| {}).await;
+    match pulled {
+        Ok(Pulled { artifact, listing }) => Ok(Some(known.brings(digest, listing, artifact))),
         Err(trouble) => {
             if trouble.is_lasting {
                 known.unusable = Some((digest, trouble.clone()));
@@ -275,7 +289,8 @@ impl Source for OciSource {
 
     fn again<'a>(&'a self, release: &'a Release) -> Brought<'a> {
         Box::pin(async move {
-            let again = self.repository.again(release).await;
+            let brought = self.known.brought.as_deref();
+            let again = self.repository.again(release, brought).await;
             again.map_err(|trouble| trouble.at(&self.place))
         })
     }

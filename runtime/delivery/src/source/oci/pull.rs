@@ -16,7 +16,7 @@ use super::evidence::{self, Listing};
 use super::manifest::{self, ACCEPTED, MANIFEST_BYTES, Offer};
 use super::registry::{Ask, Registry};
 use super::registry_error::{Kind, RegistryError};
-use super::{Mirror, OciSettings};
+use super::{BroughtArtifact, Mirror, OciSettings};
 use crate::artifact::{Artifact, SignatureEvidence};
 use crate::source::{Location, OciPlace};
 
@@ -163,8 +163,13 @@ impl Repository {
         Err(last)
     }
 
-    /// Fetches exactly the bytes of a release that came from this repository.
-    pub(super) async fn again(&self, release: &Release) -> Result<Artifact, RegistryError> {
+    /// Fetches exactly the bytes of a release that came from this repository, with its current evidence. The bytes of
+    /// `brought` are not downloaded again: a version may wait for its signature for days.
+    pub(super) async fn again(
+        &self,
+        release: &Release,
+        brought: Option<&BroughtArtifact>,
+    ) -> Result<Artifact, RegistryError> {
         let Ok(Location::Oci(origin)) = Location::parse(&release.origin) else {
             return Err(RegistryError::absent(
                 "the version was brought from elsewhere",
@@ -179,7 +184,13 @@ impl Repository {
         };
         // As for each poll: the login may have been replaced since, and some registries do not ask for another one.
         self.forget_credentials();
-        let mut artifact = self.pull(&digest, &mut None, &|_| {}).await?.artifact;
+        let mut artifact = match brought.filter(|brought| brought.digest == digest) {
+            Some(brought) => Artifact {
+                evidence: self.evidence(&digest).await?.1,
+                ..brought.artifact.clone()
+            },
+            None => self.pull(&digest, &mut None, &|_| {}).await?.artifact,
+        };
         artifact.is_pinned = self.place.digest.as_ref() == Some(&digest);
         match artifact.digest.to_string() == release.digest {
             true => Ok(artifact),
@@ -194,11 +205,20 @@ impl Repository {
         digest: &str,
     ) -> Result<(Listing, Vec<SignatureEvidence>), RegistryError> {
         let (listing, at) = self.listing(digest).await?;
-        let found = match self.registries.get(at) {
-            Some(registry) => evidence::fetch(registry, &self.connections, &listing).await?,
-            None => Vec::new(),
-        };
+        let found = self.fetch_evidence(&listing, at).await?;
         Ok((listing, found))
+    }
+
+    /// Fetches the listed evidence from the registry that has it, as [`Self::listing`] returns both.
+    pub(super) async fn fetch_evidence(
+        &self,
+        listing: &Listing,
+        at: usize,
+    ) -> Result<Vec<SignatureEvidence>, RegistryError> {
+        match self.registries.get(at) {
+            Some(registry) => evidence::fetch(registry, &self.connections, listing).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     async fn module(

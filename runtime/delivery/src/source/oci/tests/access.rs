@@ -419,4 +419,6 @@ async fn a_version_is_fetched_again_with_the_login_of_now() {
     };
     let again = source.again(&release).await;
     assert_eq!(again.map(|artifact| artifact.digest), Ok(artifact.digest));
+    let is_of_now = |asked: &Asked| asked.authorization.as_deref() == Some(BASIC);
+    assert!(fake.count(is_of_now) > 0);
 }

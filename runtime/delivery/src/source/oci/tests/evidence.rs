@@ -1,6 +1,7 @@
 //! Evidence of an artifact, in each of the places where tools put it.
 
 use axum::response::Response;
+use ccm_core::rollout::Release;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -160,7 +161,7 @@ async fn all_pages_of_the_referrers_are_read_at_the_registry_and_nowhere_else() 
 }
 
 #[tokio::test]
-async fn a_signature_that_comes_after_its_artifact_brings_it_again() {
+async fn a_signature_that_comes_after_its_artifact_brings_it_again_without_another_download() {
     let wasm = module(100);
     let (content, digest) = RegistryContent::with(&wasm);
     let fake = FakeRegistry::honest(content).await;
@@ -178,7 +179,29 @@ async fn a_signature_that_comes_after_its_artifact_brings_it_again() {
         );
     };
     let (artifact, ()) = futures::join!(source.next(), signs);
-    assert_eq!(artifact.unwrap().evidence, [signed(b"payload")]);
+    let artifact = artifact.unwrap();
+    assert_eq!(artifact.evidence, [signed(b"payload")]);
+
+    // As long as the version is not trusted, it is asked for again and again.
+    sign(
+        &mut fake.content.lock().unwrap(),
+        &digest,
+        b"later",
+        annotations(),
+    );
+    let release = Release {
+        digest: artifact.digest.to_string(),
+        version: String::new(),
+        origin: artifact.origin.clone(),
+    };
+    let again = source.again(&release).await.unwrap();
+    assert_eq!(
+        (&again.wasm, again.digest),
+        (&artifact.wasm, artifact.digest)
+    );
+    assert_eq!(again.evidence, [signed(b"later")]);
+    let layer = format!("/blobs/{}", artifact.digest);
+    assert_eq!(fake.count(|asked| asked.path.ends_with(&layer)), 1);
 }
 
 #[tokio::test]
