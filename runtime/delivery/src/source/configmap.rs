@@ -25,7 +25,31 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Longest delay of the first of such changes.
 const AT_MOST: Duration = Duration::from_secs(2);
 
-type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Option<ConfigMap>>> + Send>>;
+type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Seen>> + Send>>;
+
+/// The object as an event shows it.
+struct Seen {
+    /// `None`: there is no such object.
+    object: Option<ConfigMap>,
+    /// Whether a watch brought it, not a list.
+    is_watched: bool,
+}
+
+impl Seen {
+    fn listed(object: Option<ConfigMap>) -> Self {
+        Self {
+            object,
+            is_watched: false,
+        }
+    }
+
+    fn watched(object: Option<ConfigMap>) -> Self {
+        Self {
+            object,
+            is_watched: true,
+        }
+    }
+}
 
 /// See the module's documentation.
 pub struct ConfigMapSource {
@@ -37,6 +61,8 @@ pub struct ConfigMapSource {
     gather: Option<Instant>,
     is_first: bool,
     last_answer: Option<LastAnswer>,
+    /// Why the object cannot be watched, once that was logged. Lists find its changes meanwhile.
+    unwatched: Option<SourceError>,
 }
 
 /// The location and the client that reads it.
@@ -65,6 +91,7 @@ impl ConfigMapSource {
             gather: None,
             is_first: true,
             last_answer: None,
+            unwatched: None,
         }
     }
 
@@ -83,18 +110,32 @@ impl ConfigMapSource {
                 _ => self.objects.next().await,
             };
             match next {
-                Some(Ok(object)) => {
+                Some(Ok(Seen { object, is_watched })) => {
+                    if is_watched {
+                        self.unwatched = None;
+                    }
                     self.gather.get_or_insert_with(|| Instant::now() + AT_MOST);
                     self.latest = Some(Arc::new(object));
                 }
                 Some(Err(watcher::Error::InitialListFailed(error))) => {
                     return Err(self.reader.refusal(&error));
                 }
-                // The watch continues by itself, and with a list if it keeps failing: its error tells the cause.
+                // The watch continues by itself, and with a list if it keeps failing: its error tells the cause. Without
+                // the right to watch alone no list fails.
+                Some(Err(watcher::Error::WatchStartFailed(error))) => self.warn(&error),
                 Some(Err(_)) => {}
                 // A watch never ends.
                 None => future::pending().await,
             }
+        }
+    }
+
+    /// Logs once that the right to watch is missing, until a watch works again.
+    fn warn(&mut self, error: &kube::Error) {
+        let refusal = self.reader.refusal(error);
+        if matches!(refusal, SourceError::Denied { .. }) && self.unwatched.is_none() {
+            tracing::warn!("changes are found late, by lists alone: {refusal}");
+            self.unwatched = Some(refusal);
         }
     }
 
@@ -223,28 +264,28 @@ impl Source for ConfigMapSource {
     }
 }
 
-/// Watches the object. `None`: there is no such object.
+/// Watches the object.
 fn watch(api: &Api<ConfigMap>, name: &str) -> Objects {
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut is_there = false;
     let objects = list_and_watch(api.clone(), only)
         .backoff(WatchBackoff::default())
         .filter_map(move |event| {
-            let object = match event {
+            let seen = match event {
                 Ok(watcher::Event::Init) => {
                     is_there = false;
                     None
                 }
                 Ok(watcher::Event::InitApply(object)) => {
                     is_there = true;
-                    Some(Ok(Some(object)))
+                    Some(Ok(Seen::listed(Some(object))))
                 }
-                Ok(watcher::Event::InitDone) => (!is_there).then_some(Ok(None)),
-                Ok(watcher::Event::Apply(object)) => Some(Ok(Some(object))),
-                Ok(watcher::Event::Delete(_)) => Some(Ok(None)),
+                Ok(watcher::Event::InitDone) => (!is_there).then(|| Ok(Seen::listed(None))),
+                Ok(watcher::Event::Apply(object)) => Some(Ok(Seen::watched(Some(object)))),
+                Ok(watcher::Event::Delete(_)) => Some(Ok(Seen::watched(None))),
                 Err(error) => Some(Err(error)),
             };
-            future::ready(object)
+            future::ready(seen)
         });
     objects.boxed()
 }

@@ -356,9 +356,18 @@ async fn the_right_to_list_without_the_right_to_watch_does_not_flood_the_api_ser
     let lists = requests.iter().filter(|one| one.verb == "list").count();
     assert!((2..=22).contains(&lists), "{lists} lists in ten minutes");
 
-    // Changes are found by the lists.
+    // Changes are found by the lists, and the missing right is named.
     setup.put("two").await;
     setup.offers("two").await;
+    assert!(
+        matches!(&setup.source.unwatched, Some(SourceError::Denied { why, .. })
+            if why.contains("get, list and watch on the ConfigMap hcloud in the namespace kube-system"))
+    );
+    setup.cluster.clear_faults();
+    setup.is_quiet().await;
+    setup.put("three").await;
+    setup.offers("three").await;
+    assert_eq!(setup.source.unwatched, None);
 }
 
 #[tokio::test(start_paused = true)]
