@@ -10,6 +10,10 @@ use super::listing::Asked;
 use crate::cloud::route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
 
+/// Number of routes at which an incomplete answer no longer carries earlier ones over: as many as one answer has.
+/// Answers that are never complete and always name other routes must not fill the memory.
+const MOST_CARRIED_OVER: usize = 40_000;
+
 /// Routes known to be ours, with the name of their node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
@@ -33,7 +37,8 @@ impl Known {
     }
 
     /// Absorbs a listing of the routes in the cluster's networks. `is_there` says whether a node of this name exists
-    /// now. An incomplete answer removes only the entries that it contradicts.
+    /// now. An incomplete answer removes only the entries that it contradicts, and those for which there is no room: their
+    /// routes then stay.
     pub(super) fn absorb_listing<'a>(
         &mut self,
         routes: impl Iterator<Item = (IpNet, &'a CloudRoute)> + Clone,
@@ -75,6 +80,9 @@ impl Known {
         }
         if !is_complete {
             for (key, node) in std::mem::take(&mut self.listed) {
+                if listed.len() >= MOST_CARRIED_OVER {
+                    break;
+                }
                 if !contradicted.contains(&key) {
                     listed.entry(key).or_insert(node);
                 }

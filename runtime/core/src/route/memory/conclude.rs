@@ -18,6 +18,10 @@ use crate::route::route_diff::Work;
 /// Added to the polling delay of a pending operation for each other pending one.
 const SPREAD: Duration = Duration::from_millis(4);
 
+/// Number of remembered messages about a node at which they are forgotten: a cloud whose routes lead elsewhere with each
+/// answer must not fill the memory. What still holds is then reported once more.
+const MOST_REPORTED: usize = 16;
+
 impl Memory {
     /// Stores the result of a reconciliation: the facts at its end, and what [`decide`](crate::route::decide) returned.
     pub fn conclude(&mut self, facts: &Facts, carry_over: CarryOver, now: Moment) {
@@ -136,6 +140,9 @@ impl Memory {
         }
         if has_recorded_events {
             let messages = facts.node_events.iter().map(|event| event.message.clone());
+            if record.reported.len() >= MOST_REPORTED {
+                record.reported.clear();
+            }
             record.reported.extend(messages);
         }
         if facts.state.has_written {

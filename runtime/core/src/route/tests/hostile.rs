@@ -1,5 +1,7 @@
 //! Listings that no honest provider answers.
 
+use super::super::listing::Asked;
+use super::super::owned_routes::Known;
 use super::world::*;
 use crate::cloud::route::{CloudRoute, ListRoutesReply, RouteTarget};
 
@@ -65,6 +67,54 @@ fn a_hundred_thousand_routes_and_as_many_nodes_are_looked_at_in_one_go() {
         crate::route::Key::Node("a".to_owned()),
         "new routes before old ones"
     );
+}
+
+#[test]
+fn of_answers_that_are_never_complete_no_more_routes_are_known_as_ours_than_one_answer_has() {
+    let destination = network("10.1.0.0/24");
+    let asked = Asked {
+        at: at(0),
+        generation: 0,
+        nodes: [("a".to_owned(), "uid-a".to_owned())].into(),
+    };
+    let mut known = Known::default();
+    let mut ids = Vec::new();
+    for answer in 0..20 {
+        let target = || RouteTarget::Node("a".to_owned());
+        let routes = (0..10_000).map(|number| format!("{answer}-{number}"));
+        let routes: Vec<_> = routes
+            .map(|id| route(&id, "10.1.0.0/24", target()))
+            .collect();
+        let listed = routes.iter().map(|route| (destination, route));
+        known.absorb_listing(listed, &asked, false, |_| true);
+        ids.extend(routes.into_iter().map(|route| route.id));
+    }
+    let known = ids
+        .iter()
+        .filter(|id| known.node(&destination, id).is_some());
+    assert_eq!(known.count(), 40_000);
+}
+
+#[test]
+fn of_a_node_whose_route_leads_elsewhere_with_each_answer_few_messages_are_remembered() {
+    for (targets, events) in [(16, 16), (17, 100)] {
+        let mut world = world(&["10.1.0.0/16"]);
+        world.add("a", &["10.1.0.0/24"], "10.0.0.1");
+        world.run(0);
+        for number in 0..100 {
+            world.now += 1_000;
+            let target = RouteTarget::Other(format!("x{}", number % targets));
+            let routes = vec![route("x", "10.1.0.0/24", target)];
+            let complete = true;
+            world.answer(Ok(ListRoutesReply { routes, complete }));
+            while let Some(facts) = world.next() {
+                world.reconcile(facts);
+            }
+        }
+        let acts = world.acts();
+        let recorded = acts.iter().filter(|act| act.starts_with("event node/a"));
+        assert_eq!(recorded.count(), events, "{targets} targets");
+    }
 }
 
 #[test]
