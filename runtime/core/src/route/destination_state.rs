@@ -13,8 +13,9 @@ use crate::moment::Moment;
 pub(super) struct DestinationState {
     /// UID of the node that owned this pod network at the last pass: a node that claims it later does not get it.
     pub(super) holder: Option<String>,
-    /// When its last reconciliation ended, if the last listing was requested before that and does not show the result.
-    pub(super) ended: Option<Moment>,
+    /// When its last reconciliation ended, and its subject, if the last listing was requested before that and does not
+    /// show the result.
+    pub(super) ended: Option<(Moment, Key)>,
     pub(super) phase: Phase,
 }
 
@@ -115,9 +116,18 @@ impl DestinationState {
         matches!(self.phase, Phase::InFlight { .. })
     }
 
-    /// Whether the destination is being changed, or was after the provider was asked, so that the listing is outdated.
-    pub(super) fn is_being_changed(&self, asked_at: Moment) -> bool {
-        self.is_in_flight() || self.ended.is_some_and(|ended| ended >= asked_at)
+    /// The subject whose reconciliation changes the destination, or did after the provider was asked, so that the listing
+    /// is outdated.
+    pub(super) fn changed_by(&self, asked_at: Moment) -> Option<&Key> {
+        match &self.phase {
+            Phase::InFlight { by, .. } => Some(by),
+            Phase::Idle | Phase::Unfinished(_) => self.ended_since(asked_at),
+        }
+    }
+
+    fn ended_since(&self, asked_at: Moment) -> Option<&Key> {
+        let (at, by) = self.ended.as_ref()?;
+        (*at >= asked_at).then_some(by)
     }
 
     /// Whether an operation for this subject became pending after the provider was asked, and is polled.
@@ -130,7 +140,7 @@ impl DestinationState {
         let is_polled = |one: &Unfinished| {
             one.is_polled() && one.subject == *subject && one.attempts.fingerprint == fingerprint
         };
-        self.unfinished().is_some_and(is_polled) && self.ended.is_some_and(|at| at >= asked_at)
+        self.unfinished().is_some_and(is_polled) && self.ended_since(asked_at).is_some()
     }
 
     /// Each destination has its own retry time; a change of its node makes all of them due at once.
@@ -174,9 +184,9 @@ impl DestinationState {
         self.phase = Phase::InFlight { by, before };
     }
 
-    /// The reconciliation of this destination ended; `unfinished` is the rest of its change.
-    pub(super) fn end(&mut self, unfinished: Option<Unfinished>, now: Moment) {
-        self.ended = Some(now);
+    /// The reconciliation `by` of this destination ended; `unfinished` is the rest of its change.
+    pub(super) fn end(&mut self, by: &Key, unfinished: Option<Unfinished>, now: Moment) {
+        self.ended = Some((now, by.clone()));
         self.phase = unfinished.map_or(Phase::Idle, Phase::Unfinished);
     }
 
@@ -186,7 +196,7 @@ impl DestinationState {
             && one == by
         {
             let before = before.take();
-            self.end(before, now);
+            self.end(by, before, now);
         }
     }
 
@@ -199,7 +209,7 @@ impl DestinationState {
         is_wanted: impl Fn(&Key) -> bool,
     ) -> bool {
         self.holder = holder;
-        self.ended = self.ended.filter(|ended| *ended >= asked_at);
+        self.ended = self.ended.take().filter(|(at, _)| *at >= asked_at);
         if let Phase::Unfinished(unfinished) = &self.phase
             && self.ended.is_none()
             && !is_wanted(&unfinished.subject)

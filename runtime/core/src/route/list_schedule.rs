@@ -1,5 +1,5 @@
-//! When to list routes: after node changes, at the slow resync, and when a failed change is due again. With nothing
-//! changed or due, no listing. Decides nothing about routes.
+//! When to list routes: after node changes, after changes of routes that a plan had to pass over, at the slow resync, and
+//! when a failed change is due again. With nothing changed or due, no listing. Decides nothing about routes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const LISTING: Backoff = Backoff {
 pub(super) struct ListSchedule {
     /// All nodes were read once. Before that, a missing node cannot be told from an unread one.
     is_open: bool,
-    /// First and last node change since the last listing was requested.
+    /// First and last reason to list anew since the last listing was requested.
     unsettled: Option<(Moment, Moment)>,
     /// When failed changes are due again.
     retries: BTreeSet<Moment>,
@@ -45,7 +45,7 @@ impl ListSchedule {
         self.failures
     }
 
-    /// A node changed in a field that affects routes.
+    /// A node changed in a field that affects routes, or what the last plan passed over can be planned.
     pub(super) fn unsettle(&mut self, now: Moment) {
         let first = self.unsettled.map_or(now, |(first, _)| first);
         self.unsettled = Some((first, now));

@@ -62,6 +62,8 @@ pub struct Memory {
     nodes: BTreeMap<String, NodeState>,
     /// Reconciliations that are planned or in progress, by subject.
     reconciliations: BTreeMap<Key, Reconciliation>,
+    /// What the last plan passed over because of reconciliations in flight.
+    passed_over: BTreeSet<Key>,
     /// When any change last completed.
     progress: Option<Moment>,
     /// Number of consecutive answers whose incompleteness prevented a change.
@@ -102,6 +104,7 @@ impl Memory {
             destinations: BTreeMap::new(),
             nodes: BTreeMap::new(),
             reconciliations: BTreeMap::new(),
+            passed_over: BTreeSet::new(),
             progress: None,
             unproven: 0,
             tally: Tally::default(),
@@ -264,6 +267,7 @@ impl Memory {
             }
         }
         self.replan(plan.work, asked.at);
+        self.pass_over(plan.passed_over, pass.now);
         self.tally = plan.tally;
         self.foreign = foreign(&listing);
         self.asked = Some(asked);

@@ -87,6 +87,9 @@ pub(super) struct Plan {
     pub(super) is_unproven: bool,
     /// Nodes whose condition cannot be written before the cache has our last write, and until when that is waited for.
     pub(super) late: Vec<(String, Moment)>,
+    /// What reconciliations in flight kept from being planned: nodes, and destinations that another subject changes. The
+    /// next listing shows what they leave.
+    pub(super) passed_over: BTreeSet<Key>,
     /// Destinations whose removals belong to a node's reconciliation or to another component.
     claimed: BTreeSet<IpNet>,
 }
@@ -191,9 +194,6 @@ impl Planning<'_> {
                 }
             }
         }
-        if let Some(Reconciliation::InFlight) = self.reconciliations.get(&key) {
-            return;
-        }
         if work.right == 0 && work.changes.is_empty() && work.rest == Some(Network::Available) {
             // Another component makes all of its routes.
             work.rest = None;
@@ -205,12 +205,19 @@ impl Planning<'_> {
             |event: &CloudEvent| note.is_some_and(|note| note.reported.contains(&event.message));
         work.node_events.retain(|event| !is_reported(event));
         let mut has_condition_to_write = self.has_condition_to_write(node, work.rest, note);
+        let reconciliation = self.reconciliations.get(&key);
+        let is_in_flight = matches!(reconciliation, Some(Reconciliation::InFlight));
         let waits_until = note.and_then(|note| note.waits_for_cache(node, self.now));
-        if let Some(until) = waits_until.filter(|_| has_condition_to_write) {
+        if let Some(until) = waits_until.filter(|_| has_condition_to_write && !is_in_flight) {
             plan.late.push((name(node).to_owned(), until));
             has_condition_to_write = false;
         }
-        if !work.changes.is_empty() || !work.node_events.is_empty() || has_condition_to_write {
+        if work.changes.is_empty() && work.node_events.is_empty() && !has_condition_to_write {
+            return;
+        }
+        if is_in_flight {
+            plan.passed_over.insert(key);
+        } else {
             plan.work.insert(key, work);
         }
     }
@@ -253,8 +260,11 @@ impl Planning<'_> {
     }
 
     fn place(&self, destination: &IpNet, node: &str, plan: &mut Plan) -> Destination {
-        if self.is_being_changed(destination) {
+        if let Some(by) = self.changed_by(destination) {
             plan.claimed.insert(*destination);
+            if !matches!(by, Key::Node(name) if name == node) {
+                plan.passed_over.insert(Key::Destination(*destination));
+            }
             return Destination::Undecided;
         }
         let entries = self.listing.inside.get(destination);
@@ -295,7 +305,7 @@ impl Planning<'_> {
             plan.is_unproven = true;
             return;
         }
-        if self.is_being_changed(destination) {
+        if self.changed_by(destination).is_some() {
             return;
         }
         if let Attempt::Due(at) = self.attempt(&key, destination, 0) {
@@ -311,9 +321,10 @@ impl Planning<'_> {
         }
     }
 
-    fn is_being_changed(&self, destination: &IpNet) -> bool {
-        let state = self.destinations.get(destination);
-        state.is_some_and(|state| state.is_being_changed(self.asked_at))
+    fn changed_by(&self, destination: &IpNet) -> Option<&Key> {
+        self.destinations
+            .get(destination)?
+            .changed_by(self.asked_at)
     }
 
     fn attempt(&self, key: &Key, destination: &IpNet, fingerprint: u64) -> Attempt {

@@ -28,6 +28,7 @@ impl Memory {
         let key = facts.key();
         self.reconciliations.remove(&key);
         let (retry, has_recorded_events) = (carry_over.retry, carry_over.has_recorded_events);
+        let mut is_passed_over = self.passed_over.remove(&key);
         let mut polled = Vec::new();
         let mut poll_at = now;
         for (change, remainder) in facts.changes.iter().zip(carry_over.unfinished) {
@@ -38,7 +39,12 @@ impl Memory {
                 poll_at = poll_at.max(unfinished.due);
             }
             let state = self.destinations.entry(change.destination).or_default();
-            state.end(unfinished, now);
+            state.end(&key, unfinished, now);
+            let destination = Key::Destination(change.destination);
+            is_passed_over |= self.passed_over.remove(&destination);
+        }
+        if is_passed_over {
+            self.list_schedule.unsettle(now);
         }
         if !polled.is_empty() {
             let is_done = |change: &&Change| change.end == Some(End::Done);
@@ -118,16 +124,17 @@ impl Memory {
         let About::Node(node) = &facts.about else {
             return;
         };
-        // If the node is gone or wants no routes now, nothing about it is retained.
-        let Some(state) = self.nodes.get_mut(name(node)) else {
-            return;
-        };
-        let Some(fingerprint) = state.wants else {
-            return;
-        };
-        if fingerprint != facts.fingerprint {
+        // A plan that was made since the node has changed, or is gone, does not cover what was changed for it.
+        let wants = self.nodes.get(name(node)).and_then(|state| state.wants);
+        let has_changed = wants != Some(facts.fingerprint);
+        if has_changed && (wants.is_some() || !facts.changes.is_empty()) {
             self.list_schedule.unsettle(now);
         }
+        // If the node is gone or wants no routes now, nothing about it is retained.
+        let state = self.nodes.get_mut(name(node));
+        let Some(state) = state.filter(|state| state.wants.is_some()) else {
+            return;
+        };
         let record = &mut state.record;
         if !record.is_about(node) {
             *record = NodeRecord::new(node);

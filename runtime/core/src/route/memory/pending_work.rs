@@ -1,10 +1,12 @@
-//! Operations that became pending while routes were listed: the answer cannot know them, so they are merged into the new
-//! plan.
+//! What else was done while routes were listed. Operations that became pending meanwhile are merged into the new plan,
+//! because the answer cannot know them. What a plan had to pass over because of a reconciliation in flight is looked at
+//! again after its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Memory, Reconciliation};
 use crate::moment::Moment;
+use crate::route::destination_state::DestinationState;
 use crate::route::facts::Key;
 use crate::route::route_diff::Work;
 
@@ -34,6 +36,21 @@ impl Memory {
         let planned = plan.into_iter();
         let planned = planned.map(|(key, work)| (key, Reconciliation::Planned(work)));
         self.reconciliations.extend(planned);
+    }
+
+    /// Stores what the plan passed over. What changed it may have ended before the answer came.
+    pub(super) fn pass_over(&mut self, passed_over: BTreeSet<Key>, now: Moment) {
+        let is_in_flight = |passed: &Key| match passed {
+            Key::Node(_) => true,
+            Key::Destination(destination) => {
+                let state = self.destinations.get(destination);
+                state.is_some_and(DestinationState::is_in_flight)
+            }
+        };
+        if !passed_over.iter().all(is_in_flight) {
+            self.list_schedule.unsettle(now);
+        }
+        self.passed_over = passed_over;
     }
 }
 

@@ -7,6 +7,7 @@ use crate::cloud::route::RouteTarget;
 
 const TO_A: &str = "10.1.0.0/24";
 const TO_B: &str = "10.1.1.0/24";
+const SIX: &str = "fd00:0:0:1::/64";
 
 /// The reconciliations of two nodes end with `answer` while routes are listed again, which takes this long.
 fn ends_meanwhile(answer: Result<Progress, ProviderError>, milliseconds: u64) -> World {
@@ -124,4 +125,66 @@ fn strays_wait_for_the_unfinished_change_of_the_node_that_wants_their_destinatio
         let stray = Key::Destination(network(TO_A));
         assert_eq!(begun.contains(&stray), !is_unfinished, "{begun:?}");
     }
+}
+
+/// Node a goes while its route is made, or before that is removed, and node b has its pod CIDR.
+#[test]
+fn a_node_gets_its_route_soon_after_the_end_of_another_change_that_a_listing_has_met() {
+    for (is_removal, ends_before_the_answer) in
+        [(true, true), (true, false), (false, true), (false, false)]
+    {
+        let mut world = world(&["10.1.0.0/16"]);
+        world.add("a", &[TO_A], "10.0.0.1");
+        world.add("z", &[TO_B], "10.0.0.2");
+        world.run(if is_removal { 1_000 } else { 0 });
+        if is_removal {
+            world.forget("a");
+        }
+        world.now += 1_000;
+        world.with_listing();
+        let facts = world.next().unwrap();
+        match is_removal {
+            true => assert_eq!(facts.key(), Key::Destination(network(TO_A))),
+            false => {
+                assert_eq!(facts.key(), Key::Node("a".to_owned()));
+                world.forget("a");
+                let done = Ok(Progress::Done);
+                world.changes.insert(TO_A.to_owned(), done);
+            }
+        }
+        world.add("b", &[TO_A], "10.0.0.3");
+        let listed = world.begin_listing();
+        if ends_before_the_answer {
+            world.reconcile(facts);
+            world.end_listing(listed);
+        } else {
+            world.end_listing(listed);
+            world.reconcile(facts);
+        }
+        world.changes.clear();
+        world.run(10_000);
+        assert_eq!(
+            world.condition("b"),
+            "False/RouteCreated",
+            "{is_removal} {ends_before_the_answer}"
+        );
+    }
+}
+
+#[test]
+fn what_is_due_for_a_node_does_not_wait_until_its_other_family_is_done() {
+    let mut world = world(&["10.1.0.0/16", "fd00::/48"]);
+    world.add("a", &[TO_A, SIX], "10.0.0.1");
+    world.changes.insert(TO_A.to_owned(), Ok(pending(500)));
+    world.changes.insert(SIX.to_owned(), Err(unavailable()));
+    world.run(1_000);
+    world.changes.remove(SIX);
+    world.now += 2_000;
+    // The cloud is asked about the one that has begun while routes are listed because of the one that has failed.
+    let facts = world.next().unwrap();
+    world.with_listing();
+    world.reconcile(facts);
+    world.run(2_000);
+    let destinations = world.routes.iter().map(|route| &*route.destination);
+    assert_eq!(destinations.collect::<Vec<_>>(), [SIX]);
 }
