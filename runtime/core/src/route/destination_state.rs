@@ -116,8 +116,8 @@ impl DestinationState {
         matches!(self.phase, Phase::InFlight { .. })
     }
 
-    /// The subject whose reconciliation changes the destination, or did after the provider was asked, so that the listing
-    /// is outdated.
+    /// The subject whose reconciliation changes the destination, or did after the provider was asked, so that the
+    /// listing is outdated.
     pub(super) fn changed_by(&self, asked_at: Moment) -> Option<&Key> {
         match &self.phase {
             Phase::InFlight { by, .. } => Some(by),

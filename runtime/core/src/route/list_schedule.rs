@@ -1,5 +1,5 @@
-//! When to list routes: after node changes, after changes of routes that a plan had to pass over, at the slow resync, and
-//! when a failed change is due again. With nothing changed or due, no listing. Decides nothing about routes.
+//! When to list routes: after node changes, after changes of routes that a plan had to pass over, at the slow resync,
+//! and when a failed change is due again. With nothing changed or due, no listing. Decides nothing about routes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

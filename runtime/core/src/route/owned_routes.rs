@@ -37,8 +37,8 @@ impl Known {
     }
 
     /// Absorbs a listing of the routes in the cluster's networks. `is_there` says whether a node of this name exists
-    /// now. An incomplete answer removes only the entries that it contradicts, and those for which there is no room: their
-    /// routes then stay.
+    /// now. An incomplete answer removes only the entries that it contradicts, and those for which there is no room:
+    /// their routes then stay.
     pub(super) fn absorb_listing<'a>(
         &mut self,
         routes: impl Iterator<Item = (IpNet, &'a CloudRoute)> + Clone,

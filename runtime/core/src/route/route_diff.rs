@@ -87,8 +87,8 @@ pub(super) struct Plan {
     pub(super) is_unproven: bool,
     /// Nodes whose condition cannot be written before the cache has our last write, and until when that is waited for.
     pub(super) late: Vec<(String, Moment)>,
-    /// What reconciliations in flight kept from being planned: nodes, and destinations that another subject changes. The
-    /// next listing shows what they leave.
+    /// What reconciliations in flight kept from being planned: nodes, and destinations that another subject changes.
+    /// The next listing shows what they leave.
     pub(super) passed_over: BTreeSet<Key>,
     /// Destinations whose removals belong to a node's reconciliation or to another component.
     claimed: BTreeSet<IpNet>,

@@ -18,8 +18,8 @@ use crate::route::route_diff::Work;
 /// Added to the polling delay of a pending operation for each other pending one.
 const SPREAD: Duration = Duration::from_millis(4);
 
-/// Number of remembered messages about a node at which they are forgotten: a cloud whose routes lead elsewhere with each
-/// answer must not fill the memory. What still holds is then reported once more.
+/// Number of remembered messages about a node at which they are forgotten: a cloud whose routes lead elsewhere with
+/// each answer must not fill the memory. What still holds is then reported once more.
 const MOST_REPORTED: usize = 16;
 
 impl Memory {
@@ -130,9 +130,8 @@ impl Memory {
         if has_changed && (wants.is_some() || !facts.changes.is_empty()) {
             self.list_schedule.unsettle(now);
         }
-        // If the node is gone or wants no routes now, nothing about it is retained.
-        let state = self.nodes.get_mut(name(node));
-        let Some(state) = state.filter(|state| state.wants.is_some()) else {
+        // If the node is gone, nothing about it is retained. One without pod networks may have a condition (ROUTE-040).
+        let Some(state) = self.nodes.get_mut(name(node)) else {
             return;
         };
         let record = &mut state.record;

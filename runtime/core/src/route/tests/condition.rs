@@ -116,6 +116,20 @@ fn route_043_a_conflict_is_answered_by_reading_and_a_failure_by_trying_again_lat
 }
 
 #[test]
+fn route_040_a_failed_write_to_a_node_without_pod_cidrs_is_tried_again_later() {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("b", &[], "10.0.0.2");
+    world.route_to(TO_A, "b");
+    // Its end is waited for without a listing.
+    world.changes.insert(TO_A.to_owned(), Ok(pending(500)));
+    world.refusals = [ClusterError::Unavailable(String::new())].into();
+    world.settle();
+    assert_eq!(world.condition("b"), "");
+    world.run(10_000);
+    assert_eq!(world.condition("b"), "True/NoRouteCreated");
+}
+
+#[test]
 fn one_answer_that_was_lost_takes_no_node_that_works_out_of_service() {
     let mut world = one();
     world.settle();
