@@ -274,6 +274,8 @@ impl Controller for RouteController {
                 let activity = &self.executor.cluster.activity;
                 activity.left(self.executor.name(), &format!("node/{name}"));
             }
+            // Before the first complete list of nodes, a missing node cannot be told from an unread one.
+            NodeChange::Reassigned if !self.executor.cluster.knows_all_nodes() => {}
             // The nodes' owners may have changed.
             NodeChange::Listed | NodeChange::Reassigned => {
                 self.with_pass(|memory, pass| memory.look_around(pass));

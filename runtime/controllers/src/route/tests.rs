@@ -9,7 +9,7 @@ use ccm_core::node::ownership::NodeClaim;
 use ccm_core::settings::{NodeSettings, ServiceRules};
 use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, at_once, late};
-use ccm_sim::cluster::Cluster;
+use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use prometheus_client::encoding::text::encode;
@@ -185,6 +185,40 @@ async fn a_node_that_comes_gets_its_route_and_one_that_goes_loses_it_with_one_li
         );
     })
     .await;
+}
+
+/// Without nodes, all routes would seem to be unwanted.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_providers_before_all_nodes_are_known_has_no_routes_listed() {
+    let (cluster, cloud) = (Cluster::new(), Arc::new(cloud()));
+    create(&cluster, "a", "10.1.0.0/24", json!([])).await;
+    for verb in [Verb::List, Verb::Watch] {
+        let slow = FaultEffect::Delayed(Duration::from_secs(10));
+        cluster.inject(Fault::next(verb, "nodes", slow));
+    }
+    let second = Arc::new(ScriptedProvider::new("second"));
+    let both: Arc<[Provided]> = [list(&cloud), list(&second)]
+        .iter()
+        .flat_map(|list| list.iter().cloned())
+        .collect();
+    let (told, received) = watch::channel(list(&cloud));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let client = cluster.client_as("ccm");
+    let settings = settings(&["10.1.0.0/16"]);
+    let running = run_all(client, received, settings, Metrics::default(), stopped);
+    let script = async {
+        seconds(1).await;
+        told.send_replace(both);
+        seconds(4).await;
+        assert_eq!(cloud.take_asked(), [""; 0]);
+        seconds(20).await;
+        assert_eq!(cloud.take_asked().first().unwrap(), "list");
+        let _ = stop.send(());
+    };
+    tokio::join!(running, script).0.unwrap();
 }
 
 /// No reconciliation reports that.
