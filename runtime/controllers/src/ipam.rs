@@ -262,7 +262,7 @@ impl IpamController {
             return;
         }
         let watch = self.other_allocator.as_mut();
-        if watch.is_some_and(|watch| watch.holds(&node)) {
+        if watch.is_some_and(|watch| watch.holds(&node, &self.memory)) {
             self.queue.finish(name, now);
             return;
         }

@@ -68,9 +68,13 @@ impl AllocatorWatch {
     }
 
     /// Whether this node has to wait, because it lacks pod CIDRs and none may be allocated now. If so, it is among the
-    /// nodes that [`AllocatorWatch::released`] returns later.
-    pub(super) fn holds(&mut self, node: &Node) -> bool {
+    /// nodes that [`AllocatorWatch::released`] returns later. Where no block is left there is nothing to wait for, unless
+    /// the other allocator gives nodes theirs.
+    pub(super) fn holds(&mut self, node: &Node, memory: &Memory) -> bool {
         if !lacks_pod_cidrs(node) || self.other.may_allocate(self.executor.clock().now()) {
+            return false;
+        }
+        if !self.is_standing_back() && !memory.has_blocks_for(node) {
             return false;
         }
         self.other.hold(name(node));
@@ -121,12 +125,12 @@ impl AllocatorWatch {
             // The executor answers what was asked.
             (Question::Lease, Answer::Writer(_)) | (Question::Writer(..), Answer::Lease(_)) => {}
         }
-        let is_standing_back = matches!(self.other.state(), AllocationState::StandingBack { .. });
-        self.executor
-            .cluster
-            .metrics
-            .ipam
-            .set_standing_back(is_standing_back);
+        let metrics = &self.executor.cluster.metrics.ipam;
+        metrics.set_standing_back(self.is_standing_back());
+    }
+
+    fn is_standing_back(&self) -> bool {
+        matches!(self.other.state(), AllocationState::StandingBack { .. })
     }
 
     /// Completes when all findings are reported.

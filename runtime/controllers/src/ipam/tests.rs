@@ -204,6 +204,30 @@ async fn ipam_025_whoever_waits_for_a_block_gets_it_as_soon_as_one_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ipam_025_where_all_blocks_are_used_from_the_start_a_node_is_told_and_later_gets_one() {
+    let cluster = cluster::Cluster::new();
+    cluster.keep_writes();
+    for (name, cidr) in [("a", "10.0.0.0/24"), ("b", "10.0.1.0/24"), ("c", "")] {
+        create(&cluster, name, cidr).await;
+    }
+    let settings = settings("10.0.0.0/23", 24, Mode::Enforce);
+    run_while(&cluster, settings, Metrics::default(), async || {
+        seconds(60).await;
+        let events: Api<k8s_openapi::api::core::v1::Event> = Api::all(cluster.client_as("test"));
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let recorded = events.iter().filter_map(|event| event.reason.as_deref());
+        assert_eq!(recorded.collect::<Vec<_>>(), ["CIDRNotAvailable"]);
+        delete(&cluster, "a").await;
+        // Another allocator would try again by then.
+        seconds(300).await;
+        assert_eq!(written(&cluster), [""; 0]);
+        seconds(60).await;
+        assert_eq!(cidrs(&cluster).await, ["b 10.0.1.0/24", "c 10.0.0.0/24"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn in_plan_mode_the_blocks_are_said_and_in_neither_other_mode_is_anything_written() {
     for mode in [Mode::Plan, Mode::Observe] {
         let cluster = cluster::Cluster::new();

@@ -109,6 +109,12 @@ impl Allocator {
         blocks.map(ToString::to_string).eq(has.iter().cloned())
     }
 
+    /// Whether blocks are reserved for the node of this name, which [`Allocator::reserve`] would return again.
+    pub fn has_reservation(&self, name: &str) -> bool {
+        let record = self.nodes.get(name);
+        record.is_some_and(|record| record.pending.is_some())
+    }
+
     /// Updates the state of a node from the API server. Its pod CIDRs belong to it from now on, even if they were
     /// reserved for another node, and never become fewer: an older state that arrives later is ignored. Returns the
     /// problems of new pod CIDRs.

@@ -61,6 +61,12 @@ impl Memory {
         families.all(|set| set.used() < set.size())
     }
 
+    /// Whether a reconciliation of this node could write blocks: those reserved for it, or free ones. Otherwise it only
+    /// reports that a range has none.
+    pub fn has_blocks_for(&self, node: &Node) -> bool {
+        self.has_free_blocks() || self.allocator.has_reservation(name(node))
+    }
+
     /// Number of used blocks skipped by each allocation: see [`Allocator::take_tries`].
     pub fn take_tries(&mut self) -> Vec<(usize, usize)> {
         self.allocator.take_tries()
