@@ -50,7 +50,7 @@ pub trait RecordStore: Send + Sync {
     fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()>;
 
     /// The record found in the cluster when storage moved there; returned once.
-    fn inherited(&self) -> Option<Box<Record>> {
+    fn inherited(&self) -> Option<Inherited> {
         None
     }
 
@@ -80,6 +80,16 @@ impl Default for StoredRecord {
     fn default() -> StoredRecord {
         StoredRecord::Unknown("it was not read yet".to_owned())
     }
+}
+
+/// The record found in the cluster when storage moved there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inherited {
+    /// The record.
+    pub record: Box<Record>,
+    /// Whether it takes the place of this process's own, which began without any. Otherwise only its rejections and
+    /// approvals count.
+    pub prevails: bool,
 }
 
 /// A record and additional status that only people read.

@@ -32,7 +32,7 @@ use crate::active::{Active, Generation};
 use crate::artifact::Artifact;
 use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
-use crate::record::{RecordStore, Specification, StoredRecord};
+use crate::record::{Inherited, RecordStore, Specification, StoredRecord};
 use crate::source::{Source, SourceError};
 use crate::store::ModuleStore;
 use crate::trust::TrustPolicy;
@@ -322,6 +322,8 @@ impl RolloutController {
             Ok(StoredRecord::Known { record, orders }) => {
                 self.facts.ordered(orders);
                 self.facts.leads(record.map(|record| *record));
+                // What was read contains it.
+                drop(self.inputs.record_store.inherited());
             }
             Ok(StoredRecord::Unknown(why)) => self.read_later(&why).await,
             Err(error) => self.read_later(&error.to_string()).await,
@@ -339,8 +341,11 @@ impl RolloutController {
         let StoredRecord::Known { record, orders } = seen else {
             return;
         };
-        if let Some(before) = self.inputs.record_store.inherited() {
-            self.facts.inherits(&before);
+        if let Some(Inherited { record, prevails }) = self.inputs.record_store.inherited() {
+            match prevails {
+                true => self.facts.gives_way_to(*record),
+                false => self.facts.inherits(&record),
+            }
         }
         let is_lost = record.is_none() && self.facts.role == Role::Leader;
         let is_ordered = self.facts.orders != orders;

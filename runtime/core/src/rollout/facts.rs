@@ -308,6 +308,16 @@ impl RolloutFacts {
         }
     }
 
+    /// Replaces this process's own record, which was begun without knowing of any, by the one that the record store held
+    /// before. Of its own the rejections and approvals stay: the version that it brought into service is tried again.
+    pub fn gives_way_to(&mut self, before: Record) {
+        if let Some(own) = self.record.replace(before)
+            && let Some(record) = &mut self.record
+        {
+            record.inherit(&own);
+        }
+    }
+
     /// This process becomes leader, with the record as stored now. Work begun as a follower stays useful.
     pub fn leads(&mut self, record: Option<Record>) {
         self.role = Role::Leader;

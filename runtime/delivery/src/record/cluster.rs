@@ -9,33 +9,40 @@ mod write;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use ccm_core::reconciliation::retry::Backoff;
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_PLURAL};
 use ccm_watch::list_and_watch;
 use futures::StreamExt as _;
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event;
-use kube::api::{DynamicObject, ListParams, Patch, PostParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{
-    MemoryRecordStore, RecordFuture, RecordStore, RecordStoreError, Report, StoredRecord,
-    annotations, status_json,
+    Inherited, MemoryRecordStore, RecordFuture, RecordStore, RecordStoreError, Report,
+    StoredRecord, annotations, status_json,
 };
-use request::{REQUEST_TIME, code_of_list, describe, in_time, in_time_or, kind, params};
-use write::MOST_CONFLICTS;
+use request::{REQUEST_TIME, code_of_list, describe, in_time, in_time_or, kind};
 
 /// Watch timeout in seconds, so that a connection that died silently is noticed soon.
 const WATCH_SECONDS: u32 = 60;
 /// Pause after a failure of the watch.
 const WATCH_AGAIN: Duration = Duration::from_secs(5);
-/// How often a cluster is asked again that could not store the record.
+/// Consecutive refusals of the list, [`WATCH_AGAIN`] apart, after which the right to it counts as missing. An API server
+/// that has just started refuses everything until it has read the roles.
+const MOST_REFUSALS: u32 = 4;
+/// How often a cluster is asked again that could not show the record.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
+/// When a cluster is asked again that could not store the record. Soon at first: the definition and the right to read it
+/// are often applied with the first process, and until then it decides without the cluster's record.
+const STORES_AGAIN: Backoff = Backoff {
+    first: Duration::from_secs(5),
+    most: ASK_AGAIN,
+};
 
 /// See the module's documentation.
 pub struct ClusterRecordStore {
@@ -74,10 +81,10 @@ enum Inheritance {
     /// There was none, or it was returned already.
     #[default]
     None,
-    /// The object has not been read yet.
-    Unread,
+    /// The object has not been read yet. What is found `prevails` or not: see [`Inherited`].
+    Unread { prevails: bool },
     /// This record, not returned yet.
-    Known(Box<Record>),
+    Known(Inherited),
 }
 
 /// Last known state of the object.
@@ -135,22 +142,25 @@ impl ClusterRecordStore {
         self.place.send_if_modified(|place| {
             let waits = *place == Place::Waiting;
             if waits {
-                self.move_to_cluster(place);
+                self.move_to_cluster(place, false);
             }
             waits
         });
     }
 
-    fn move_to_cluster(&self, place: &mut Place) {
-        *self.inheritance.lock() = Inheritance::Unread;
+    fn move_to_cluster(&self, place: &mut Place, prevails: bool) {
+        *self.inheritance.lock() = Inheritance::Unread { prevails };
         *place = Place::Cluster;
     }
 
     /// Watches the object, once it is needed. Runs until the future is dropped.
     pub async fn run(&self) {
         self.remember_while(Place::Waiting).await;
+        let began_without = self.memory.is_empty();
         loop {
             self.watch().await;
+            // Then this process has decided as if there had never been a version.
+            let prevails = began_without && self.stored().is_unread();
             tracing::warn!(
                 target: "rollout",
                 provider = %self.name,
@@ -162,7 +172,8 @@ impl ClusterRecordStore {
                 () = self.wait_for_kind() => {}
             }
             tracing::info!(target: "rollout", provider = %self.name, "the rollout record is kept in the cluster from now on");
-            self.place.send_modify(|place| self.move_to_cluster(place));
+            self.place
+                .send_modify(|place| self.move_to_cluster(place, prevails));
         }
     }
 
@@ -170,12 +181,14 @@ impl ClusterRecordStore {
     async fn wait_for_kind(&self) {
         let api = self.api(self.reading.clone());
         let one = ListParams::default().fields(&format!("metadata.name={}", self.name));
+        let mut failures = 1;
         loop {
-            tokio::time::sleep(ASK_AGAIN).await;
+            tokio::time::sleep(STORES_AGAIN.after(failures)).await;
             // A missing kind is the inner error.
             if matches!(in_time_or(api.list(&one)).await, Ok(Ok(_))) {
                 return;
             }
+            failures += 1;
         }
     }
 
@@ -187,7 +200,14 @@ impl ClusterRecordStore {
             .timeout(WATCH_SECONDS);
         let mut events = Box::pin(list_and_watch(api, config));
         let mut is_there = false;
+        let mut refusals = 0;
         while let Some(event) = events.next().await {
+            refusals = match &event {
+                // Precedes every list.
+                Ok(watcher::Event::Init) => refusals,
+                Err(error) if code_of_list(error) == Some(403) => refusals + 1,
+                Ok(_) | Err(_) => 0,
+            };
             match event {
                 Ok(watcher::Event::Init) => is_there = false,
                 Ok(watcher::Event::InitApply(object)) if self.is_own(&object) => {
@@ -203,7 +223,7 @@ impl ClusterRecordStore {
                 Ok(watcher::Event::InitDone) if !is_there => self.saw_none(),
                 Ok(watcher::Event::InitDone) => {}
                 Ok(watcher::Event::Delete(_)) => self.saw_none(),
-                Err(error) if self.is_elsewhere(&error) => break,
+                Err(error) if self.is_elsewhere(&error, refusals) => break,
                 Err(error) => {
                     self.failed(&error);
                     tokio::time::sleep(WATCH_AGAIN).await;
@@ -228,11 +248,12 @@ impl ClusterRecordStore {
         }
     }
 
-    /// Whether the record must be kept outside the cluster. A 403 after the object was read is temporary: rights are
-    /// restored, for example when roles are recreated. What was published until then may be the memory's.
-    fn is_elsewhere(&self, error: &watcher::Error) -> bool {
+    /// Whether the record must be kept outside the cluster, after this many consecutive refusals of the list. A 403 that
+    /// does not persist is temporary, and so is one after the object was read: rights are restored, for example when
+    /// roles are recreated. What was published until then may be the memory's.
+    fn is_elsewhere(&self, error: &watcher::Error, refusals: u32) -> bool {
         match code_of_list(error) {
-            Some(403) => self.stored.lock().is_unread(),
+            Some(403) => refusals >= MOST_REFUSALS && self.stored.lock().is_unread(),
             Some(404) => true,
             _ => false,
         }
@@ -342,58 +363,12 @@ impl ClusterRecordStore {
         Ok(self.seen.borrow().clone())
     }
 
-    async fn clear_now(&self, order: &Order) -> Result<(), RecordStoreError> {
-        let api = self.api(self.writing()?);
-        let key = annotations::key(order);
-        for _ in 0..MOST_CONFLICTS {
-            // A deleted object has no orders, and an order given since then is not completed.
-            let Some(object) = in_time(api.get_opt(&self.name)).await? else {
-                return Ok(());
-            };
-            let orders = annotations::orders(object.metadata.annotations.as_ref());
-            let stands = match order {
-                Order::RollBack => orders.roll_back,
-                Order::Retry(digest) => orders.retry.as_ref() == Some(digest),
-            };
-            if !stands {
-                return Ok(());
-            }
-            let version = object.metadata.resource_version;
-            let patch = json!({
-                "metadata": { "resourceVersion": version, "annotations": { key: null } }
-            });
-            let (how, what) = (params(), Patch::Merge(&patch));
-            match in_time_or(api.patch(&self.name, &how, &what)).await? {
-                Err(409) => {}
-                // The annotation was removed, or the object deleted.
-                Ok(_) | Err(_) => return Ok(()),
-            }
-        }
-        Err(RecordStoreError::Unavailable(
-            "others keep changing the object Provider".to_owned(),
-        ))
-    }
-
-    async fn record_event_now(&self, event: &RolloutEvent) -> Result<(), RecordStoreError> {
-        let client = self.writing()?;
-        // The first Event may precede the object's creation; without the UID it would not be shown for the object.
-        let mut uids = self.uid.subscribe();
-        let uid = match tokio::time::timeout(REQUEST_TIME, uids.wait_for(Option::is_some)).await {
-            Ok(Ok(uid)) => uid.clone(),
-            Ok(Err(_)) | Err(_) => None,
-        };
-        let event = super::event::event(&self.name, uid.as_deref(), event, Timestamp::now());
-        let home = event.metadata.namespace.as_deref().unwrap_or_default();
-        let api: Api<Event> = Api::namespaced(client, home);
-        in_time(api.create(&PostParams::default(), &event))
-            .await
-            .map(drop)
-    }
-
     fn inherit(&self, record: Option<Box<Record>>) {
         let mut inheritance = self.inheritance.lock();
-        if let Inheritance::Unread = *inheritance {
-            *inheritance = record.map_or(Inheritance::None, Inheritance::Known);
+        if let Inheritance::Unread { prevails } = *inheritance {
+            *inheritance = record.map_or(Inheritance::None, |record| {
+                Inheritance::Known(Inherited { record, prevails })
+            });
         }
     }
 }
@@ -443,10 +418,10 @@ impl RecordStore for ClusterRecordStore {
         Box::pin(self.clear_now(order))
     }
 
-    fn inherited(&self) -> Option<Box<Record>> {
+    fn inherited(&self) -> Option<Inherited> {
         let mut inheritance = self.inheritance.lock();
         match std::mem::take(&mut *inheritance) {
-            Inheritance::Known(record) => Some(record),
+            Inheritance::Known(inherited) => Some(inherited),
             other => {
                 *inheritance = other;
                 None

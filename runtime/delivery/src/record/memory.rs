@@ -53,6 +53,14 @@ impl MemoryRecordStore {
         }
     }
 
+    /// Whether nothing was ever stored.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(
+            *self.seen.borrow(),
+            StoredRecord::Known { record: None, .. }
+        )
+    }
+
     /// Sets the orders; called by the owner of the store.
     pub fn order(&self, new: Orders) {
         self.seen.send_if_modified(|seen| match seen {

@@ -1,6 +1,6 @@
 //! People's orders.
 
-use super::world::{Kind, World, digest};
+use super::world::{Kind, World, digest, release};
 use crate::rollout::*;
 
 /// Longer than any rollout that waits for no person takes.
@@ -236,7 +236,7 @@ fn an_order_that_names_the_manifest_of_a_module_is_told_the_modules_digest() {
         world.kinds.insert(digest(2), Kind::Wider);
         let offered = Release {
             origin: format!("oci://registry.example.com/hcloud@{manifest}"),
-            ..super::world::release(2)
+            ..release(2)
         };
         world.facts.offered(offered, world.now());
         world.order(orders);
@@ -319,6 +319,45 @@ fn what_was_rejected_where_the_record_is_kept_from_now_on_is_not_tried() {
     world.offer(3, Kind::Wider);
     world.run(400);
     assert_eq!(world.serves(), Some(digest(3)));
+}
+
+#[test]
+fn a_record_that_was_begun_without_knowing_the_stored_one_gives_way_to_it() {
+    let mut world = World::new();
+    world.offer(4, Kind::Broken);
+    world.run(5);
+    world.offer(3, Kind::Good);
+    world.run(5);
+    assert_eq!(world.serves(), Some(digest(3)));
+    world.kinds.insert(digest(1), Kind::Good);
+    let rejected = |number| Rejected {
+        digest: digest(number),
+        version: String::new(),
+        reason: "it traps".to_owned(),
+        has_answered: true,
+        at: 0,
+    };
+    let before = Record {
+        active: Some(Placed {
+            release: release(1),
+            since: 7,
+            noted: Noted {
+                requests: Some("GET /servers".to_owned()),
+                highest: None,
+            },
+            untried: None,
+        }),
+        rejected: vec![rejected(3)],
+        approved: vec![digest(5)],
+        ..Record::default()
+    };
+    world.facts.gives_way_to(before);
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+    let rejected = world.stored.rejected.iter();
+    let rejected: Vec<_> = rejected.map(|one| one.digest.clone()).collect();
+    assert_eq!(rejected, [digest(3), digest(4)], "its own, too");
+    assert_eq!(world.stored.approved, [digest(5)]);
 }
 
 #[test]

@@ -1,21 +1,24 @@
-//! Writes of the object's status, by the leader. Reads nothing but what a write needs.
+//! Writes of the leader: the object's status, its annotations, and Events about it. Reads nothing but what a write needs.
 
 use std::sync::atomic::Ordering;
 
-use ccm_core::rollout::{MOST_REASON, Orders, Record};
+use ccm_core::rollout::{MOST_REASON, Order, Orders, Record, RolloutEvent};
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::request::{in_time, in_time_or, is_undeclared, kind, params};
+use super::request::{REQUEST_TIME, in_time, in_time_or, is_undeclared, kind, params};
 use super::{ASK_AGAIN, ClusterRecordStore, field_managers, recorded};
-use crate::record::{RecordStoreError, Report, Specification, StoredRecord, conditions};
+use crate::record::{
+    RecordStoreError, Report, Specification, StoredRecord, annotations, conditions, event,
+};
 
 /// Maximum number of attempts of a write that conflicts with other writers.
-pub(super) const MOST_CONFLICTS: usize = 4;
+const MOST_CONFLICTS: usize = 4;
 
 impl ClusterRecordStore {
     /// Writes the report into the object. Creates a missing object, unless the provider exists because of it.
@@ -186,6 +189,59 @@ impl ClusterRecordStore {
             ..report.clone()
         };
         self.write_now(&report).await
+    }
+
+    /// Removes the annotation of a completed order, unless another order was given meanwhile.
+    pub(super) async fn clear_now(&self, order: &Order) -> Result<(), RecordStoreError> {
+        let api = self.api(self.writing()?);
+        let key = annotations::key(order);
+        for _ in 0..MOST_CONFLICTS {
+            // A deleted object has no orders, and an order given since then is not completed.
+            let Some(object) = in_time(api.get_opt(&self.name)).await? else {
+                return Ok(());
+            };
+            let orders = annotations::orders(object.metadata.annotations.as_ref());
+            let stands = match order {
+                Order::RollBack => orders.roll_back,
+                Order::Retry(digest) => orders.retry.as_ref() == Some(digest),
+            };
+            if !stands {
+                return Ok(());
+            }
+            let version = object.metadata.resource_version;
+            let patch = json!({
+                "metadata": { "resourceVersion": version, "annotations": { key: null } }
+            });
+            let (how, what) = (params(), Patch::Merge(&patch));
+            match in_time_or(api.patch(&self.name, &how, &what)).await? {
+                Err(409) => {}
+                // The annotation was removed, or the object deleted.
+                Ok(_) | Err(_) => return Ok(()),
+            }
+        }
+        Err(RecordStoreError::Unavailable(
+            "others keep changing the object Provider".to_owned(),
+        ))
+    }
+
+    /// Publishes an Event about the object.
+    pub(super) async fn record_event_now(
+        &self,
+        event: &RolloutEvent,
+    ) -> Result<(), RecordStoreError> {
+        let client = self.writing()?;
+        // The first Event may precede the object's creation; without the UID it would not be shown for the object.
+        let mut uids = self.uid.subscribe();
+        let uid = match tokio::time::timeout(REQUEST_TIME, uids.wait_for(Option::is_some)).await {
+            Ok(Ok(uid)) => uid.clone(),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        let event = event::event(&self.name, uid.as_deref(), event, Timestamp::now());
+        let home = event.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(client, home);
+        in_time(api.create(&PostParams::default(), &event))
+            .await
+            .map(drop)
     }
 
     async fn create(&self, api: &Api<DynamicObject>) -> Result<(), RecordStoreError> {

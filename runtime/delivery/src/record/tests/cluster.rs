@@ -23,8 +23,8 @@ use tokio::task::JoinHandle;
 
 use super::{digest, full};
 use crate::record::{
-    ClusterRecordStore, Limits, MemoryRecordStore, RecordStore as _, RecordStoreError, Report,
-    StoredRecord,
+    ClusterRecordStore, Inherited, Limits, MemoryRecordStore, RecordStore as _, RecordStoreError,
+    Report, StoredRecord,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -128,14 +128,14 @@ async fn a_record_that_the_cluster_has_refused_to_show_is_shown_once_it_takes_it
 /// The definition, or the right to read it, may be applied after the first process has started.
 #[tokio::test(start_paused = true)]
 async fn a_record_in_memory_moves_to_the_cluster_once_that_takes_it() {
-    for code in [403, 404] {
+    for (code, times) in [(403, 5), (404, 2)] {
         let cluster = Cluster::new();
         cluster.define_providers(true);
         let refused = FaultEffect::Refused {
             code,
             retry_after: None,
         };
-        cluster.inject(Fault::next(Verb::List, "providers", refused).times(2));
+        cluster.inject(Fault::next(Verb::List, "providers", refused).times(times));
         let leader = watch::Sender::new(Some(cluster.client()));
         let store = store(cluster.client(), &leader);
         let store = Arc::new(store);
@@ -145,9 +145,14 @@ async fn a_record_in_memory_moves_to_the_cluster_once_that_takes_it() {
             record: super::full(),
             ..Report::default()
         };
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut seen = store.seen();
+        let known = seen.wait_for(|seen| matches!(seen, StoredRecord::Known { .. }));
+        tokio::time::timeout(Duration::from_secs(30), known)
+            .await
+            .unwrap()
+            .unwrap();
         store.write(&report).await.unwrap();
-        tokio::time::sleep(Duration::from_secs(3600)).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
         // The leader is told that the cluster has no record, and writes it again.
         let seen = store.seen().borrow().clone();
         assert!(
@@ -168,6 +173,46 @@ async fn a_record_in_memory_moves_to_the_cluster_once_that_takes_it() {
         let writes = cluster.requests().into_iter();
         let mut writes = writes.filter(|one| !["get", "list", "watch"].contains(&one.verb));
         assert!(writes.next().is_some(), "{code}");
+        watching.abort();
+    }
+}
+
+/// An API server that has just started may refuse a list before it has read the roles.
+#[tokio::test(start_paused = true)]
+async fn the_record_of_a_cluster_that_refuses_it_for_a_while_is_not_forgotten() {
+    for (times, is_decided, prevails) in [(1, false, None), (4, true, Some(true))] {
+        let cluster = Cluster::new();
+        cluster.define_providers(true);
+        let leader = watch::Sender::new(Some(cluster.client()));
+        let report = Report {
+            record: super::full(),
+            ..Report::default()
+        };
+        let before = store(cluster.client(), &leader);
+        before.write(&report).await.unwrap();
+        let refused = FaultEffect::Refused {
+            code: 403,
+            retry_after: None,
+        };
+        cluster.inject(Fault::next(Verb::List, "providers", refused).times(times));
+        let store = Arc::new(store(cluster.client(), &leader));
+        let watched = store.clone();
+        let watching = tokio::spawn(async move { watched.run().await });
+        // Whether this process takes it that there is no record.
+        let mut seen = store.seen();
+        let known = seen.wait_for(|seen| matches!(seen, StoredRecord::Known { .. }));
+        let known = tokio::time::timeout(Duration::from_secs(30), known);
+        let known = known.await.unwrap().unwrap().clone();
+        let is_none = matches!(known, StoredRecord::Known { record: None, .. });
+        assert_eq!(is_none, is_decided, "{times}: {known:?}");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let read = store.read().await.unwrap();
+        assert!(
+            matches!(&read, StoredRecord::Known { record: Some(record), .. } if **record == super::full()),
+            "{times}: {read:?}"
+        );
+        let inherited = store.inherited();
+        assert_eq!(inherited.map(|it| it.prevails), prevails, "{times}");
         watching.abort();
     }
 }

@@ -64,7 +64,11 @@ async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
         |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if **record == kept),
     );
     tokio::time::timeout(TIMEOUT, read).await.unwrap().unwrap();
-    assert_eq!(record_store.inherited().as_deref(), Some(&kept));
+    let inherited = Inherited {
+        record: Box::new(kept),
+        prevails: false,
+    };
+    assert_eq!(record_store.inherited(), Some(inherited));
     assert_eq!(record_store.inherited(), None, "once");
     record_store.write(&Report::default()).await.unwrap();
     before
