@@ -15,8 +15,9 @@
 //!   recorded active version can no longer be loaded and this one would replace it.
 //! - A version that would change many load balancers which the active one leaves alone answers no call before a person
 //!   allows it.
-//! - The cause of a failure decides what follows: the module's own fault rejects it; the operator's side (grants,
-//!   configuration, trust) is waited for; a fault of the host, the network or the cloud is retried.
+//! - The cause of a failure decides what follows: the module's own fault rejects it, unless it is recorded as active;
+//!   the operator's side (grants, configuration, trust) is waited for; a fault of the host, the network or the cloud is
+//!   retried.
 //! - One version is loaded at a time, and only the latest offer: an offer superseded meanwhile is never started.
 //! - A follower writes nothing and tries nothing; it loads the recorded version.
 

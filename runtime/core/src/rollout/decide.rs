@@ -140,7 +140,11 @@ impl<'a> DecisionBuilder<'a> {
                     effects
                 })
             }
-            Placing::SetBack(failure) if failure.cause == Cause::Module => {
+            // The active version has served: that it cannot be loaded here, as by an earlier host or on a slower
+            // machine, is no reason to take it from every other process.
+            Placing::SetBack(failure)
+                if failure.cause == Cause::Module && (is_other || active.is_none()) =>
+            {
                 Some(self.reject(Vec::new(), release, &failure.why, false))
             }
             Placing::Loading | Placing::SetBack(_) => None,

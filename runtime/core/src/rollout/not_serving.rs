@@ -19,11 +19,12 @@ pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
         .chain(other)
         .map(|release| &release.digest)
     {
-        if let Some(rejected) = record.rejection(digest) {
+        let wanted = active.filter(|active| active.digest == *digest);
+        // The active version may serve, whatever was decided about it earlier.
+        if let (None, Some(rejected)) = (wanted, record.rejection(digest)) {
             let (release, why) = (rejected.release().shown(), &rejected.reason);
             reasons.push(format!("{release} is offered, but rejected: {why}"));
         } else if let Some(failure) = facts.failures.get(digest) {
-            let wanted = active.filter(|active| active.digest == *digest);
             reasons.push(match wanted {
                 Some(wanted) => format!("{} must serve, but {}", wanted.shown(), failure.why),
                 None => failure.why.clone(),
@@ -145,6 +146,15 @@ mod tests {
                 false,
                 None,
                 Some(("v3 must serve, but Policy", true)),
+            ),
+            (Some("v3"), None, Some("v3"), true, None, None),
+            (
+                Some("v3"),
+                Some(Cause::Module),
+                Some("v3"),
+                true,
+                None,
+                Some(("v3 must serve, but Module", true)),
             ),
             (None, None, Some("v1"), false, None, None),
             (

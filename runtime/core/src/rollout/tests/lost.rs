@@ -198,6 +198,28 @@ fn a_version_that_is_lost_beside_a_rejected_one_is_what_has_to_be_put_back() {
     assert_eq!(said, Some(&format!("nothing serves: {expected}")));
 }
 
+/// As by a leader of an earlier release, or on a slower machine.
+#[test]
+fn an_active_version_that_one_process_cannot_load_is_not_rejected_and_serves_in_the_next() {
+    let mut world = World::serving();
+    world.restart();
+    world.offer(1, Kind::Broken);
+    world.run(LONG);
+    assert_eq!(
+        (world.serves(), world.state()),
+        (None, RolloutState::NotServing)
+    );
+    assert!(!world.stored.is_rejected(&digest(1)));
+    let expected = "1.0.1 (sha256:010101010101) must serve, but it does not compile";
+    assert_eq!(world.stored.trouble, expected);
+    assert_eq!(not_serving(&world.facts), Some((expected.to_owned(), true)));
+    world.restart();
+    world.offer(1, Kind::Good);
+    world.run(5);
+    assert_eq!(world.serves(), Some(digest(1)));
+    assert_eq!(world.state(), RolloutState::Active);
+}
+
 #[test]
 fn settings_that_do_not_fit_what_serves_say_what_follows() {
     let mut world = World::serving();
