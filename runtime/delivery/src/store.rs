@@ -31,7 +31,7 @@ impl ModuleStore {
     /// full disk, the last few modules are kept in memory.
     ///
     /// # Errors
-    /// Others can write to it.
+    /// It is another user's, or no folder.
     pub fn open(folder: Option<PathBuf>) -> Result<Self, FolderError> {
         let place = match folder {
             Some(path) => match Folder::open(path) {

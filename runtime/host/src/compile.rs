@@ -90,7 +90,7 @@ impl CompilePipeline {
     /// be written, as on a full disk.
     ///
     /// # Errors
-    /// Others can write to the folder, or its key is damaged.
+    /// The folder is another user's or none, or its key is damaged.
     pub(crate) fn open(
         engine: Engine,
         compiler: Compiler,

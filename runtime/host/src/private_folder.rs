@@ -1,9 +1,10 @@
 //! Folders that only this user can write, because this process runs or believes what their files hold.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, OpenOptions, Permissions};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use thiserror::Error;
 
 /// Why a private folder cannot be used.
@@ -42,11 +43,12 @@ impl FolderError {
     }
 }
 
-/// Checks that only this user can write to a folder.
+/// Checks that a folder belongs to this user, and closes it to others where its mode does not: kubelet opens the folders
+/// of a volume to the group of the pod. Returns whether others could read or write in it until now.
 ///
 /// # Errors
-/// It cannot be looked at, is no folder, or others can write to it.
-pub fn check_ownership(folder: &Path) -> Result<(), FolderError> {
+/// It cannot be looked at or closed, is no folder, or belongs to another user.
+pub fn check_ownership(folder: &Path) -> Result<bool, FolderError> {
     let metadata = fs::symlink_metadata(folder).map_err(FolderError::io("look at", folder))?;
     let ours = rustix::process::geteuid().as_raw();
     let mode = metadata.mode() & 0o777;
@@ -58,10 +60,26 @@ pub fn check_ownership(folder: &Path) -> Result<(), FolderError> {
             metadata.uid()
         )
     } else if mode & 0o077 != 0 {
-        format!("its mode is {mode:o}, and 700 is needed")
+        close(folder).map_err(FolderError::io("close to other users", folder))?;
+        tracing::warn!(
+            folder = %folder.display(),
+            mode = %format_args!("{mode:o}"),
+            "the folder was open to other users, and is closed to them now"
+        );
+        return Ok(true);
     } else {
-        return Ok(());
+        return Ok(false);
     };
     let path = folder.to_owned();
     Err(FolderError::NotOurs { path, what })
+}
+
+/// Sets the mode by a handle, so that no link that others put in the folder's place is followed.
+fn close(folder: &Path) -> std::io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let folder = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
+        .open(folder)?;
+    folder.set_permissions(Permissions::from_mode(0o700))
 }

@@ -1,8 +1,8 @@
 //! Providers that come and go at run time.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use ccm_core::node::ownership::NodeClaim;
@@ -154,8 +154,8 @@ async fn that_a_provider_has_left_the_file_is_written_into_its_object() {
 async fn a_provider_that_could_not_be_created_is_tried_again_without_an_edit() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("modules");
-    fs::create_dir_all(store.join("cloud")).unwrap();
-    fs::set_permissions(store.join("cloud"), Permissions::from_mode(0o777)).unwrap();
+    fs::create_dir_all(&store).unwrap();
+    symlink(folder.path(), store.join("cloud")).unwrap();
     let configuration = configuration(folder.path());
     let mut manager = manager(&store);
     for _ in 0..2 {
@@ -167,7 +167,7 @@ async fn a_provider_that_could_not_be_created_is_tried_again_without_an_edit() {
     let overview = manager.overview();
     assert!(overview.borrow().is_empty());
 
-    fs::remove_dir(store.join("cloud")).unwrap();
+    fs::remove_file(store.join("cloud")).unwrap();
     manager.look(&configuration).await;
     assert!(manager.instances.contains_key("cloud"));
     assert_eq!(*manager.notice.borrow(), "");

@@ -160,7 +160,7 @@ impl ClusterRecordStore {
         loop {
             self.watch().await;
             // Then this process has decided as if there had never been a version.
-            let prevails = began_without && self.stored().is_unread();
+            let prevails = began_without && self.stored.lock().is_unread();
             tracing::warn!(
                 target: "rollout",
                 provider = %self.name,

@@ -31,6 +31,8 @@ const MAGIC: &[u8; 8] = b"ccm-cwa1";
 const MAC_BYTES: usize = 32;
 const KEY_BYTES: usize = 32;
 const SUFFIX: &str = "cwasm";
+/// Name of the file with the key.
+const KEY: &str = "key";
 /// Age at which leftovers of a crashed writer are removed.
 const STALE: Duration = Duration::from_secs(3_600);
 
@@ -82,7 +84,10 @@ impl Cache {
             }
             _ => {}
         }
-        check_ownership(&folder)?;
+        if check_ownership(&folder)? {
+            // Others may know the key, or have put theirs in its place: entries under it are not believed.
+            forget_key(&folder)?;
+        }
         let mac = keyed(&folder)?;
         let cache = Cache {
             folder,
@@ -209,10 +214,21 @@ impl Cache {
     }
 }
 
+/// Removes the installation's key, so that the next one that is needed is created anew.
+fn forget_key(folder: &Path) -> Result<(), FolderError> {
+    let path = folder.join(KEY);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(FolderError::io("remove", &path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// HMAC with the installation's key, which is created on first use. If two processes start at once, both use the key
 /// that was written first.
 fn keyed(folder: &Path) -> Result<Hmac<Sha256>, CacheError> {
-    let path = folder.join("key");
+    let path = folder.join(KEY);
     if !path.exists() {
         let temporary = folder.join(format!("{}.tmp", random_name()?));
         write(&temporary, &[&random::<KEY_BYTES>()?])

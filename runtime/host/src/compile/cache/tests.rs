@@ -54,6 +54,29 @@ fn what_is_stored_is_loaded_also_by_the_next_process() {
     );
 }
 
+/// As kubelet opens the folders of a volume to the group of a pod.
+#[test]
+fn a_folder_that_was_open_to_others_is_closed_and_what_is_in_it_is_not_believed() {
+    let place = Place::new();
+    let folder = place.stored().folder;
+    let key = || fs::read(folder.join("key")).unwrap();
+    for mode in [0o2770, 0o755] {
+        let before = key();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        let cache = place.open();
+        let closed = fs::metadata(&folder).unwrap().permissions().mode();
+        assert_eq!(closed & 0o777, 0o700, "{mode:o}");
+        assert_ne!(key(), before, "{mode:o}");
+        assert!(
+            cache.load(&place.engine, place.digest).is_none(),
+            "{mode:o}"
+        );
+        cache.store(place.digest, &place.code).unwrap();
+        let next = place.open();
+        assert!(next.load(&place.engine, place.digest).is_some(), "{mode:o}");
+    }
+}
+
 /// A change, and what it does to an entry.
 type Change = (&'static str, fn(&mut Vec<u8>));
 
@@ -137,7 +160,7 @@ fn only_this_user_can_read_the_key_and_write_the_folder() {
 }
 
 #[test]
-fn a_folder_that_others_can_write_is_refused() {
+fn what_is_no_folder_is_refused() {
     let place = Place::new();
     let folder = place.folder.path().join("compiled");
     let open = || {
@@ -145,11 +168,6 @@ fn a_folder_that_others_can_write_is_refused() {
             .err()
             .map(|error| error.to_string())
     };
-
-    fs::create_dir(&folder).unwrap();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
-    assert!(open().is_some_and(|error| error.contains("its mode is 770")));
-    fs::remove_dir(&folder).unwrap();
 
     let target = place.folder.path().join("target");
     fs::create_dir(&target).unwrap();
@@ -223,7 +241,7 @@ fn leftovers_of_a_crashed_writer_go_after_a_while() {
     assert_eq!((old.exists(), young.exists()), (false, true));
 }
 
-/// A full disk is no reason to serve nothing; a folder that others can write is.
+/// A full disk is no reason to serve nothing; a folder that is another's is.
 #[test]
 fn without_a_folder_that_can_be_written_everything_is_compiled_anew() {
     let open = |folder: &Path| {
@@ -238,9 +256,8 @@ fn without_a_folder_that_can_be_written_everything_is_compiled_anew() {
     let file = parent.path().join("file");
     fs::write(&file, b"").unwrap();
     open(&file).unwrap();
-    let folder = parent.path().join("compiled");
-    fs::create_dir(&folder).unwrap();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let elsewhere = TempDir::new().unwrap();
+    symlink(elsewhere.path(), parent.path().join("compiled")).unwrap();
     let refused = open(parent.path()).err().unwrap();
     let is_not_ours = matches!(refused, CacheError::Folder(FolderError::NotOurs { .. }));
     assert!(is_not_ours, "{refused}");
