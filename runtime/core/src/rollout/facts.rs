@@ -66,7 +66,8 @@ impl Loaded {
 pub enum Cause {
     /// The module itself is at fault.
     Module,
-    /// The operator's grants or configuration do not cover it.
+    /// The operator's grants or configuration do not cover it, or it needs what this version of the program does not
+    /// offer.
     Policy,
     /// No trusted signer vouches for it.
     Trust,
@@ -154,7 +155,7 @@ pub enum WorkResult {
     Passed,
     /// Of [`Work::Plan`]: the planned changes.
     Planned(Plans),
-    /// Grants or configuration do not cover it; the details.
+    /// Grants, configuration or this version of the program do not cover it; the details.
     Ungranted(Vec<String>),
     /// No trusted signer vouches for it.
     Distrusted(String),

@@ -67,7 +67,8 @@ pub enum Phase {
     Fetched,
     /// A signer trusted by the operator vouches for it.
     Verified,
-    /// It requests more than the grants: the operator has to change the grants, or leave it.
+    /// It requests more than the grants, or needs what this version of the program does not offer: the operator has to
+    /// change the grants or upgrade, or leave it.
     WaitsForGrants,
     /// It requests more than the active version, within the grants: a person has to approve it.
     WaitsForApproval,

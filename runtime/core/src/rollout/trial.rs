@@ -254,7 +254,8 @@ pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<
     let (reason, what) = match after.phase {
         Phase::WaitsForGrants => (
             reasons::PERMISSIONS_PENDING,
-            "is not loaded, for want of grants".to_owned(),
+            "is not loaded before the grants, the configuration and this program cover it"
+                .to_owned(),
         ),
         Phase::WaitsForApproval => {
             let than = match turn.lost() {

@@ -19,6 +19,8 @@ pub(super) fn of_load(error: &LoadError) -> WorkResult {
         }
         // The operator's egress configuration cannot be used.
         LoadError::Egress { .. } => WorkResult::Ungranted(vec![why]),
+        // A host of another version may offer what the module needs: during an upgrade, that of the next leader.
+        LoadError::Contract { .. } | LoadError::Imports { .. } => WorkResult::Ungranted(vec![why]),
         LoadError::Init { reason, .. } => match reason {
             // `init` can only reject its configuration.
             ProviderError::Invalid(_) | ProviderError::Denied(_) => {
@@ -33,9 +35,7 @@ pub(super) fn of_load(error: &LoadError) -> WorkResult {
         | LoadError::ManyManifests { .. }
         | LoadError::Manifest { .. }
         | LoadError::Contradiction { .. }
-        | LoadError::Contract { .. }
         | LoadError::TwoContracts { .. }
-        | LoadError::Imports { .. }
         | LoadError::MissingExport { .. }
         | LoadError::Signature { .. }
         | LoadError::NotExported { .. } => WorkResult::Fault(why),
@@ -89,6 +89,46 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_waits_for_what_this_host_does_not_offer_and_is_rejected_for_what_no_host_accepts()
+    {
+        let module = || "sample".to_owned();
+        for (error, expected) in [
+            (
+                LoadError::Contract {
+                    module: module(),
+                    found: "ccm:provider@0.3.0".to_owned(),
+                },
+                Some(
+                    "sample needs ccm:provider@0.3.0, and this host speaks ccm:provider@0.1.0 and 0.2.0",
+                ),
+            ),
+            (
+                LoadError::Imports {
+                    module: module(),
+                    refused: vec!["acme:os/shell@1.0.0".to_owned()],
+                },
+                Some("sample imports what the host does not offer: acme:os/shell@1.0.0"),
+            ),
+            (
+                LoadError::TwoContracts {
+                    module: module(),
+                    one: "ccm:provider@0.1.0".to_owned(),
+                    other: "ccm:provider@0.2.0".to_owned(),
+                },
+                None,
+            ),
+            (LoadError::NoManifest { module: module() }, None),
+        ] {
+            let waits = match of_load(&error) {
+                WorkResult::Ungranted(lines) => Some(lines),
+                WorkResult::Fault(_) => None,
+                _ => Some(vec!["something else".to_owned()]),
+            };
+            assert_eq!(waits, expected.map(|line| vec![line.to_owned()]));
+        }
+    }
 
     #[test]
     fn a_version_is_rejected_for_an_init_that_fails_and_not_for_one_that_could_not_run() {

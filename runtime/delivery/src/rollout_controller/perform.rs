@@ -204,7 +204,7 @@ impl RolloutController {
             | WorkResult::Passed => return,
             // The recorded failure also says what happens to a version that serves.
             WorkResult::Ungranted(lines) => (
-                "the grants or the configuration do not cover it",
+                "the grants, the configuration or this program do not cover it",
                 match self.facts.failures.get(digest) {
                     Some(failure) if failure.cause == Cause::Policy => failure.why.clone(),
                     _ => lines.join("; "),

@@ -163,7 +163,7 @@ reasons! {
         "This version serves; the text says so if it was not tried because its predecessor is lost.",
         "";
     PERMISSIONS_PENDING = "PermissionsPending", [Provider],
-        "A version requests more than the grants, or than the active or lost version.",
+        "A version requests more than the grants, than the active or lost version, or than this ccm offers.",
         "`ccm provider status` shows the lines, and the command that approves them.";
     PROVIDER_DISTRUSTED = "ProviderDistrusted", [Provider],
         "A version has no valid signature or digest (yet), or it is older than the highest version that has served.",
