@@ -125,6 +125,20 @@ impl Report {
     }
 }
 
+/// Whether replicas act otherwise on `stored` than on `record`. Both count in the form in which records are stored, which
+/// shortens texts; what only people read does not count.
+pub(crate) fn acts_otherwise(record: &Record, stored: &Record) -> bool {
+    let acted_on = |record: &Record| {
+        let status = serde_json::to_value(status_json::write(record)).unwrap_or_default();
+        Record {
+            trial: None,
+            trouble: String::new(),
+            ..status_json::read(&status)
+        }
+    };
+    acted_on(record) != acted_on(stored)
+}
+
 /// Whether the `spec` of a provider's object is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Specification {

@@ -21,7 +21,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::rollout::{Loaded, Role, RolloutDecision, RolloutFacts, RolloutRules, decide};
+use ccm_core::rollout::{
+    Loaded, Record, Role, RolloutDecision, RolloutFacts, RolloutRules, decide,
+};
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::{Host, Inspection, Provider};
@@ -32,7 +34,7 @@ use crate::active::{Active, Generation};
 use crate::artifact::Artifact;
 use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
-use crate::record::{Inherited, RecordStore, Specification, StoredRecord};
+use crate::record::{Inherited, RecordStore, Specification, StoredRecord, acts_otherwise};
 use crate::source::{Source, SourceError};
 use crate::store::ModuleStore;
 use crate::trust::TrustPolicy;
@@ -114,6 +116,8 @@ pub struct RolloutController {
     clock: Clock,
     facts: RolloutFacts,
     inputs: Inputs,
+    /// The record that was seen last in the store, since this process's own has changed.
+    seen_record: Option<Box<Record>>,
     source_watcher: SourceWatcher,
     record_writer: RecordWriter,
     metrics: Metrics,
@@ -197,6 +201,7 @@ impl RolloutController {
                 lead,
                 mode,
             },
+            seen_record: None,
             source_watcher,
             metrics,
             served: watch::Sender::new(Served::Starting),
@@ -347,12 +352,21 @@ impl RolloutController {
                 false => self.facts.inherits(&record),
             }
         }
-        let is_lost = record.is_none() && self.facts.role == Role::Leader;
+        let leads = self.facts.role == Role::Leader;
+        let is_lost = leads && record.is_none();
+        // Another one than before and than this process's own: set back, as by a restored backup, or one whose successor
+        // is under way, for which another write changes nothing. If the same is seen again, the store keeps no more.
+        let is_new = self.seen_record != record;
+        let own = self.facts.record.as_ref().filter(|_| leads && is_new);
+        let is_set_back = own
+            .zip(record.as_deref())
+            .is_some_and(|(own, stored)| acts_otherwise(own, stored));
+        self.seen_record.clone_from(&record);
         let is_ordered = self.facts.orders != orders;
         self.facts.read(record.map(|record| *record));
         self.facts.ordered(orders);
-        // The record was deleted, or none was ever written. The state in the status also depends on the orders.
-        if is_lost || is_ordered {
+        // The record was deleted or set back, or none was ever written. The state in the status also depends on the orders.
+        if is_lost || is_set_back || is_ordered {
             self.record_writer.force_rewrite();
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ccm_core::rollout::{Orders, Phase, Record};
 use ccm_core::safety::permit::Mode;
 use ccm_delivery::artifact::Artifact;
-use ccm_delivery::record::MemoryRecordStore;
+use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Report};
 use ccm_delivery::rollout_controller::Served;
 use ccm_delivery::source::SourceError;
 
@@ -48,6 +48,10 @@ pub(crate) const TESTS: &[Test] = &[
         g10_a_follower_serves_what_its_leader_wrote_down_or_nothing,
     ),
     (
+        "a_record_that_somebody_sets_back_is_written_again",
+        a_record_that_somebody_sets_back_is_written_again,
+    ),
+    (
         "in_plan_mode_nothing_is_written",
         in_plan_mode_nothing_is_written,
     ),
@@ -62,6 +66,22 @@ async fn has_served(start: Start<'_>, one: &Artifact) {
         .recorded("it is written down", |record| record.active.is_some())
         .await;
     world.ends().await;
+}
+
+/// As by a backup of the cluster in which the Lease names the same leader.
+fn a_record_that_somebody_sets_back_is_written_again() {
+    block_on(async {
+        let one = module("1.0.0", "honest");
+        let world = World::start(Start::default());
+        world.offer(&one);
+        world.serves(&one).await;
+        let is_written = |record: &Record| record.active.is_some();
+        let record = world.recorded("it is written down", is_written).await;
+        let before = Report::default();
+        world.record_store.write(&before).await.unwrap();
+        let again = world.recorded("it is written again", is_written).await;
+        assert_eq!(again.active, record.active);
+    });
 }
 
 fn g9_a_start_needs_no_source_when_the_module_is_kept() {

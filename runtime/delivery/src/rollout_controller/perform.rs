@@ -28,7 +28,11 @@ const CALL: Duration = Duration::from_secs(60);
 impl RolloutController {
     pub(super) fn perform(&mut self, effect: &RolloutEffect) {
         match effect {
-            RolloutEffect::Keep(record) => self.keep(record),
+            RolloutEffect::Keep(record) => {
+                // The store may be set back to what was seen before this record was seen there.
+                self.seen_record = None;
+                self.keep(record);
+            }
             RolloutEffect::Begin(work) => self.begin(work),
             // Dropping the set aborts its tasks; a result that has just arrived is discarded.
             RolloutEffect::Abandon => self.works = JoinSet::new(),

@@ -8,13 +8,38 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{digest, full};
-use crate::record::{Report, Specification, annotations, conditions, status_json};
+use crate::record::{Report, Specification, acts_otherwise, annotations, conditions, status_json};
 
 #[test]
 fn what_is_written_is_read_again() {
     for record in [Record::default(), full()] {
         let written = json!(status_json::write(&record));
         assert_eq!(status_json::read(&written), record);
+    }
+}
+
+#[test]
+fn a_stored_record_differs_by_what_replicas_act_on_and_not_by_shortened_texts() {
+    let mut own = full();
+    own.rejected[0].reason = "x".repeat(2 * MOST_REASON);
+    let stored = status_json::read(&json!(status_json::write(&own)));
+    assert_ne!(stored, own);
+    let stored = || stored.clone();
+    let without = |part: fn(&mut Record)| {
+        let mut record = stored();
+        part(&mut record);
+        record
+    };
+    for (name, stored, expected) in [
+        ("nothing", stored(), false),
+        ("the trial", without(|it| it.trial = None), false),
+        ("the trouble", without(|it| it.trouble.clear()), false),
+        ("the active one", without(|it| it.active = None), true),
+        ("the previous one", without(|it| it.previous = None), true),
+        ("a rejection", without(|it| it.rejected.clear()), true),
+        ("an approval", without(|it| it.approved.truncate(1)), true),
+    ] {
+        assert_eq!(acts_otherwise(&own, &stored), expected, "{name}");
     }
 }
 
