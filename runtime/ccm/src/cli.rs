@@ -96,7 +96,7 @@ pub(crate) fn parse(
         .into_iter()
         .chain(arguments.map(flags::dashed))
         .collect();
-    // The host starts this same file again, under whatever name it has. Children read their limits themselves.
+    // The host starts this same program again, under another name. Children read their limits themselves.
     match arguments.get(1).and_then(|word| word.to_str()) {
         Some(COMPILE_CHILD) => return Ok(Command::CompileChild),
         Some(SANDBOX_CHILD) => return Ok(Command::SandboxChild),

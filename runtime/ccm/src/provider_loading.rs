@@ -94,7 +94,7 @@ pub(crate) fn host(
     cache_dir: Option<PathBuf>,
     isolation: ProviderIsolation,
 ) -> anyhow::Result<Host> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = own_program().context("cannot find this program's own file")?;
     let isolation = match isolation {
         ProviderIsolation::InProcess => Isolation::InProcess,
         ProviderIsolation::ChildProcess => Isolation::ChildProcess(SandboxProgram {
@@ -111,6 +111,16 @@ pub(crate) fn host(
         cache_dir,
         isolation,
     })?)
+}
+
+/// The program that this process runs: also when its file was replaced or removed meanwhile, as by an upgrade of a package.
+/// The link is followed in a new process before it becomes another program, so that it leads to this one.
+fn own_program() -> std::io::Result<PathBuf> {
+    let link = Path::new("/proc/self/exe");
+    match link.exists() {
+        true => Ok(link.to_owned()),
+        false => std::env::current_exe(),
+    }
 }
 
 /// Loads a module in the sandbox, as a configured provider.
@@ -292,6 +302,17 @@ mod tests {
 
     fn api_server() -> Vec<IpAddr> {
         vec!["198.51.100.1".parse().unwrap()]
+    }
+
+    /// A path would lead to the file that an upgrade has put in its place, or to none.
+    #[test]
+    fn children_run_the_running_program_and_not_what_has_its_path() {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let program = own_program().unwrap();
+        assert_eq!(program, Path::new("/proc/self/exe"));
+        let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
+        assert_eq!(inode(&program), inode(&std::env::current_exe().unwrap()));
     }
 
     #[test]
