@@ -40,10 +40,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use ccm_core::cloud::Capabilities;
+use ccm_core::cloud::{Capabilities, ProviderError};
 use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::rollout::{TrialKind, TrialTally};
+use ccm_core::safety::tenure::Tenure;
 use ccm_host::Provider;
+use ccm_host::egress::now;
 use tokio::sync::Notify;
 
 use plan::Settled;
@@ -88,6 +90,13 @@ impl<P> Generation<P> {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
         }
     }
+}
+
+/// The error in place of any error of a call under this tenure, once no request may begin under it: the host then refuses
+/// the call's requests, so that its own error says nothing about the provider.
+pub(crate) fn revoked(tenure: &Tenure) -> Option<ProviderError> {
+    let why = "this process is not the leader any more";
+    (!tenure.may_begin(now())).then(|| ProviderError::Unavailable(why.to_owned()))
 }
 
 /// A provider as the controllers see it, independent of which generation answers. Its shape (schemes, capabilities,

@@ -1,7 +1,9 @@
 //! The active version proves its credential to the leading process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::safety::tenure::Tenure;
 use ccm_sim::hetzner::Hetzner;
 
 use crate::rollout::shipped::{self, TOKEN, version};
@@ -24,6 +26,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "the_credential_of_a_changed_configuration_is_proved_anew",
         the_credential_of_a_changed_configuration_is_proved_anew,
+    ),
+    (
+        "a_check_after_the_end_of_a_leadership_is_no_fault_of_a_version",
+        a_check_after_the_end_of_a_leadership_is_no_fault_of_a_version,
     ),
 ];
 
@@ -140,5 +146,30 @@ fn the_credential_of_a_changed_configuration_is_proved_anew() {
             }
         };
         in_time("another self-check", proved).await;
+    });
+}
+
+/// A process that was told to stop leads until its requests have ended, and begins none.
+fn a_check_after_the_end_of_a_leadership_is_no_fault_of_a_version() {
+    block_on(async {
+        let cloud = shipped::cloud().await;
+        let world = following(&cloud).await;
+        let active = world.serving().await;
+        let tenure = Arc::new(Tenure::unlimited());
+        world.leads_under(&tenure);
+        world
+            .recorded("it serves", |record| record.active.is_some())
+            .await;
+        tenure.end();
+        let two = version("8.0.1");
+        world.offer(&two);
+        let record = world
+            .recorded("it is said", |it| {
+                it.trouble
+                    .contains("this process is not the leader any more")
+            })
+            .await;
+        assert!(!record.is_rejected(&two.digest.to_string()));
+        assert_eq!(world.serving().await, active);
     });
 }

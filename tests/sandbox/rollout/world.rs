@@ -335,6 +335,12 @@ impl World {
         self.lead.send_replace(Some(lead()));
     }
 
+    /// Leads while this tenure lasts.
+    pub(crate) fn leads_under(&self, tenure: &Arc<Tenure>) {
+        let tenure = tenure.clone();
+        self.lead.send_replace(Some(Lead { tenure }));
+    }
+
     pub(crate) fn follows(&self) {
         self.lead.send_replace(None);
     }

@@ -3,6 +3,44 @@
 use super::candidate::{Candidate, Step};
 use super::facts::{Cause, RolloutFacts, RolloutTime, VersionFailure, Work, WorkResult};
 use super::record::{Release, cut};
+use super::trial_verdict::TrialTally;
+use crate::cloud::Capabilities;
+
+impl WorkResult {
+    /// The result of [`Work::Ask`] for a candidate that has no trial: of one read for each of its capabilities, without
+    /// comparison. The tally lacks a read that the host held back or refused. Such a read says nothing about the
+    /// candidate, which has to be asked again.
+    pub fn of_reads(tally: &TrialTally, capabilities: Capabilities) -> WorkResult {
+        if let Some(fatal) = &tally.fatal {
+            return WorkResult::Fault(fatal.clone());
+        }
+        if tally.interrupted > 0 {
+            return WorkResult::Trouble("its reads end interrupted".to_owned());
+        }
+        let Capabilities {
+            instances,
+            load_balancer,
+            routes,
+        } = capabilities;
+        let reads = [instances, load_balancer, routes].map(u32::from);
+        let (reads, calls) = (reads.iter().sum::<u32>(), tally.candidate.calls);
+        let kinds: Vec<&str> = tally.candidate.errors.keys().copied().collect();
+        match kinds.as_slice() {
+            [] if calls < reads => WorkResult::Trouble(format!(
+                "not all of its reads were answered: {calls} of {reads}, because the cloud's requests are limited or this process is not the leader any more"
+            )),
+            [] => WorkResult::Passed,
+            passing
+                if passing
+                    .iter()
+                    .all(|kind| matches!(*kind, "unavailable" | "throttled")) =>
+            {
+                WorkResult::Trouble(format!("its reads end {}", passing.join(", ")))
+            }
+            kinds => WorkResult::Fault(format!("its reads end {}", kinds.join(", "))),
+        }
+    }
+}
 
 impl RolloutFacts {
     /// The work under way has ended. The result of other work, or under another load policy, is discarded.

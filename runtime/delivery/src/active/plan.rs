@@ -19,7 +19,7 @@ use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
 use parking_lot::Mutex;
 
-use super::{Active, Generation, Holding};
+use super::{Active, Generation, Holding, revoked};
 
 /// Maximum number of load balancers remembered and asked about: enough to tell a version that changes all of them from
 /// one that finds something to do, and no more expensive than a shadow. Each costs one call if the candidate plans no
@@ -107,11 +107,10 @@ impl<P: Holding> Active<P> {
                 Err(error @ (ProviderError::Throttled { .. } | ProviderError::Interrupted(_))) => {
                     return Err(error);
                 }
-                Err(_) if !tenure.may_begin(now()) => {
-                    let why = "this process is not the leader any more".to_owned();
-                    return Err(ProviderError::Unavailable(why));
-                }
                 Err(error) => {
+                    if let Some(revoked) = revoked(tenure) {
+                        return Err(revoked);
+                    }
                     // If both fail, the failure is not attributed to the candidate.
                     if wants_change(ours.as_ref(), &request, tenure).await.is_ok() {
                         if matches!(error, ProviderError::Trapped(_)) {

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ccm_core::cloud::ProviderError;
 use ccm_core::rollout::{Counts, TrialKind, TrialTally};
 use ccm_core::safety::permit::Permit;
-use ccm_host::egress::now;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
-use super::{Generation, Holding};
+use super::{Generation, Holding, revoked};
 
 /// At most one in this many calls answered by the serving generation is repeated for comparison: the candidate takes at
 /// most a tenth of what the cloud allows.
@@ -215,7 +214,7 @@ impl<P: Holding> Trial<P> {
     fn is_placeholders(&self, error: &ProviderError, permit: &Permit) -> bool {
         match error {
             ProviderError::Throttled { .. } => self.candidate.provider.held_for().is_some(),
-            _ => !permit.tenure().may_begin(now()),
+            _ => revoked(permit.tenure()).is_some(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use ccm_core::cloud::ProviderError;
+use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::{Endorsement, Loaded, Noted, Release, Work, WorkResult};
 use ccm_core::safety::permit::Permit;
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
@@ -13,7 +14,7 @@ use parking_lot::Mutex;
 use super::Generated;
 use super::failure_cause::{chain, of_call, of_load, of_source};
 use super::source_watcher::Asks;
-use crate::active::{Active, Generation};
+use crate::active::{Active, Generation, revoked};
 use crate::artifact::Artifact;
 use crate::difference::{Difference, Requests};
 use crate::load_policy::LoadPolicyOf;
@@ -346,6 +347,9 @@ impl Job {
         let Err(error) = ready.generation.provider.self_check(permit.clone()).await else {
             return WorkResult::Passed;
         };
+        if let Some(revoked) = revoked(permit.tenure()) {
+            return of_call(&revoked);
+        }
         let end = of_call(&error);
         if let (WorkResult::Fault(why), ProviderError::Denied(_) | ProviderError::Invalid(_)) =
             (&end, &error)
@@ -390,25 +394,7 @@ impl Job {
         }
         let alone = Active::alone(resources.name.clone(), ready.generation.clone());
         alone.read_each_capability(permit).await;
-        let tally = alone.tally();
-        if let Some(fatal) = tally.fatal {
-            return WorkResult::Fault(fatal);
-        }
-        if tally.interrupted > 0 {
-            return WorkResult::Trouble("its reads end interrupted".to_owned());
-        }
-        let kinds: Vec<&str> = tally.candidate.errors.keys().copied().collect();
-        match kinds.as_slice() {
-            [] => WorkResult::Passed,
-            passing
-                if passing
-                    .iter()
-                    .all(|kind| matches!(*kind, "unavailable" | "throttled")) =>
-            {
-                WorkResult::Trouble(format!("its reads end {}", passing.join(", ")))
-            }
-            kinds => WorkResult::Fault(format!("its reads end {}", kinds.join(", "))),
-        }
+        WorkResult::of_reads(&alone.tally(), alone.capabilities())
     }
 }
 

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::scripted::{Play, found, node, permit, permit_of_the_past, service};
+use super::scripted::{
+    Play, Scripted, found, generation, node, permit, permit_of_the_past, service,
+};
 use super::shadow::may;
+use crate::active::Active;
 use ccm_core::cloud::load_balancer::{DeleteRequest, UpdateRequest};
 use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
-use ccm_core::rollout::{Counts, TrialTally};
+use ccm_core::rollout::{Counts, TrialTally, WorkResult};
 use ccm_core::safety::permit::{Access, Refusal};
 use futures::FutureExt as _;
 
@@ -310,6 +313,48 @@ async fn a_cloud_that_wants_to_be_left_alone_is_not_held_against_anybody() {
         let _ = play.find().await;
     }
     assert_eq!(play.active.tally().candidate.errors["throttled"], 1);
+}
+
+/// Without a trial a version of another shape is judged by one read for each capability.
+#[tokio::test]
+async fn a_version_whose_reads_were_not_all_answered_has_not_passed() {
+    let throttled = ProviderError::Throttled {
+        message: "wait".to_owned(),
+        retry_after: None,
+    };
+    let revoked = ProviderError::Denied("revoked".to_owned());
+    let held = Some(Duration::from_secs(9));
+    for (what, answer, is_held, permit, answered) in [
+        ("all well", Ok(found("sim://1")), None, permit(), Ok(())),
+        (
+            "the cloud wants to be left alone",
+            Err(throttled),
+            held,
+            permit(),
+            Err("0 of 3"),
+        ),
+        (
+            "the leadership has ended",
+            Err(revoked),
+            None,
+            permit_of_the_past(),
+            Err("2 of 3"),
+        ),
+    ] {
+        let new = Arc::new(Scripted::new("new"));
+        new.answers(answer);
+        *new.held.lock().unwrap() = is_held;
+        let alone = Active::alone("entry", generation(&new));
+        alone.read_each_capability(&permit).await;
+        let end = WorkResult::of_reads(&alone.tally(), alone.capabilities());
+        match answered {
+            Ok(()) => assert_eq!(end, WorkResult::Passed, "{what}"),
+            Err(answered) => assert!(
+                matches!(&end, WorkResult::Trouble(why) if why.contains(answered)),
+                "{what}: {end:?}"
+            ),
+        }
+    }
 }
 
 #[tokio::test]
