@@ -113,3 +113,45 @@ async fn proc_044_the_second_lease_is_tried_after_the_first_is_won_and_losing_ei
     let findings = world.judge().findings;
     assert!(findings.is_empty(), "{findings:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_told_to_stop_holds_the_first_lease_until_requests_under_the_second_have_ended()
+ {
+    let mut world = world().await;
+    // No controller under the first Lease asks the cloud.
+    world.set_flags(&["--controllers=*,-cloud-node-lifecycle-controller"]);
+    let replica = world.start_replica();
+    assert_eq!(world.leader().await, replica);
+    takes_the_second(&mut world, replica).await;
+    world.work.make_one().await;
+    world.converge().await;
+
+    // The cloud answers the node controller late.
+    world.replica(replica).cloud.hold();
+    let asked = world.cloud.requests().len();
+    world.work.make_one().await;
+    world
+        .until("a question to the cloud", |world| {
+            (world.cloud.requests().len() > asked).then_some(())
+        })
+        .await;
+    world.replica(replica).process.terminate().unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.all_run();
+    world.recorder.refresh(&world.api, &world.cloud);
+    let holder = world.recorder.holder().map(|(holder, _)| holder);
+    assert_eq!(holder, Some(replica), "{}", world.report());
+
+    world.replica(replica).cloud.release();
+    let (_, status) = world.ended(replica).await;
+    world.recorder.refresh(&world.api, &world.cloud);
+    assert!(status.success(), "{status}\n{}", world.report());
+    assert!(world.recorder.released(replica), "{}", world.report());
+    assert!(
+        world.recorder.did(replica, SHARED, &What::Released),
+        "{}",
+        world.report()
+    );
+    let findings = world.judge().findings;
+    assert!(findings.is_empty(), "{findings:?}");
+}

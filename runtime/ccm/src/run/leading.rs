@@ -146,24 +146,29 @@ impl Manager {
         let main = self.lead_one(groups.main, stop.clone(), Some(has_won));
         let migration = async {
             let Some(group) = groups.migration else {
-                return Ok(());
+                return Ok(None);
             };
             match main_is_won.await {
                 Ok(()) => self.lead_one(group, stop, None).await,
                 // The process had to stop before.
-                Err(_) => Ok(()),
+                Err(_) => Ok(None),
             }
         };
-        tokio::try_join!(main, migration)?;
+        // A lease that is given back ends the writes of all groups, so each is held until the requests of both have
+        // ended.
+        let (main, migration) = tokio::try_join!(main, migration)?;
+        tokio::join!(release(main), release(migration));
         Ok(())
     }
 
+    /// Leads one group until the process has to stop. Returns the lease, which is still held, and whether requests of
+    /// the group are on the wire; `None`: no lease is held.
     async fn lead_one(
         &self,
         group: Group,
         stop: Stop,
         has_won: Option<oneshot::Sender<()>>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Option<(Leadership, Stopped)>> {
         let Some(lease) = group.lease else {
             let settings = Settings {
                 tenure: Arc::new(Tenure::unlimited()),
@@ -181,7 +186,7 @@ impl Manager {
                 self.lead_providers(&settings, None)?;
             }
             self.run(&group.controllers, settings, None, stop).await?;
-            return Ok(());
+            return Ok(None);
         };
         let timing = lease.settings.timing;
         let identity = lease.settings.identity.clone();
@@ -211,7 +216,7 @@ impl Manager {
             won = leadership.won() => won.context("cannot take part in the election")?,
             () = stop.clone().requested() => {
                 leadership.give_back().await;
-                return Ok(());
+                return Ok(None);
             }
         };
         // The holder of the main lease also decides about the providers' versions.
@@ -236,16 +241,7 @@ impl Manager {
         if decides {
             self.leadership_signal.give_back();
         }
-        match stopped {
-            Stopped::Drained => {
-                tracing::info!("all requests have ended");
-                leadership.give_back().await;
-            }
-            Stopped::OnTheWire => {
-                tracing::warn!("requests are still on the wire: the lease is not released");
-            }
-        }
-        Ok(())
+        Ok(Some((leadership, stopped)))
     }
 
     /// Lets this process decide about the providers' versions while the tenure lasts.
@@ -330,6 +326,20 @@ impl Manager {
             identities.insert(*controller, client);
         }
         Ok(identities)
+    }
+}
+
+/// Gives the lease of a group back, unless requests of the group are on the wire.
+async fn release(led: Option<(Leadership, Stopped)>) {
+    match led {
+        Some((leadership, Stopped::Drained)) => {
+            tracing::info!("all requests have ended");
+            leadership.give_back().await;
+        }
+        Some((_, Stopped::OnTheWire)) => {
+            tracing::warn!("requests are still on the wire: the lease is not released");
+        }
+        None => {}
     }
 }
 
