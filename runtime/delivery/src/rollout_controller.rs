@@ -300,7 +300,7 @@ impl RolloutController {
             () = changed(&mut inputs.specification) => {}
             Some(report) = self.source_watcher.next() => self.absorb_source_report(report),
             Some(ended) = self.works.join_next() => self.work_ended(ended),
-            Some(Ok((generation, problem))) = self.check.asked.join_next() => self.check_ended(generation, problem),
+            Some(Ok((generation, end))) = self.check.asked.join_next() => self.check_ended(generation, end),
             () = tallied => {}
             () = alarm => {}
         }
@@ -313,6 +313,7 @@ impl RolloutController {
     }
 
     async fn lead_changed(&mut self) {
+        self.check.is_led_by(self.inputs.lead.borrow().as_ref());
         let leads = self.inputs.mode == Mode::Enforce && self.inputs.lead.borrow().is_some();
         if !leads {
             self.facts.follows();

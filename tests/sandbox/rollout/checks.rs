@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::safety::tenure::Tenure;
-use ccm_sim::hetzner::Hetzner;
+use ccm_sim::hetzner::{Fault, Hetzner, Trouble};
 
 use crate::rollout::shipped::{self, TOKEN, version};
 use crate::rollout::world::{PLACE, Start, World, block_on, in_time};
@@ -30,6 +30,14 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a_check_after_the_end_of_a_leadership_is_no_fault_of_a_version",
         a_check_after_the_end_of_a_leadership_is_no_fault_of_a_version,
+    ),
+    (
+        "no_check_begins_after_the_end_of_a_leadership",
+        no_check_begins_after_the_end_of_a_leadership,
+    ),
+    (
+        "a_check_ends_with_its_leadership_and_is_made_again_under_the_next",
+        a_check_ends_with_its_leadership_and_is_made_again_under_the_next,
     ),
 ];
 
@@ -171,5 +179,69 @@ fn a_check_after_the_end_of_a_leadership_is_no_fault_of_a_version() {
             .await;
         assert!(!record.is_rejected(&two.digest.to_string()));
         assert_eq!(world.serving().await, active);
+    });
+}
+
+fn no_check_begins_after_the_end_of_a_leadership() {
+    block_on(async {
+        let cloud = shipped::cloud().await;
+        let world = following(&cloud).await;
+        let tenure = Arc::new(Tenure::unlimited());
+        tenure.end();
+        world.leads_under(&tenure);
+        world
+            .recorded("it serves", |record| record.active.is_some())
+            .await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(world.record().unwrap().trouble, "");
+        world.leads();
+        let proved = async {
+            while checks(&cloud) != [Some(200)] {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        in_time("a self-check", proved).await;
+    });
+}
+
+/// A process without a serving provider leads briefly again and again, and a provider may serve meanwhile.
+fn a_check_ends_with_its_leadership_and_is_made_again_under_the_next() {
+    block_on(async {
+        let cloud = shipped::cloud().await;
+        let world = following(&cloud).await;
+        let silence = Trouble::SlowBefore(Duration::from_secs(60));
+        cloud.inject(Fault::new(silence).path("/locations").times(1));
+        let tenure = Arc::new(Tenure::unlimited());
+        world.leads_under(&tenure);
+        let asked = async {
+            while checks(&cloud).is_empty() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        in_time("a self-check", asked).await;
+        world.follows();
+        tenure.close();
+        // As long as anybody has a closed tenure, no request is sent under another one.
+        let closed = Arc::downgrade(&tenure);
+        drop(tenure);
+        let released = async {
+            while closed.strong_count() > 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        // Without an end of the leadership the egress waits 15 s for an answer.
+        tokio::time::timeout(Duration::from_secs(10), released)
+            .await
+            .expect("the check ends");
+        world.leads();
+        let proved = async {
+            while checks(&cloud).last() != Some(&Some(200)) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        in_time("another self-check", proved).await;
+        assert_eq!(checks(&cloud).len(), 2);
+        let record = world.recorded("it serves", |record| record.active.is_some());
+        assert_eq!(record.await.trouble, "");
     });
 }

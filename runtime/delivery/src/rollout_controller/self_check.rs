@@ -2,18 +2,23 @@
 //! that was loaded anew, with a configuration that may hold another credential, have not and serve whatever the result,
 //! which is reported to people.
 
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
 use ccm_core::reconciliation::retry::PERSON;
+use ccm_core::safety::tenure::Tenure;
 use tokio::task::JoinSet;
 
-use super::RolloutController;
+use super::{Lead, RolloutController};
+use crate::active::revoked;
 
 /// State of the background check: runs once this process leads, and again while it fails.
 pub(super) struct Check {
-    /// Completes with the number of the generation that was asked, and its error if it failed.
-    pub(super) asked: JoinSet<(u64, Option<String>)>,
+    /// Completes with the number of the generation that was asked, and how the check ended.
+    pub(super) asked: JoinSet<(u64, CheckEnd)>,
+    /// The tenure of the last check. Weak, because the egress sends nothing while a tenure that has ended is still used.
+    tenure: Weak<Tenure>,
     /// When the next check is due; `None`: no check is due.
     next: Option<Moment>,
     failures: u32,
@@ -21,11 +26,22 @@ pub(super) struct Check {
     pub(super) problem: String,
 }
 
+/// How a check ended.
+pub(super) enum CheckEnd {
+    /// The credential was accepted, or the provider has no check.
+    Passed,
+    /// The error, for people.
+    Failed(String),
+    /// The leadership ended during the check, which therefore says nothing.
+    Revoked,
+}
+
 impl Check {
     /// Due as soon as a version serves and this process leads.
     pub(super) fn due() -> Check {
         Check {
             asked: JoinSet::new(),
+            tenure: Weak::new(),
             next: Some(Moment(Duration::ZERO)),
             failures: 0,
             problem: String::new(),
@@ -37,6 +53,17 @@ impl Check {
         self.problem.clear();
         self.failures = 0;
         self.next = (!was_tried).then_some(Moment(Duration::ZERO));
+    }
+
+    /// Handles a change of the leadership. A check that began under another one is aborted, and is due again.
+    pub(super) fn is_led_by(&mut self, lead: Option<&Lead>) {
+        let tenure = lead.map(|lead| Arc::as_ptr(&lead.tenure));
+        if self.asked.is_empty() || tenure == Some(self.tenure.as_ptr()) {
+            return;
+        }
+        // Dropping the set aborts its tasks, and with them the requests under the former tenure.
+        self.asked = JoinSet::new();
+        self.next = Some(Moment(Duration::ZERO));
     }
 }
 
@@ -50,29 +77,41 @@ impl RolloutController {
         // Either change triggers another call.
         let (serving, permit) = (self.facts.serving.as_ref()?, self.permit()?);
         let generation = self.generated(serving)?.generation.clone();
+        // The next leadership triggers another call, too.
+        if revoked(permit.tenure()).is_some() {
+            return None;
+        }
         self.check.next = None;
+        self.check.tenure = Arc::downgrade(permit.tenure());
         self.check.asked.spawn(async move {
-            let problem = generation.provider.self_check(permit).await.err();
-            let problem = problem.map(|error| format!("its self-check fails: {error}"));
-            (generation.number, problem)
+            let end = match generation.provider.self_check(permit.clone()).await {
+                Ok(()) => CheckEnd::Passed,
+                Err(_) if revoked(permit.tenure()).is_some() => CheckEnd::Revoked,
+                Err(error) => CheckEnd::Failed(format!("its self-check fails: {error}")),
+            };
+            (generation.number, end)
         });
         None
     }
 
     /// Takes the result of a check, unless another generation serves by now.
-    pub(super) fn check_ended(&mut self, generation: u64, problem: Option<String>) {
+    pub(super) fn check_ended(&mut self, generation: u64, end: CheckEnd) {
         let serving = self.facts.serving.as_ref();
         let Some(serving) = serving.filter(|it| it.generation == generation) else {
             return;
         };
-        if let Some(problem) = &problem {
-            let digest = &serving.release.digest;
-            tracing::warn!(target: "rollout", provider = %self.name, %digest, "{problem}");
-            self.check.failures = self.check.failures.saturating_add(1);
-            let now = self.clock.now().moment;
-            self.check.next = Some(now.after(PERSON.after(self.check.failures)));
+        match end {
+            CheckEnd::Passed => self.check.problem.clear(),
+            CheckEnd::Failed(problem) => {
+                let digest = &serving.release.digest;
+                tracing::warn!(target: "rollout", provider = %self.name, %digest, "{problem}");
+                self.check.failures = self.check.failures.saturating_add(1);
+                let now = self.clock.now().moment;
+                self.check.next = Some(now.after(PERSON.after(self.check.failures)));
+                self.check.problem = problem;
+            }
+            CheckEnd::Revoked => self.check.next = Some(Moment(Duration::ZERO)),
         }
-        self.check.problem = problem.unwrap_or_default();
         self.notice();
     }
 }
