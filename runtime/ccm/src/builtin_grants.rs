@@ -38,9 +38,12 @@ pub(crate) fn adoption(name: &str) -> Adoption {
     profile_of(name).map_or_else(Adoption::default, |profile| profile.adoption)
 }
 
-/// Whether the vendor's manager of this name serves its cloud without the flag `--cloud-provider`.
-pub(crate) fn is_default_of_vendor(name: &str) -> bool {
-    module(name).is_some() && profile_of(name).is_some_and(|profile| profile.is_default_of_vendor)
+/// Flags that the vendor's manager of this name sets by itself, before it reads its arguments.
+pub(crate) fn flags_of_vendor(name: &str) -> &'static [&'static str] {
+    let profile = profile_of(name);
+    profile
+        .map(|profile| profile.flags_of_vendor)
+        .unwrap_or_default()
 }
 
 /// Names of the embedded modules.

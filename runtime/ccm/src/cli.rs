@@ -130,34 +130,38 @@ fn parse_as_go(arguments: Vec<OsString>, called: Invocation) -> Result<Command, 
     }
     let mut command = flags::go_command();
     let matches = command
-        .try_get_matches_from_mut(with_own_provider(arguments, &called))
+        .try_get_matches_from_mut(with_flags_of_vendor(arguments, &called))
         .map_err(|error| Answer(hint(error, OsStr::new("run"))))?;
     run(&matches, GO_NAME, called)
 }
 
-/// Some vendors' managers know their cloud without a flag, and their manifests give none. A program under such a name
-/// takes the provider from it, unless a flag names one.
-pub(crate) fn with_own_provider(
-    mut arguments: Vec<OsString>,
-    called: &Invocation,
-) -> Vec<OsString> {
+/// Some vendors' managers set flags by themselves, such as that of their cloud, and their manifests do not give them.
+/// Under such a name the program does the same. The flags come first, so that those of the command line count; another
+/// flag that names a provider takes the place of `--cloud-provider`.
+pub(crate) fn with_flags_of_vendor(arguments: Vec<OsString>, called: &Invocation) -> Vec<OsString> {
     const NAMING: [&str; 4] = [
         "--cloud-config",
         "--cloud-provider",
         "--config",
         "--enable-provider-objects",
     ];
+    let vendor = match called {
+        Invocation::CloudControllerManager(name) => name.strip_suffix("-cloud-controller-manager"),
+        Invocation::Ccm => None,
+    };
+    let own = vendor
+        .map(crate::builtin_grants::flags_of_vendor)
+        .unwrap_or_default();
     let words = arguments.iter().filter_map(|word| word.to_str());
     let mut flags = words.filter_map(|word| word.split('=').next());
     let names_one = flags.any(|flag| NAMING.contains(&flag));
-    if let Invocation::CloudControllerManager(name) = called
-        && let Some(own) = name.strip_suffix("-cloud-controller-manager")
-        && crate::builtin_grants::is_default_of_vendor(own)
-        && !names_one
-    {
-        arguments.push(format!("--cloud-provider={own}").into());
-    }
-    arguments
+    let own = own
+        .iter()
+        .filter(|flag| !names_one || !flag.starts_with("--cloud-provider="))
+        .map(OsString::from);
+    let mut arguments = arguments.into_iter();
+    let program = arguments.next();
+    program.into_iter().chain(own).chain(arguments).collect()
 }
 
 fn parse_as_ccm(
@@ -400,3 +404,6 @@ pub(crate) fn print_version(form: VersionForm) -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

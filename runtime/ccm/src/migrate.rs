@@ -95,7 +95,7 @@ fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
     let called = Invocation::of(program.as_deref());
     let words = [OsString::from(cli::GO_NAME)].into_iter();
     let words = words.chain(arguments.map(flags::dashed)).collect();
-    let words = cli::with_own_provider(words, &called);
+    let words = cli::with_flags_of_vendor(words, &called);
     let matches = flags::go_command()
         .try_get_matches_from(words)
         .map_err(|error| in_short(&error))?;

@@ -16,8 +16,9 @@ pub(super) struct Profile {
     pub(super) adoption: Adoption,
     /// Prefixes of the names of its variables.
     pub(super) prefixes: &'static [&'static str],
-    /// Whether the vendor's manager serves its cloud without the flag `--cloud-provider`.
-    pub(super) is_default_of_vendor: bool,
+    /// Flags that the vendor's manager sets by itself, before it reads its arguments: its manifests lack them, and the
+    /// rights for what they switch off.
+    pub(super) flags_of_vendor: &'static [&'static str],
 }
 
 /// Variables of metrics that are served in plain HTTP.
@@ -145,7 +146,10 @@ const DIGITALOCEAN: Profile = Profile {
     // The vendor's manager takes over every load balancer that a Service names.
     adoption: Adoption::Unowned,
     prefixes: &["DO_", "PUBLIC_ACCESS_FIREWALL_"],
-    is_default_of_vendor: true,
+    flags_of_vendor: &[
+        "--authentication-skip-lookup",
+        "--cloud-provider=digitalocean",
+    ],
 };
 
 const HCLOUD: Profile = Profile {
@@ -188,7 +192,7 @@ const HCLOUD: Profile = Profile {
     // As the vendor's manager, except for load balancers that name an owner.
     adoption: Adoption::Unowned,
     prefixes: &["HCLOUD_", "ROBOT_"],
-    is_default_of_vendor: false,
+    flags_of_vendor: &[],
 };
 
 const PROXMOX: Profile = Profile {
@@ -218,7 +222,7 @@ const PROXMOX: Profile = Profile {
     unserved: &[],
     adoption: Adoption::Never,
     prefixes: &["PROXMOX_"],
-    is_default_of_vendor: false,
+    flags_of_vendor: &[],
 };
 
 const PROXMOX_SERVER: PrivateServer = PrivateServer {
@@ -239,7 +243,7 @@ const STATIC: Profile = Profile {
     unserved: &[],
     adoption: Adoption::Never,
     prefixes: &["STATIC_"],
-    is_default_of_vendor: false,
+    flags_of_vendor: &[],
 };
 
 const AWS: Profile = Profile {
@@ -282,5 +286,5 @@ const AWS: Profile = Profile {
     adoption: Adoption::Never,
     // Many programs have variables that begin with AWS_.
     prefixes: &[],
-    is_default_of_vendor: false,
+    flags_of_vendor: &[],
 };
