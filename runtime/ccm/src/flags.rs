@@ -234,7 +234,7 @@ impl RunFlags {
         let controllers = list(matches, "controllers");
         for entry in &controllers {
             let name = entry.strip_prefix('-').unwrap_or(entry);
-            if entry != "*" && !KNOWN_CONTROLLERS.contains(&name) {
+            if entry != "*" && name != TAGGING && !KNOWN_CONTROLLERS.contains(&name) {
                 mistakes.push(format!(
                     "--controllers: {name:?} is not in the list of known controllers: {}",
                     KNOWN_CONTROLLERS.join(", ")
@@ -261,6 +261,11 @@ impl RunFlags {
         let lifecycle = lifecycle(matches, &mut mistakes);
         let safety = SafetyFlags::read(matches, &mut mistakes);
         let mut warnings = warnings(matches, &gates);
+        if controllers.iter().any(|entry| entry == TAGGING) {
+            warnings.push(format!(
+                "--controllers: {TAGGING} has no effect: {NO_TAGGING}"
+            ));
+        }
         let serving = ServingFlags::read(matches, &mut mistakes, &mut warnings);
         if !mistakes.is_empty() {
             let text = format!("{}\n", mistakes.join("\n"));
@@ -344,6 +349,11 @@ const KNOWN_CONTROLLERS: &[&str] = &[
     "node-ipam-controller",
     "nodeipam",
 ];
+
+/// A controller of AWS's manager alone. There it is switched off by `-tagging`, which asks for what happens here.
+const TAGGING: &str = "tagging";
+/// The reason why neither that controller nor its flags have an effect.
+const NO_TAGGING: &str = "instances are not tagged";
 
 fn warnings(matches: &ArgMatches, gates: &FeatureGates) -> Vec<String> {
     let mut warnings = election::warnings(matches);

@@ -12,8 +12,9 @@ use crate::go_text;
 /// ID of the argument that collects the words without a flag.
 const POSITIONAL: &str = "arguments";
 
-/// Headings of `--help` in upstream's order (`NamedFlagSets.Order`); those of the node IPAM controller and ours follow.
-const SECTIONS: [(&str, &str); 14] = [
+/// Headings of `--help` in upstream's order (`NamedFlagSets.Order`); those of the node IPAM controller, of AWS's manager
+/// and ours follow.
+const SECTIONS: [(&str, &str); 15] = [
     ("debugging", "Debugging flags"),
     ("leader-migration", "Leader-migration flags"),
     ("generic", "Generic flags"),
@@ -27,6 +28,7 @@ const SECTIONS: [(&str, &str); 14] = [
     ("misc", "Misc flags"),
     ("global", GLOBAL),
     ("node-ipam-controller", "Node-ipam-controller flags"),
+    ("AWS", "AWS flags"),
     ("wasm", "Wasm flags"),
 ];
 const GLOBAL: &str = "Global flags";

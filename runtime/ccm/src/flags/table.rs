@@ -1,6 +1,6 @@
-//! The 86 flags of the Go cloud-controller-manager, and this program's own, as data. Names, defaults and sections are
-//! upstream's (`k8s.io/cloud-provider/options`, component-base), the help texts are not. `flags/arguments.rs` has the
-//! order of the sections.
+//! The 86 flags of the Go cloud-controller-manager, those that AWS's manager adds, and this program's own, as data.
+//! Names, defaults and sections are upstream's (`k8s.io/cloud-provider/options`, component-base), the help texts are
+//! not. `flags/arguments.rs` has the order of the sections.
 
 /// Type of a flag's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,10 @@ use State::{Accepted, Fulfilled, Works};
 
 const ALWAYS_SHARED: State = Accepted("the address can always be taken over, as in Go");
 const NO_WEBHOOKS: State = Accepted("webhooks are not served");
+// What AWS's manager has beside the controllers of all managers (cloud-provider-aws, `pkg/controllers/options`).
+const NO_TAGGING: State = Accepted(super::NO_TAGGING);
+const NO_POD_CIDRS_OF_AWS: State =
+    Accepted("pod CIDRs are chosen out of --cluster-cidr, and not by AWS");
 const NO_PPROF: State = Accepted("there are no locks of Go's runtime to profile");
 const ONE_STREAM: State = Accepted("the whole log goes to standard error");
 const NO_BUFFER: State = Accepted("each line is written at once");
@@ -208,4 +212,11 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("global", "log-text-info-buffer-size", Text, "0", NO_BUFFER, "Size of the buffer"),
     flag("global", "log-json-split-stream", Bool, "false", ONE_STREAM, "Errors to another stream"),
     flag("global", "log-json-info-buffer-size", Text, "0", NO_BUFFER, "Size of the buffer"),
+    flag("AWS", "tags", List, "", NO_TAGGING, "Tags of instances, comma-separated, as KEY=VALUE"),
+    flag("AWS", "resources", Repeated, "", NO_TAGGING, "Kinds of what is tagged; may be given more than once"),
+    flag("AWS", "tagging-controller-rate-limit", Float, "0", NO_TAGGING, "Nodes per second whose instances are tagged"),
+    flag("AWS", "tagging-controller-burst-limit", Number, "0", NO_TAGGING, "Nodes whose instances may be tagged at once"),
+    flag("AWS", "dualstack", Bool, "false", NO_POD_CIDRS_OF_AWS, "Whether nodes get pod CIDRs of both families"),
+    flag("AWS", "nodeipam-controller-rate-limit", Float, "0", NO_POD_CIDRS_OF_AWS, "Nodes per second that get a pod CIDR"),
+    flag("AWS", "nodeipam-controller-burst-limit", Number, "0", NO_POD_CIDRS_OF_AWS, "Nodes that may get a pod CIDR at once"),
 ];

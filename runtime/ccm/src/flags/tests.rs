@@ -66,6 +66,11 @@ fn a_wish_that_is_not_fulfilled_is_told_with_the_reason() {
             "--log-json-split-stream",
             "the whole log goes to standard error",
         ),
+        ("--tags=a=b", "instances are not tagged"),
+        (
+            "--dualstack",
+            "pod CIDRs are chosen out of --cluster-cidr, and not by AWS",
+        ),
     ] {
         let read = run(&format!("--cloud-provider=hcloud {flag}")).unwrap();
         let name = flag.split('=').next().unwrap();
@@ -374,8 +379,8 @@ fn the_table_names_each_flag_once() {
     names.dedup();
     assert_eq!(names.len(), FLAGS.len());
     // Upstream has 86 with --help and --version, which clap adds; all others are ours. The node IPAM controller's are
-    // in an extra set of kube's own sample (IPAM-002).
-    let ours = ["wasm", "node-ipam-controller"];
+    // in an extra set of kube's own sample (IPAM-002), and AWS's in extra sets of its manager.
+    let ours = ["wasm", "node-ipam-controller", "AWS"];
     let theirs = FLAGS.iter().filter(|flag| !ours.contains(&flag.section));
     let theirs = theirs.count();
     assert_eq!(theirs, 86 - 2);

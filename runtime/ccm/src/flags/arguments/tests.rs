@@ -106,7 +106,7 @@ fn upstream_default_flags_names_kinds_and_defaults_are_upstreams() {
         names.push(*name);
     }
     let others = FLAGS.iter().filter(|flag| !names.contains(&flag.name));
-    let ours = ["wasm", "node-ipam-controller"];
+    let ours = ["wasm", "node-ipam-controller", "AWS"];
     for flag in others {
         assert!(
             ours.contains(&flag.section),

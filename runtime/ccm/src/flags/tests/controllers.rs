@@ -126,6 +126,20 @@ fn proc_020_lists_are_kept_in_their_order_and_aliases_mean_the_same() {
 }
 
 #[test]
+fn awss_tagging_controller_is_missed_only_where_a_list_names_it() {
+    let warning = "--controllers: tagging has no effect: instances are not tagged";
+    for (list, warnings) in [
+        ("*", &[][..]),
+        ("*,-tagging", &[]),
+        ("*,tagging", &[warning]),
+    ] {
+        let flags = run(&format!("--cloud-provider=aws --controllers={list}")).unwrap();
+        assert_eq!(flags.warnings, warnings, "{list}");
+        assert!(flags.node_controller, "{list}");
+    }
+}
+
+#[test]
 fn upstream_aliases_are_resolved_in_their_order() {
     let case = "TestCloudControllerManagerAliases/01";
     let list = "service-lb-controller,-service,route,-cloud-node-lifecycle-controller";
