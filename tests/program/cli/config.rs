@@ -124,6 +124,43 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
     );
 }
 
+/// As for `run`, which then reads the whole file and runs that entry.
+#[test]
+fn only_the_entry_that_the_flag_names_is_held_to_what_entries_must_be_together() {
+    let folder = TempDir::new().unwrap();
+    let config = file(
+        &folder,
+        "ccm.yaml",
+        b"\
+apiVersion: wasm-ccm.dev/v1alpha1
+kind: ProviderConfiguration
+providers:
+- name: hcloud
+  nodes: { selector: 'cloud=hcloud' }
+  defaultLoadBalancer: true
+- name: static
+  nodes: { selector: 'cloud=static' }
+  defaultLoadBalancer: true
+  config: { NO_SUCH_KEY: x }
+",
+    );
+    for (name, code, expected) in [
+        (None, 2, "defaultLoadBalancer"),
+        (
+            Some("--cloud-provider=hcloud"),
+            0,
+            "yes: 1 provider(s)\n\nhcloud\n",
+        ),
+        (Some("--cloud-provider=static"), 2, "no key NO_SUCH_KEY"),
+    ] {
+        let mut words = vec!["config", "check", text(&config)];
+        words.extend(name);
+        let output = ccm(&words);
+        assert_eq!(output.code, code, "{name:?}: {}{}", output.out, output.err);
+        assert!(output.out.contains(expected), "{name:?}: {}", output.out);
+    }
+}
+
 #[test]
 fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
     let folder = TempDir::new().unwrap();
@@ -210,6 +247,9 @@ fn the_file_of_awss_go_provider_is_read_as_run_reads_it() {
             ],
         ),
         ("[Global]\nVPC = vpc-1\n", &[], 2, &["--cloud-provider=aws"]),
+        ("", aws, 0, &["yes: 1 provider(s)", "embedded:aws"]),
+        ("; none\n\n# yet\n", aws, 0, &["embedded:aws"]),
+        ("", &["--cloud-provider=hcloud"], 2, &["no: 1 mistake(s)"]),
         (
             "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders: [{ name: aws }]\n",
             aws,

@@ -367,7 +367,8 @@ pub(crate) struct ConfigCheck {
     /// The configuration (YAML), or - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// As for `run`: with aws, FILE may be the file of its Go provider, with the section [Global]
+    /// As for `run`: only the entry of this name counts; with aws, FILE may be the file of its Go provider, with the section
+    /// [Global]
     #[arg(long, value_name = "NAME")]
     pub cloud_provider: Option<String>,
     /// Variables and files that it names and this machine does not have are mistakes: ccm will run here

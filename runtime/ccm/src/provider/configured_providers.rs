@@ -39,13 +39,14 @@ impl Read {
     }
 }
 
-/// Reads a configuration, also from standard input. `name` is `--cloud-provider`.
+/// Reads a configuration, also from standard input. `name` is `--cloud-provider`, which selects its entry alone.
 ///
 /// # Errors
 /// It cannot be read.
 pub(super) fn read(path: &Path, name: Option<&str>, inputs: Inputs) -> anyhow::Result<Read> {
     let text = text(path)?;
-    match builtin_grants::cloud_config(name, &text, false) {
+    // With the name of its provider, an empty file is the Go provider's, which `run` takes with --cloud-config.
+    match builtin_grants::cloud_config(name, &text, true) {
         Ok(None) => {}
         Err(mistakes) => return Ok(Read::new(Err(mistakes))),
         Ok(Some(CloudConfig { provider, ignored })) => {
@@ -65,11 +66,14 @@ pub(super) fn read(path: &Path, name: Option<&str>, inputs: Inputs) -> anyhow::R
         ..PROCESS
     };
     let providers = config::parse(&text, &context);
-    let providers = providers.and_then(|listed| match name {
-        Some(name) if !listed.iter().any(|one| one.name == name) => {
-            Err(Mistakes(vec![config::unlisted(name, &listed)]))
+    let providers = providers.and_then(|mut listed| {
+        let Some(name) = name else {
+            return Ok(listed);
+        };
+        match listed.iter().position(|one| one.name == name) {
+            Some(position) => Ok(vec![listed.swap_remove(position)]),
+            None => Err(Mistakes(vec![config::unlisted(name, &listed)])),
         }
-        _ => Ok(listed),
     });
     Ok(Read {
         absent: absent.noted(),
