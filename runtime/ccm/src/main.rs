@@ -13,6 +13,7 @@ mod demo;
 mod exit;
 mod flags;
 mod go_text;
+mod kubeconfig;
 mod leadership;
 mod load_policy;
 mod metrics;

@@ -35,7 +35,7 @@ use ccm_host::Module;
 use http::Uri;
 use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::config::{Config, KubeConfigOptions};
 
 use crate::api_server_proxy::{cluster, named, set_proxy};
 use crate::api_server_url::complete;
@@ -44,6 +44,7 @@ use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
 use crate::exit::Exit;
 use crate::flags::{PodNetworkArguments, RunFlags};
+use crate::kubeconfig::read_kubeconfig;
 use crate::load_policy::Remarks;
 use crate::migration::Migration;
 use crate::provider_loading::{self, ClusterAddresses};
@@ -452,8 +453,7 @@ fn api_server(config: &Config) -> Vec<IpAddr> {
 
 /// The configuration of a kubeconfig, and the proxy that it names.
 async fn from_file(path: &Path) -> anyhow::Result<(Config, Option<String>)> {
-    let kubeconfig = Kubeconfig::read_from(path)
-        .with_context(|| format!("cannot read kubeconfig {}", path.display()))?;
+    let kubeconfig = read_kubeconfig(path)?;
     let proxy = named(&kubeconfig, None);
     // kube follows this file only if it is named here.
     let authority = cluster(&kubeconfig, None)

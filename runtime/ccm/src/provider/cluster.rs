@@ -11,6 +11,7 @@ use super::arguments::ClusterOptions;
 use crate::api_server_proxy::{named, set_proxy, unbound_client};
 use crate::api_server_url::complete;
 use crate::cli;
+use crate::kubeconfig::read_kubeconfig;
 
 /// Creates a client for the selected cluster, and names its API server for errors.
 pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<(Client, String)> {
@@ -36,8 +37,7 @@ pub(crate) async fn config(options: &ClusterOptions) -> anyhow::Result<Config> {
     };
     let (mut config, proxy) = match &options.kubeconfig {
         Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read kubeconfig {}", path.display()))?;
+            let kubeconfig = read_kubeconfig(path)?;
             let proxy = named(&kubeconfig, context.context.as_deref());
             let config = Config::from_custom_kubeconfig(kubeconfig, &context)
                 .await

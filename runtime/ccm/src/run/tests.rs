@@ -29,11 +29,16 @@ fn the_ranges_of_services_and_of_pods_are_inside_the_cluster() {
 
 /// The configuration of a kubeconfig with this cluster, and of `--master`.
 async fn configured(cluster: &Value, master: Option<&str>) -> Config {
+    configured_for(cluster, &json!({}), master).await
+}
+
+/// The same for this user.
+async fn configured_for(cluster: &Value, user: &Value, master: Option<&str>) -> Config {
     let kubeconfig = json!({
         "current-context": "x",
         "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
         "clusters": [{"name": "x", "cluster": cluster}],
-        "users": [],
+        "users": [{"name": "x", "user": user}],
     });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kubeconfig");
@@ -116,9 +121,44 @@ async fn the_file_of_an_authority_is_followed() {
             json!({"server": server, "certificate-authority": file, "certificate-authority-data": data}),
             None,
         ),
+        (
+            json!({"server": server, "certificate-authority": file, "certificate-authority-data": ""}),
+            Some(file.clone()),
+        ),
+        (json!({"server": server, "certificate-authority": ""}), None),
         (json!({"server": server}), None),
     ] {
         let config = configured(&cluster, None).await;
         assert_eq!(config.root_cert_file, expected, "{cluster}");
     }
+}
+
+/// As in client-go. Templates leave such fields behind.
+#[tokio::test]
+async fn an_empty_field_of_a_kubeconfig_is_not_set() {
+    let server = "https://10.0.0.1:6443";
+    for field in [
+        "as",
+        "client-certificate",
+        "client-certificate-data",
+        "client-key",
+        "client-key-data",
+        "token",
+        "tokenFile",
+        "username",
+    ] {
+        let user = json!({field: ""});
+        let config = configured_for(&json!({"server": server}), &user, None).await;
+        let user = serde_json::to_value(&config.auth_info).unwrap();
+        assert_eq!(user, json!({}), "{field}");
+    }
+    let cluster = json!({"server": server, "tls-server-name": ""});
+    let user = json!({"username": "", "password": "", "token": "x"});
+    let config = configured_for(&cluster, &user, None).await;
+    assert_eq!(config.tls_server_name, None);
+    assert!(config.auth_info.username.is_none() && config.auth_info.token.is_some());
+    // A password can be empty.
+    let user = json!({"username": "x", "password": ""});
+    let config = configured_for(&cluster, &user, None).await;
+    assert_eq!(serde_json::to_value(&config.auth_info).unwrap(), user);
 }
