@@ -434,8 +434,10 @@ fn path(matches: &ArgMatches, name: &str) -> Option<PathBuf> {
     text(matches, name).map(PathBuf::from)
 }
 
-fn list(matches: &ArgMatches, name: &str) -> Vec<String> {
-    let values = matches.get_many::<String>(name).into_iter().flatten();
+/// The entries of a flag that may be given more than once, without empty ones.
+pub(crate) fn list(matches: &ArgMatches, name: &str) -> Vec<String> {
+    let values = matches.get_many::<Vec<String>>(name).into_iter().flatten();
+    let values = values.flatten();
     values.filter(|value| !value.is_empty()).cloned().collect()
 }
 

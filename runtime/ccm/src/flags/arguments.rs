@@ -153,11 +153,21 @@ fn argument(flag: &'static table::Flag) -> Arg {
             .value_name("N")
             .value_parser(clap::value_parser!(f32)),
         FlagKind::Duration => argument.value_name("DURATION").value_parser(go_duration),
-        FlagKind::List => argument
-            .value_name("LIST")
-            .value_delimiter(',')
+        FlagKind::List => {
+            let entries: fn(&str) -> Result<Vec<String>, String> =
+                match WITHOUT_QUOTES.contains(&flag.name) {
+                    true => plain_list,
+                    false => csv_list,
+                };
+            argument
+                .value_name("LIST")
+                .value_parser(entries)
+                .action(ArgAction::Append)
+        }
+        FlagKind::Repeated => argument
+            .value_name("VALUE")
+            .value_parser(only_entry)
             .action(ArgAction::Append),
-        FlagKind::Repeated => argument.value_name("VALUE").action(ArgAction::Append),
     }
 }
 
@@ -234,6 +244,55 @@ pub(super) fn go_bool(text: &str) -> Result<bool, String> {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// The lists of upstream's whose type is no `stringSlice`: quotes are part of their entries.
+const WITHOUT_QUOTES: [&str; 2] = ["feature-gates", "vmodule"];
+
+fn plain_list(text: &str) -> Result<Vec<String>, String> {
+    Ok(text.split(',').map(str::to_owned).collect())
+}
+
+fn only_entry(text: &str) -> Result<Vec<String>, String> {
+    Ok(vec![text.to_owned()])
+}
+
+/// Parses a line of comma-separated values as Go's `encoding/csv` does: an entry may stand in double quotes, in which
+/// commas are part of it and a quote is written twice.
+fn csv_list(text: &str) -> Result<Vec<String>, String> {
+    let mut entries = Vec::new();
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        let (entry, after) = first_entry(text)
+            .ok_or("a double quote belongs at the beginning and at the end of an entry")?;
+        entries.push(entry);
+        rest = after;
+    }
+    Ok(entries)
+}
+
+/// The first entry, and the text behind the comma after it. `None`: a quote is misplaced.
+fn first_entry(text: &str) -> Option<(String, Option<&str>)> {
+    let Some(mut rest) = text.strip_prefix('"') else {
+        let (entry, after) = match text.split_once(',') {
+            Some((entry, after)) => (entry, Some(after)),
+            None => (text, None),
+        };
+        return (!entry.contains('"')).then(|| (entry.to_owned(), after));
+    };
+    let mut entry = String::new();
+    loop {
+        let (part, after) = rest.split_once('"')?;
+        entry.push_str(part);
+        match after.strip_prefix('"') {
+            Some(after) => {
+                entry.push('"');
+                rest = after;
+            }
+            None if after.is_empty() => return Some((entry, None)),
+            None => return Some((entry, Some(after.strip_prefix(',')?))),
+        }
     }
 }
 

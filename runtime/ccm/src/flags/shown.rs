@@ -32,18 +32,25 @@ fn value(matches: &ArgMatches, flag: &Flag) -> String {
         FlagKind::List => Some(match (name, list(matches, name)) {
             (GATES, gates) => gates_in_order(&gates),
             (VMODULE, entries) => entries.join(","),
-            (_, entries) => format!("[{}]", entries.join(",")),
+            (_, entries) => {
+                let entries: Vec<_> = entries.iter().map(|entry| quoted(entry)).collect();
+                format!("[{}]", entries.join(","))
+            }
         }),
-        FlagKind::Repeated => {
-            let entries = matches.get_many::<String>(name).into_iter().flatten();
-            let entries: Vec<_> = entries.map(String::as_str).collect();
-            Some(format!("[{}]", entries.join(";")))
-        }
+        FlagKind::Repeated => Some(format!("[{}]", list(matches, name).join(";"))),
         FlagKind::Text | FlagKind::File | FlagKind::Folder | FlagKind::Cidrs => {
             Some(raw(matches, name))
         }
     };
     parsed.unwrap_or_default()
+}
+
+/// An entry of a list; in quotes if it could not be told from several otherwise.
+fn quoted(entry: &str) -> String {
+    match entry.contains([',', '"']) {
+        true => format!("\"{}\"", entry.replace('"', "\"\"")),
+        false => entry.to_owned(),
+    }
 }
 
 /// The gates by name. Of two entries for one gate the last one counts.
@@ -119,6 +126,10 @@ mod tests {
             (
                 &["--controllers=a", "--controllers=,b"],
                 "controllers=[a,b]",
+            ),
+            (
+                &["--requestheader-allowed-names=\"a, b\",c"],
+                "requestheader-allowed-names=[\"a, b\",c]",
             ),
             (&[], "tls-cipher-suites=[]"),
             (

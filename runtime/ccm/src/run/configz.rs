@@ -4,7 +4,7 @@
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
-use crate::flags::shown_duration;
+use crate::flags::{self, shown_duration};
 use crate::migration::{Migration, canonical};
 
 /// The object, under its group, from the values of all flags. Files are read as the controllers read them, which report
@@ -16,10 +16,7 @@ pub(super) fn of(matches: &ArgMatches) -> Value {
     };
     let flag = |name: &str| matches.get_one(name) == Some(&true);
     let number = |name: &str| json!(matches.get_one::<u32>(name).copied().unwrap_or_default());
-    let list = |name: &str| -> Vec<String> {
-        let entries = matches.get_many::<String>(name).into_iter().flatten();
-        entries.filter(|entry| !entry.is_empty()).cloned().collect()
-    };
+    let list = |name: &str| flags::list(matches, name);
     let duration = |name: &str| {
         json!(shown_duration(
             matches.get_one(name).copied().unwrap_or_default()

@@ -176,6 +176,25 @@ fn upstream_add_flags_lists_grow_and_an_empty_one_is_empty() {
 }
 
 #[test]
+fn an_entry_of_a_list_with_a_comma_stands_in_quotes() {
+    let name = "requestheader-allowed-names";
+    for (value, expected) in [
+        ("\"Example, Inc\"", &["Example, Inc"][..]),
+        ("a,\"b, \"\"c\"\"\",d", &["a", "b, \"c\"", "d"]),
+        ("\"\",a,", &["a"]),
+    ] {
+        let matches = parse(&[&format!("--{name}={value}")]).unwrap();
+        assert_eq!(list(&matches, name), expected, "{value}");
+    }
+    for wrong in ["\"a", "a\"b", "\"a\"b", "a,\""] {
+        assert!(parse(&[&format!("--{name}={wrong}")]).is_err(), "{wrong}");
+    }
+    // Upstream's other lists have no quotes.
+    let matches = parse(&["--vmodule=\"a=1"]).unwrap();
+    assert_eq!(list(&matches, "vmodule"), ["\"a=1"]);
+}
+
+#[test]
 fn of_other_flags_the_last_value_counts() {
     let grow = [FlagKind::List, FlagKind::Repeated];
     for flag in FLAGS.iter().filter(|flag| !grow.contains(&flag.kind)) {
