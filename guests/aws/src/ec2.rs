@@ -1,6 +1,6 @@
 //! The objects that are read from EC2, and the requests for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ccm_guest::{Error, state};
@@ -222,11 +222,19 @@ struct Reservation {
 /// The instances with these IDs that exist, terminated ones among them. By filter: with `InstanceIds` one missing
 /// instance would make the whole answer an error, which proves nothing about the others.
 ///
+/// Answers of EC2 may lag behind one another, so missing instances are asked for once more, but no more of them than one
+/// request may name.
+///
 /// # Errors
 /// The first request that failed.
 pub fn by_ids(ids: &[&str]) -> Result<Vec<Instance>, Error> {
     let filter = |ids: &[&str]| vec![("instance-id".to_owned(), owned(ids))];
-    listed(ids.chunks(IDS).map(filter))
+    let mut found = listed(ids.chunks(IDS).map(filter))?;
+    let has: BTreeSet<&str> = found.iter().map(|one| one.instance_id.as_str()).collect();
+    let missing = ids.iter().copied().filter(|id| !has.contains(id));
+    let missing: Vec<&str> = missing.take(IDS).collect();
+    found.extend(listed(missing.chunks(IDS).map(filter))?);
+    Ok(found)
 }
 
 /// The instances with these private DNS names that are not terminated.

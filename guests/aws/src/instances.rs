@@ -55,17 +55,10 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     }
     let (ids, names): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), names.into_iter().collect());
 
-    let mut by_id = indexed(ec2::by_ids(&ids)?);
-    let missing: Vec<&str> = ids
-        .iter()
-        .filter(|id| !by_id.contains_key(**id))
-        .copied()
-        .collect();
-    if let Some(some) = missing.chunks(ec2::IDS).next() {
-        // Answers of EC2 may lag behind one another. If more instances are missing than one request may name, the
-        // host's own second call has to confirm their absence.
-        by_id.extend(indexed(ec2::by_ids(some)?));
-    }
+    // If more instances are missing than `by_ids` asks for again, the host's own second call has to confirm their absence.
+    let found = ec2::by_ids(&ids)?.into_iter();
+    let by_id: BTreeMap<String, ec2::Instance> =
+        found.map(|one| (one.instance_id.clone(), one)).collect();
     let mut by_name: BTreeMap<String, Vec<ec2::Instance>> = BTreeMap::new();
     for found in ec2::by_names(&names, settings.vpc.as_deref())? {
         by_name
@@ -121,13 +114,6 @@ fn key<'a>(settings: &Settings, node: &'a Node) -> Key<'a> {
         Id::Unreadable => unknown(format!("{text} names no instance")),
         Id::Foreign => Key::Answered(Lookup::NotMine),
     }
-}
-
-fn indexed(found: Vec<ec2::Instance>) -> BTreeMap<String, ec2::Instance> {
-    found
-        .into_iter()
-        .map(|one| (one.instance_id.clone(), one))
-        .collect()
 }
 
 /// Two VPCs may have machines of the same private name; a cluster's tag decides between them.

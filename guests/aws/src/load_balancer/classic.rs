@@ -226,7 +226,8 @@ fn source(settings: &Settings, service: &Service, all: &[Group]) -> Option<Strin
 }
 
 /// Lets the load balancer's group into the nodes' groups, which are returned. Where it is the group of its own, also
-/// removes such rules from other groups with the cluster's tag. A group that an annotation or the configuration names
+/// removes such rules from other groups with the cluster's tag, unless an instance is missing, which may be in one of
+/// them. A group that an annotation or the configuration names
 /// may be a part of the cluster, whose rules about it then are not the load balancer's.
 fn admit(
     settings: &Settings,
@@ -246,7 +247,7 @@ fn admit(
     let mut named = all.iter().filter(|group| group.group_name == own);
     let is_own = named.any(|group| group.group_id == *source);
     let looked_at = all.iter().filter(|group| {
-        let is_looked_at = is_own && tagged.contains(&group.group_id);
+        let is_looked_at = is_own && nodes.are_all && tagged.contains(&group.group_id);
         (open.contains(&group.group_id) || is_looked_at) && may_change(settings, group, source)
     });
     security_groups::admit(looked_at, source, &open)?;

@@ -116,12 +116,8 @@ fn make(
         attributes = elb::attributes(Of::LoadBalancer(arn))?;
     }
     let tagged = tagged(&all, settings);
-    let mut open = None;
-    if settings.opens_node_groups {
-        let (needed, unclear) = security_groups::of_nodes(&tagged, &nodes.instances, settings);
-        events.extend(unclear);
-        open = Some(needed);
-    }
+    let opens = settings.opens_node_groups;
+    let open = opens.then(|| nodes.groups(settings, &wanted, &mut all, events));
     let known = Remembered {
         digest: wanted.digest(),
         groups: Some(wanted.groups.clone()),
@@ -247,7 +243,7 @@ fn update_network(
     // The cached state is invalid until all of it has been done.
     cached_state::forget(&name);
     let was_known = known.is_some();
-    let known = match known {
+    let mut known = match known {
         Some(known) => known,
         None => {
             let Some(load_balancer) = elb::by_name(&name)? else {
@@ -265,11 +261,6 @@ fn update_network(
     };
     let nodes = Nodes::look_up(ids)?;
     listeners::set_targets(&known.listening.registered(), &nodes.targets)?;
-    let mut known = Remembered {
-        ids: nodes.ids,
-        targets: nodes.targets,
-        ..known
-    };
     // Neither mistakes in annotations nor another kind may keep a node that leaves registered; the rules stay as they are
     // then, and the next `ensure` without a mistake compares them. It reports the mistake meanwhile.
     let wanted = Wanted::read(settings, service, &mut Vec::new()).ok();
@@ -280,17 +271,16 @@ fn update_network(
     if let (Some(open), Some(wanted)) = (&known.open, wanted) {
         let (needed, _) = security_groups::of_nodes(&known.tagged, &nodes.instances, settings);
         if !needed.is_subset(open) || !was_known {
-            let all = security_groups::list("vpc-id", &known.load_balancer.vpc_id)?;
+            let mut all = security_groups::list("vpc-id", &known.load_balancer.vpc_id)?;
             known.tagged = tagged(&all, settings);
-            let (needed, unclear) =
-                security_groups::of_nodes(&known.tagged, &nodes.instances, settings);
-            events.extend(unclear);
+            let needed = nodes.groups(settings, &wanted, &mut all, events);
             let rules = for_nodes(&wanted, &known.load_balancer, None)?;
             security_groups::open(settings, &all, &wanted.name, &needed, &rules, None)?;
             (known.open, known.rules) = (Some(needed), None);
         }
     }
     nodes.awaited.map_or(Ok(()), Err)?;
+    (known.ids, known.targets) = (nodes.ids, nodes.targets);
     cached_state::set(&name, &known);
     Ok(true)
 }
@@ -317,7 +307,10 @@ pub(super) fn vpc(
 
 /// The instances of the nodes that are to receive traffic.
 pub(super) struct Nodes {
+    /// Those that AWS described: a later call looks the others up again.
     pub(super) ids: BTreeSet<String>,
+    /// Whether AWS described all of them. One that is missing twice may still exist.
+    pub(super) are_all: bool,
     pub(super) instances: Vec<Instance>,
     pub(super) targets: Targets,
     /// The end of the call, after everything else, while an instance does not run yet: only a later one registers it.
@@ -328,24 +321,43 @@ impl Nodes {
     pub(super) fn look_up(ids: BTreeSet<String>) -> Result<Nodes, Error> {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
         let instances = ec2::by_ids(&texts)?;
+        let id = |one: &Instance| one.instance_id.clone();
+        let found = instances.iter().map(id).collect();
         let gone = ["terminated", "shutting-down"];
         let is_gone = |one: &Instance| gone.contains(&one.instance_state.name.as_str());
         let (ended, instances): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_gone);
-        let id = |one: &Instance| one.instance_id.clone();
         let is = |state: &'static str| move |one: &&Instance| one.instance_state.name == state;
         let targets = Targets {
             running: instances.iter().filter(is("running")).map(id).collect(),
-            // One answer that lacks an instance does not end its registration.
+            // Answers that lack an instance do not end its registration.
             existing: &ids - &ended.iter().map(id).collect(),
         };
         let not_yet = |id: String| Error::unavailable(format!("instance {id} does not run yet"));
         let awaited = instances.iter().find(is("pending")).map(id).map(not_yet);
         Ok(Nodes {
-            ids,
+            are_all: ids.is_subset(&found),
+            ids: found,
             instances,
             targets,
             awaited,
         })
+    }
+
+    /// The security groups that have to let traffic in. While an instance is missing, other groups of nodes leave `all`,
+    /// so that their rules stay: the instance may be in one of them.
+    fn groups(
+        &self,
+        settings: &Settings,
+        wanted: &Wanted,
+        all: &mut Vec<Group>,
+        events: &mut Vec<Event>,
+    ) -> BTreeSet<String> {
+        let tagged = tagged(all, settings);
+        let (needed, unclear) = security_groups::of_nodes(&tagged, &self.instances, settings);
+        events.extend(unclear);
+        let is_own = |group: &Group| group.group_name == wanted.own_group;
+        all.retain(|one| self.are_all || is_own(one) || needed.contains(&one.group_id));
+        needed
     }
 }
 

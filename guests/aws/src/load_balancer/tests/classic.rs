@@ -10,7 +10,8 @@ use ccm_guest::testing::{Answer, TestHost};
 
 use super::requests::set;
 use crate::fixtures::{
-    Form, INSTANCES, NOT_FOUND, actions, changes, form, forms, host, known, service, settings, xml,
+    Form, INSTANCES, NONE, NOT_FOUND, actions, changes, form, forms, host, known, service,
+    settings, xml,
 };
 use crate::load_balancer::wanted::{Groups, Wanted};
 use crate::load_balancer::{deletion, ensure};
@@ -443,6 +444,19 @@ fn an_instance_that_does_not_run_yet_is_awaited() {
     assert_eq!(changes(&there), [""; 0]);
     update().unwrap();
     assert_eq!(changes(&there), ["RegisterInstancesWithLoadBalancer"]);
+}
+
+/// Its security group is not known, so the rules stay in every group.
+#[test]
+fn an_instance_that_is_missing_twice_loses_nothing() {
+    let there = host(|action, form| match action {
+        "DescribeInstances" => Some(xml(200, NONE)),
+        _ => existing(action, form),
+    });
+    ensure(web(&[])).unwrap();
+    let request = UpdateRequest::new(web(&[]), vec![known()]);
+    ensure::update_targets(&settings(&[]), &request).unwrap();
+    assert_eq!(changes(&there), [""; 0]);
 }
 
 /// As with the Go provider: the check that Services share asks kube-proxy.

@@ -1,4 +1,4 @@
-//! Nodes whose instances do not run yet.
+//! Nodes whose instances do not run yet, or which AWS does not describe at once.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,7 +6,10 @@ use std::rc::Rc;
 use ccm_guest::load_balancer::UpdateRequest;
 
 use super::*;
-use crate::fixtures::{INSTANCE, INSTANCES, changes};
+use crate::fixtures::{INSTANCE, INSTANCES, NONE, changes};
+
+/// The answer about a target group without targets.
+const NOBODY: &str = "<DescribeTargetHealthResponse><DescribeTargetHealthResult><TargetHealthDescriptions/></DescribeTargetHealthResult></DescribeTargetHealthResponse>";
 
 /// AWS registers running instances alone, and nobody calls again because one runs.
 #[test]
@@ -17,10 +20,7 @@ fn an_instance_that_does_not_run_yet_is_awaited_after_everything_else() {
         "DescribeInstances" if !is_running.get() => {
             Some(xml(200, INSTANCES.replace(">running<", ">pending<")))
         }
-        "DescribeTargetHealth" => Some(xml(
-            200,
-            "<DescribeTargetHealthResponse><DescribeTargetHealthResult><TargetHealthDescriptions/></DescribeTargetHealthResult></DescribeTargetHealthResponse>",
-        )),
+        "DescribeTargetHealth" => Some(xml(200, NOBODY)),
         _ => None,
     });
     let wanted = service(&[("cross-zone-load-balancing-enabled", "true")]);
@@ -46,4 +46,44 @@ fn an_instance_that_does_not_run_yet_is_awaited_after_everything_else() {
         changes(&host),
         [other_work, "RegisterTargets", "RegisterTargets"]
     );
+}
+
+/// Nobody calls again because AWS describes an instance that it did not describe before.
+#[test]
+fn an_answer_that_lags_behind_is_asked_for_again() {
+    let mut asked = 0;
+    let host = host(move |action, _| match action {
+        "DescribeInstances" => {
+            asked += 1;
+            (asked == 1).then(|| xml(200, NONE))
+        }
+        "DescribeTargetHealth" => Some(xml(200, NOBODY)),
+        _ => None,
+    });
+    let request = UpdateRequest::new(service(&[]), vec![known()]);
+    ensure::update_targets(&settings(&[]), &request).unwrap();
+    assert_eq!(changes(&host), ["RegisterTargets"; 2]);
+}
+
+/// Its security group is not known, so the rules stay in every group.
+#[test]
+fn an_instance_that_is_missing_twice_loses_nothing_and_the_next_call_looks_it_up() {
+    let is_missing = Rc::new(Cell::new(true));
+    let missing = is_missing.clone();
+    let host = host(move |action, _| {
+        (action == "DescribeInstances" && missing.get()).then(|| xml(200, NONE))
+    });
+    let ensure = || {
+        let request = EnsureRequest::new(service(&[]), vec![known()]);
+        ensure::ensure(&settings(&[]), &request).unwrap()
+    };
+    let request = UpdateRequest::new(service(&[]), vec![known()]);
+    ensure::update_targets(&settings(&[]), &request).unwrap();
+    ensure();
+    assert_eq!(changes(&host), [""; 0]);
+    is_missing.set(false);
+    let before = actions(&host).len();
+    ensure();
+    let sent = actions(&host).split_off(before);
+    assert!(sent.contains(&"DescribeInstances".to_owned()), "{sent:?}");
 }
