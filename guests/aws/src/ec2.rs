@@ -44,9 +44,8 @@ impl Tags {
 
     /// The value of a tag.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let mut tags = self.items.iter();
-        tags.find(|tag| tag.key == key)
-            .map(|tag| tag.value.as_str())
+        let mut pairs = self.pairs();
+        pairs.find_map(|(one, value)| (one == key).then_some(value))
     }
 }
 
@@ -265,11 +264,15 @@ fn listed(
     // One answer after the other: those about instances with pods in the VPC are so large that the host holds only one.
     for filters in filters {
         let query = Query::ec2("DescribeInstances").set("MaxResults", PAGE);
-        let reservations: Vec<Reservation> = query.filters(filters).pages()?;
-        let found = reservations.into_iter().map(|one| one.instances_set.items);
-        instances.extend(found.flatten());
+        instances.extend(described(query.filters(filters))?);
     }
     Ok(instances)
+}
+
+fn described(query: Query) -> Result<impl Iterator<Item = Instance>, Error> {
+    let reservations: Vec<Reservation> = query.pages()?;
+    let reservations = reservations.into_iter();
+    Ok(reservations.flat_map(|one| one.instances_set.items))
 }
 
 /// The tags of an instance, or `None` if it does not exist. Proves nothing about nodes.
@@ -279,10 +282,7 @@ fn listed(
 pub fn tags_of(id: &str) -> Result<Option<Tags>, Error> {
     let query = Query::ec2("DescribeInstances").supplementary();
     let filter = ("instance-id".to_owned(), vec![id.to_owned()]);
-    let reservations: Vec<Reservation> = query.filters([filter]).pages()?;
-    let mut instances = reservations
-        .into_iter()
-        .flat_map(|one| one.instances_set.items);
+    let mut instances = described(query.filters([filter]))?;
     let found = instances.find(|one| one.instance_id == id);
     Ok(found.map(|one| one.tag_set))
 }

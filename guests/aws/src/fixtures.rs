@@ -74,7 +74,7 @@ pub(crate) fn xml(status: u16, body: impl AsRef<str>) -> Answer {
 }
 
 /// The fixture that answers an action; changes succeed, and return the fixture's objects.
-pub(crate) fn usual(action: &str) -> Answer {
+pub(crate) fn usual(action: &str, form: &Form) -> Answer {
     let made = match action {
         "CreateLoadBalancer" => "DescribeLoadBalancers",
         "CreateTargetGroup" => "DescribeTargetGroups",
@@ -85,7 +85,12 @@ pub(crate) fn usual(action: &str) -> Answer {
     xml(
         200,
         fixture.map_or(format!("<{action}Response/>"), |(_, body)| {
-            body.replace(made, action)
+            let body = body.replace(made, action);
+            match form.get("Name") {
+                // Each new target group has an ARN of its own.
+                Some(name) => body.replace("arn:group-30080", &format!("arn:{name}")),
+                None => body,
+            }
         }),
     )
 }
@@ -103,7 +108,7 @@ pub(crate) fn host(mut script: impl FnMut(&str, &Form) -> Option<Answer> + 'stat
         let action = form.get("Action").cloned().unwrap_or_default();
         script(&action, &form).unwrap_or_else(|| match &*action {
             "DescribeLoadBalancers" if is_of_classic(&form) => xml(200, NO_CLASSIC),
-            _ => usual(&action),
+            _ => usual(&action, &form),
         })
     })
 }

@@ -152,10 +152,8 @@ fn instance(settings: &Settings, node: &Node, found: &ec2::Instance) -> Lookup {
             ));
         }
     };
-    let stored = node
-        .provider_id
-        .clone()
-        .filter(|text| text.starts_with("aws://"));
+    let stored = node.provider_id.clone();
+    let stored = stored.filter(|text| text.starts_with("aws://"));
     Lookup::Found(Instance {
         instance_type: found.instance_type.clone().filter(|text| !text.is_empty()),
         zone: Some(zone.clone()).filter(|zone| !zone.is_empty()),
@@ -262,12 +260,8 @@ fn label(nodes: &[Node], lookups: &mut [Lookup]) {
     });
     for some in new.chunks_mut(TOPOLOGIES) {
         let id = |instance: &Instance| {
-            instance
-                .provider_id
-                .rsplit('/')
-                .next()
-                .unwrap_or_default()
-                .to_owned()
+            let mut parts = instance.provider_id.rsplit('/');
+            parts.next().unwrap_or_default().to_owned()
         };
         let ids: Vec<String> = some.iter().map(|(_, instance)| id(instance)).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();

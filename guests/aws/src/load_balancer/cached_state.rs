@@ -5,7 +5,8 @@
 //! costs the changes alone, unless it wants other security groups; of a classic load balancer also one read, which shows
 //! all but attributes and rules. A change of nodes needs no search for target groups. Changes that others make at AWS
 //! meanwhile are noticed by the hourly read, which compares everything, or when AWS refuses a change: every call forgets
-//! the entry before it changes something. Rules that serve several load balancers are read before one of them goes.
+//! the entry before it changes something. The names of target groups that are still to be deleted are kept apart
+//! ([`former`](super::listeners::former)). Rules that serve several load balancers are read before one of them goes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use ccm_guest::{Error, Pending};
 
 use super::security_groups::{self, Rules};
 use super::wanted::{self, group_prefix};
-use super::{cached_state, classic, elb};
+use super::{cached_state, classic, elb, listeners};
 use crate::config::Settings;
 
 /// Delay until AWS no longer counts an object as used.
@@ -30,25 +30,18 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     let name = wanted::name(service);
     cached_state::forget(&name);
     let is_classic = wanted::is_classic(service);
-    let reply = delete_kind(settings, request, &name, is_classic)?;
     // The annotation may have changed since one of the other kind was created or begun. One that was only begun left no
     // address in the Service.
-    match reply.progress {
-        Progress::Done => delete_kind(settings, request, &name, !is_classic),
-        _ => Ok(reply),
+    for is_classic in [is_classic, !is_classic] {
+        let reply = match is_classic {
+            true => classic::delete(settings, request)?,
+            false => delete_network(settings, request, &name)?,
+        };
+        if reply.progress != Progress::Done {
+            return Ok(reply);
+        }
     }
-}
-
-fn delete_kind(
-    settings: &Settings,
-    request: &DeleteRequest,
-    name: &str,
-    is_classic: bool,
-) -> Result<ProgressReply, Error> {
-    match is_classic {
-        true => classic::delete(settings, request),
-        false => delete_network(settings, request, name),
-    }
+    Ok(ProgressReply::done())
 }
 
 fn delete_network(
@@ -63,11 +56,13 @@ fn delete_network(
     // Listed while the load balancer exists: afterwards they do not name it any more.
     let mut left = elb::target_groups(None)?;
     let named: Vec<String> = request.hint().unwrap_or_default();
+    let former = listeners::former(name);
     let prefix = group_prefix(name);
     left.retain(|group| {
         let (name, of) = (&group.target_group_name, &group.load_balancer_arns.items);
         let is_attached = arn.is_some() && of.iter().eq(&arn);
-        is_attached || named.contains(name) || name.starts_with(&prefix)
+        let is_former = is_attached || former.contains(&group.target_group_arn);
+        is_former || named.contains(name) || name.starts_with(&prefix)
     });
     if let Some(arn) = &arn {
         elb::delete(arn)?;

@@ -63,6 +63,7 @@ fn reach(
                     == (&digest, &found.load_balancer_arn)
                 && cached_state::is_fresh(&name)
             {
+                known.listening.delete_former(&name)?;
                 return Ok(found.status());
             }
             cached_state::forget(&name);
@@ -75,6 +76,7 @@ fn reach(
         }
     };
     cached_state::set(&name, &known);
+    known.listening.delete_former(&name)?;
     Ok(known.load_balancer.status())
 }
 
@@ -372,9 +374,8 @@ fn instance_ids(service: &Service, nodes: &[Node]) -> BTreeSet<String> {
 }
 
 pub(super) fn tagged(all: &[Group], settings: &Settings) -> BTreeSet<String> {
-    let tagged = all
-        .iter()
-        .filter(|group| group.tag_set.claim(&settings.cluster) == Claim::Ours);
+    let is_ours = |group: &&Group| group.tag_set.claim(&settings.cluster) == Claim::Ours;
+    let tagged = all.iter().filter(is_ours);
     tagged.map(|group| group.group_id.clone()).collect()
 }
 

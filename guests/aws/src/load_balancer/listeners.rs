@@ -2,13 +2,18 @@
 //!
 //! Each listener has a target group of its own. If a field differs that AWS cannot change in a target group (port,
 //! protocol, protocol and interval of health checks), a new group is made: its nodes are registered before the listener
-//! switches to it, and then the old one is deleted.
+//! switches to it, and the old one is deleted at the end of the call. AWS may count that as used for a moment, and only the
+//! cached state knows it then.
+
+use std::collections::BTreeSet;
 
 use ccm_guest::Error;
 use serde::{Deserialize, Serialize};
 
+use super::cached_state;
 use super::elb::{self, Listener, LoadBalancer, Of, TargetGroup, Targets};
 use super::wanted::{Port, Wanted};
+use crate::query::Answer;
 
 /// A target group's ARN, and the port of its targets.
 pub type Registered = (String, u16);
@@ -48,10 +53,35 @@ impl Listening {
             .map(|group| (group.target_group_arn.clone(), group.port))
             .collect()
     }
+
+    /// Deletes the target groups that listeners used before, and use no more. For an hour each call tries it again.
+    ///
+    /// # Errors
+    /// A refusal by AWS, such as while it counts one as used, or no answer.
+    pub fn delete_former(&self, load_balancer: &str) -> Answer<()> {
+        let mut former = former(load_balancer);
+        former.retain(|arn| self.groups.iter().all(|one| one.target_group_arn != *arn));
+        let answers = former.iter().map(|arn| elb::delete_target_group(arn));
+        // All are tried before the first refusal ends the call.
+        let answers: Vec<_> = answers.collect();
+        answers.into_iter().collect::<Answer<()>>()?;
+        cached_state::forget(&key(load_balancer));
+        Ok(())
+    }
+}
+
+/// ARNs of the target groups that listeners of this load balancer used before a call that has not deleted all of those.
+pub fn former(load_balancer: &str) -> BTreeSet<String> {
+    cached_state::get(&key(load_balancer)).unwrap_or_default()
+}
+
+fn key(load_balancer: &str) -> String {
+    format!("{load_balancer}/groups")
 }
 
 /// Creates, changes and deletes listeners until all ports are as wanted, and returns the new state. What goes, goes last,
-/// unless the load balancer can have no more listeners. The targets of groups that existed before are unchanged.
+/// unless the load balancer can have no more listeners. The targets of groups that existed before are unchanged; those that
+/// listeners use no more are left for [`Listening::delete_former`].
 ///
 /// # Errors
 /// A refused change, or no answer. Earlier changes stay.
@@ -63,6 +93,13 @@ pub fn apply(
 ) -> Result<Listening, Error> {
     let arn = &load_balancer.load_balancer_arn;
     let groups = are.groups;
+    let used = are.listeners.iter();
+    let used = used.filter_map(|one| group_of(one, &groups));
+    let mut former = former(&wanted.name);
+    former.extend(used.map(|group| group.target_group_arn.clone()));
+    // Before the changes, so that an error after one of them loses no group.
+    cached_state::set(&key(&wanted.name), &former);
+    let delete = |one: Listener| elb::delete_listener(&one.listener_arn);
     let is_wanted = |one: &Listener| wanted.ports.iter().any(|port| port.front == one.port);
     let (mut listeners, mut surplus): (Vec<_>, Vec<_>) =
         are.listeners.into_iter().partition(is_wanted);
@@ -83,7 +120,7 @@ pub fn apply(
                 }
                 (listener, group)
             }
-            (listener, old) => {
+            (listener, _) => {
                 let (group, has) = elb::create_target_group(wanted, port, &load_balancer.vpc_id)?;
                 let to = &group.target_group_arn;
                 elb::set_targets(to, group.port, &has, targets)?;
@@ -91,14 +128,11 @@ pub fn apply(
                 let listener = match put() {
                     // What goes makes room.
                     Err(refusal) if refusal.is("TooManyListeners") && !surplus.is_empty() => {
-                        delete(std::mem::take(&mut surplus), &groups)?;
+                        surplus.drain(..).try_for_each(delete)?;
                         put()?
                     }
                     answer => answer?,
                 };
-                if let Some(old) = old {
-                    elb::delete_target_group(&old.target_group_arn)?;
-                }
                 (listener, group)
             }
         };
@@ -106,19 +140,8 @@ pub fn apply(
         now.listeners.push(listener);
         now.groups.push(group);
     }
-    delete(surplus, &groups)?;
+    surplus.into_iter().try_for_each(delete)?;
     Ok(now)
-}
-
-/// Deletes listeners, and the target groups behind them.
-fn delete(listeners: Vec<Listener>, groups: &[TargetGroup]) -> Result<(), Error> {
-    for listener in listeners {
-        elb::delete_listener(&listener.listener_arn)?;
-        if let Some(group) = group_of(&listener, groups) {
-            elb::delete_target_group(&group.target_group_arn)?;
-        }
-    }
-    Ok(())
 }
 
 /// Makes the targets of all groups the wanted ones.

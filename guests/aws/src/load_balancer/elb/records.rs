@@ -137,10 +137,7 @@ impl LoadBalancer {
 
     /// The IDs of its subnets.
     pub fn subnets(&self) -> Vec<String> {
-        self.availability_zones
-            .items
-            .iter()
-            .map(|zone| zone.subnet_id.clone())
-            .collect()
+        let zones = self.availability_zones.items.iter();
+        zones.map(|zone| zone.subnet_id.clone()).collect()
     }
 }

@@ -53,9 +53,9 @@ fn only_what_differs_is_changed() {
                 "CreateTargetGroup",
                 "RegisterTargets",
                 "ModifyListener",
-                "DeleteTargetGroup",
                 "AuthorizeSecurityGroupIngress",
                 "RevokeSecurityGroupIngress",
+                "DeleteTargetGroup",
             ],
         ),
         (
@@ -68,10 +68,10 @@ fn only_what_differs_is_changed() {
                 "CreateTargetGroup",
                 "RegisterTargets",
                 "ModifyListener",
-                "DeleteTargetGroup",
                 "DeleteListener",
-                "DeleteTargetGroup",
                 "RevokeSecurityGroupIngress",
+                "DeleteTargetGroup",
+                "DeleteTargetGroup",
             ],
         ),
         (
@@ -79,8 +79,8 @@ fn only_what_differs_is_changed() {
             |one| one.ports.truncate(1),
             &[
                 "DeleteListener",
-                "DeleteTargetGroup",
                 "RevokeSecurityGroupIngress",
+                "DeleteTargetGroup",
             ],
         ),
         (
@@ -168,11 +168,11 @@ fn at_a_quota_what_goes_makes_room_for_what_comes() {
         "RegisterTargets",
         "CreateListener",
         "DeleteListener",
-        "DeleteTargetGroup",
         "CreateListener",
         "AuthorizeSecurityGroupIngress",
         "RevokeSecurityGroupIngress",
         "AuthorizeSecurityGroupIngress",
+        "DeleteTargetGroup",
     ];
     assert_eq!(changes(&host), expected);
 }

@@ -1,9 +1,14 @@
-//! Target groups that an interrupted call has left.
+//! Target groups that an interrupted call has left, and those that AWS does not delete at once.
 
-use ccm_guest::load_balancer::EnsureRequest;
+use ccm_guest::load_balancer::{DeleteRequest, EnsureRequest};
+use ccm_guest::testing::TestHost;
 
 use super::*;
 use crate::fixtures::{NO_LISTENERS, changes, forms};
+use crate::load_balancer::deletion;
+
+const IN_USE: &str =
+    "<ErrorResponse><Error><Code>ResourceInUse</Code><Message>m</Message></Error></ErrorResponse>";
 
 /// Its name says nothing of thresholds, ports and paths.
 #[test]
@@ -41,4 +46,65 @@ fn a_target_group_that_was_left_behind_keeps_no_former_node() {
     let mut sent = forms(&host).into_iter();
     let leaving = sent.find(|form| form["Action"] == "DeregisterTargets");
     assert_eq!(leaving.unwrap()["Targets.member.1.Id"], "i-old");
+}
+
+/// A host on which AWS still counts the first target group as used when it is deleted first. Once a listener was changed,
+/// no group names the load balancer any more.
+fn busy_once() -> TestHost {
+    let groups = include_str!("../../../fixtures/target-groups.xml");
+    let detached = groups.replace("<member>arn:load-balancer</member>", "");
+    let (mut is_changed, mut is_refused) = (false, false);
+    host(move |action, _| match action {
+        "ModifyListener" => {
+            is_changed = true;
+            None
+        }
+        "DescribeTargetGroups" if is_changed => Some(xml(200, &detached)),
+        "DeleteTargetGroup" if !is_refused => {
+            is_refused = true;
+            Some(xml(400, IN_USE))
+        }
+        _ => None,
+    })
+}
+
+fn deleted(host: &TestHost) -> Vec<String> {
+    let sent = forms(host).into_iter();
+    let deleted = sent.filter(|form| form["Action"] == "DeleteTargetGroup");
+    deleted.map(|form| form["TargetGroupArn"].clone()).collect()
+}
+
+/// Nothing at AWS says that it was the load balancer's.
+#[test]
+fn a_former_target_group_that_counts_as_used_goes_with_a_later_call() {
+    let host = busy_once();
+    let mut other = service(&[]);
+    other.ports.truncate(1);
+    other.ports[0].node_port = Some(30081);
+    let request = EnsureRequest::new(other, vec![known()]);
+    let ensure = || ensure::ensure(&settings(&[]), &request);
+    let error = ensure().unwrap_err().error;
+    assert!(
+        matches!(&error, Error::Unavailable(why) if why.contains("ResourceInUse")),
+        "{error:?}"
+    );
+    let both = ["arn:group-30080", "arn:group-30443"];
+    assert_eq!(deleted(&host), both);
+    let before = changes(&host).len();
+    ensure().unwrap();
+    ensure().unwrap();
+    assert_eq!(changes(&host)[before..], ["DeleteTargetGroup"; 2]);
+    assert_eq!(deleted(&host), both.repeat(2));
+}
+
+#[test]
+fn a_former_target_group_that_counts_as_used_goes_with_its_service() {
+    let host = busy_once();
+    let mut other = service(&[]);
+    other.ports[0].node_port = Some(30081);
+    let request = EnsureRequest::new(other.clone(), vec![known()]);
+    assert!(ensure::ensure(&settings(&[]), &request).is_err());
+    deletion::delete(&settings(&[]), &DeleteRequest::new(other)).unwrap();
+    let twice = ["arn:group-30080", "arn:group-30080", "arn:group-30443"];
+    assert_eq!(deleted(&host), twice);
 }
