@@ -216,7 +216,7 @@ impl Renewal {
             Ok(left) if left > LAST_MOMENTS => Ok(issued),
             Ok(left) => Err(format!("what was issued expires in {left:.0?}")),
             Err(_) => Err(
-                "what was issued has expired already: is the clock of this machine right?"
+                "what was issued has expired already: the clock of this machine is wrong, or the issuer is impaired and repeats what it issued before"
                     .to_owned(),
             ),
         });

@@ -95,6 +95,35 @@ async fn keys_of_a_role_are_renewed_and_sign_while_they_are_valid() {
     .await;
 }
 
+/// So that another instance profile is noticed.
+#[tokio::test]
+async fn keys_of_an_instance_are_used_for_an_hour_although_they_are_valid_for_six() {
+    let day = Day::begin();
+    let (clock, issued) = (day.clone(), AtomicUsize::new(0));
+    let service = Server::start(move |request| {
+        if !request.line.ends_with("/node-role") {
+            return metadata(request);
+        }
+        let number = issued.fetch_add(1, Ordering::SeqCst) + 1;
+        let end = jiff::Timestamp::try_from(clock.now() + HOUR * 6).unwrap();
+        ok(&keys_json(&rfc3339(end)).replace("ISSUED", &number.to_string()))
+    })
+    .await;
+    let cloud = cloud().await;
+    let granted = granted(&format!("http://{}", cloud.address), instance(&service));
+    let (limits, names) = (EgressLimits::standard(), Arc::new(SystemLookup));
+    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
+    let egress = Arc::new(egress.unwrap());
+    for number in [1, 2] {
+        scope(&egress).fetch(get("/servers")).await.unwrap();
+        let arrived = cloud.arrived();
+        let authorization = arrived.last().unwrap().header("authorization");
+        let key = format!("Credential=ASIA{number}/");
+        assert!(authorization.contains(&key), "{authorization}");
+        day.pass(Duration::from_secs(61 * 60));
+    }
+}
+
 #[tokio::test]
 async fn tokens_of_oauth2_are_renewed_and_sent_while_they_are_valid() {
     let day = Day::begin();

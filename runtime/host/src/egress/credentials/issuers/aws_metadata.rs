@@ -3,6 +3,7 @@
 //! guides of EC2, ECS and EKS.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -18,6 +19,9 @@ use crate::grant::{Issuer, Secret};
 
 /// Validity of a session with the instance's metadata service, in seconds: longer than the few requests take.
 const SESSION_SECONDS: &str = "60";
+/// Longest validity of an instance's keys that is used, as in the SDK of Go. They are valid for six hours, and the service
+/// has others as soon as the instance gets another role.
+const LONGEST: Duration = Duration::from_secs(3600);
 /// Longest name of a role or a region, and longest ID.
 const MAX_NAME: usize = 128;
 
@@ -88,7 +92,10 @@ impl InstanceMetadata {
             false => why,
         })?;
         let role = name(&roles)?;
-        keys(&self.get(&format!("{ROLES}/{role}"), &session).await?)
+        let issued = keys(&self.get(&format!("{ROLES}/{role}"), &session).await?)?;
+        let longest = self.client.now().checked_add(LONGEST);
+        let expires = longest.map_or(issued.expires, |longest| issued.expires.min(longest));
+        Ok(Issued { expires, ..issued })
     }
 
     /// The region of the instance.
