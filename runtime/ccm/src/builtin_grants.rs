@@ -283,7 +283,11 @@ impl BuiltinGrants {
                 "{} is not set: the URL of your {} server",
                 profile.endpoint, manifest.name
             )),
-            None => {}
+            None => {
+                if let Some(mistake) = aws::unnamed_endpoint(&region) {
+                    self.mistake(mistake);
+                }
+            }
         }
         if let Some(private) = &profile.private {
             self.private(private, &mut grant, context);

@@ -26,7 +26,7 @@ use ccm_delivery::source::Location;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, Secret};
 
-pub(crate) use credential::{INSTANCE_METADATA, SESSION_NAME, sts};
+pub(crate) use credential::{INSTANCE_METADATA, SESSION_NAME, dns_suffix, is_isolated, sts};
 pub(crate) use grants::{certificates, fingerprints, ranges, url};
 pub(crate) use load_balancers::LoadBalancerConfig;
 pub(crate) use object::{MOST_SPEC_BYTES, WrittenObject, beside, invalid};

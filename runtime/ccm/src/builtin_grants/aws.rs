@@ -13,7 +13,9 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use url::Url;
 
 use super::{BuiltinGrants, OPENS_NOTHING, Read, is_true};
-use crate::config::{ConfigContext, INSTANCE_METADATA, SESSION_NAME, sts, url};
+use crate::config::{
+    ConfigContext, INSTANCE_METADATA, SESSION_NAME, dns_suffix, is_isolated, sts, url,
+};
 
 /// Variables of secrets; each may have the suffix `_FILE`.
 pub(super) const SECRETS: [&str; 3] = [
@@ -130,12 +132,20 @@ fn issuer(name: &str, written: &str, reach: IssuerReach) -> Result<Issuer, Strin
     Ok(issuer)
 }
 
-/// The manifest's endpoint in a region. The regions of China have a domain of their own.
+/// The mistake where no variable names an endpoint of a region whose endpoints are not known.
+pub(super) fn unnamed_endpoint(region: &str) -> Option<String> {
+    is_isolated(region).then(|| {
+        format!("the region {region} is in an isolated partition: name its endpoints in AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2 and {STS_ENDPOINT}")
+    })
+}
+
+/// The manifest's endpoint in a region.
 pub(super) fn endpoint(target: &ccm_host::manifest::Target, region: &str) -> Option<Url> {
     let mut url = target.endpoint_in(region)?;
     let host = url.host_str()?.to_owned();
-    if region.starts_with("cn-") && host.ends_with(".amazonaws.com") {
-        url.set_host(Some(&format!("{host}.cn"))).ok()?;
+    if let Some(service) = host.strip_suffix(".amazonaws.com") {
+        let host = format!("{service}.{}", dns_suffix(region));
+        url.set_host(Some(&host)).ok()?;
     }
     Some(url)
 }
@@ -184,7 +194,11 @@ impl BuiltinGrants {
             let role = variable("AWS_ROLE_ARN");
             let named = [STS_ENDPOINT, ANY_ENDPOINT].into_iter();
             let mut named = named.filter_map(|name| Some((name, variable(name)?)));
-            let (name, url) = named.next().unwrap_or((STS_ENDPOINT, sts(region)));
+            let named = named.next();
+            if let (None, Some(mistake)) = (&named, unnamed_endpoint(region)) {
+                return Err(mistake);
+            }
+            let (name, url) = named.unwrap_or((STS_ENDPOINT, sts(region)));
             let session = variable("AWS_ROLE_SESSION_NAME");
             return Ok(AwsSource::WebIdentity(WebIdentity {
                 issuer: Issuer {

@@ -21,13 +21,26 @@ pub(crate) const INSTANCE_METADATA: &str = "http://169.254.169.254";
 /// Default name of sessions.
 pub(crate) const SESSION_NAME: &str = "ccm";
 
-/// AWS's Security Token Service of a region. The regions of China have a domain of their own.
+/// AWS's Security Token Service of a region.
 pub(crate) fn sts(region: &str) -> String {
-    let domain = match region.starts_with("cn-") {
-        true => "amazonaws.com.cn",
-        false => "amazonaws.com",
-    };
-    format!("https://sts.{region}.{domain}")
+    format!("https://sts.{region}.{}", dns_suffix(region))
+}
+
+/// The domain of AWS's endpoints in a region: China and the European Sovereign Cloud have their own.
+pub(crate) fn dns_suffix(region: &str) -> &'static str {
+    if region.starts_with("cn-") {
+        "amazonaws.com.cn"
+    } else if region.starts_with("eusc-") {
+        "amazonaws.eu"
+    } else {
+        "amazonaws.com"
+    }
+}
+
+/// Whether a region is in an isolated partition of AWS, such as `us-iso-east-1` and `eu-isoe-west-1`. Each has a domain of
+/// its own, and a person has to name its endpoints.
+pub(crate) fn is_isolated(region: &str) -> bool {
+    region.starts_with("us-iso") || region.starts_with("eu-iso")
 }
 
 /// Reads the parts of one credential; adds errors to `mistakes`.
@@ -127,6 +140,10 @@ impl Reader<'_> {
                 let key = "awsSigV4: webIdentity";
                 let token = self.presented(&format!("{key}: token"), &identity.token);
                 let default = sts(&raw.region);
+                if identity.issuer.is_none() && is_isolated(&raw.region) {
+                    let mistake = "expected for a region of an isolated partition";
+                    self.noted::<()>(&format!("{key}: issuer"), Err(mistake.to_owned()));
+                }
                 let issuer = self.issuer(key, identity.issuer, &default, IssuerReach::Target);
                 issuer.map(|issuer| {
                     let name = identity.session_name;

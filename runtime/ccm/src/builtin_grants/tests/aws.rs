@@ -202,9 +202,53 @@ fn the_region_comes_from_a_variable_or_from_the_instance() {
     });
     let endpoint = read.grants.targets[0].endpoint.as_str();
     assert_eq!(endpoint, "https://ec2.us-west-2.amazonaws.com/");
-    let china = read_aws(&[("AWS_REGION", "cn-north-1")], None);
-    let endpoint = china.grants.targets[0].endpoint.as_str();
-    assert_eq!(endpoint, "https://ec2.cn-north-1.amazonaws.com.cn/");
+    for (region, domain) in [
+        ("us-gov-west-1", "amazonaws.com"),
+        ("cn-north-1", "amazonaws.com.cn"),
+        ("eusc-de-east-1", "amazonaws.eu"),
+    ] {
+        let read = read_aws(&[("AWS_REGION", region)], None);
+        let endpoint = read.grants.targets[0].endpoint.as_str();
+        assert_eq!(endpoint, format!("https://ec2.{region}.{domain}/"));
+    }
+}
+
+/// Isolated partitions have domains of their own.
+#[test]
+fn endpoints_of_an_isolated_region_have_to_be_named() {
+    let of_variables = |more: &[(&str, &str)]| {
+        let role = [
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", "/token"),
+            ("AWS_ROLE_ARN", "arn:aws-iso:iam::1:role/r"),
+        ];
+        let variables = [more, &role].concat();
+        read_aws(&variables, None).mistakes
+    };
+    let named = [
+        ("AWS_ENDPOINT_URL_EC2", "https://ec2.example.com"),
+        (
+            "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2",
+            "https://elb.example.com",
+        ),
+        ("AWS_ENDPOINT_URL_STS", "https://sts.example.com"),
+    ];
+    for region in ["us-iso-east-1", "us-isob-east-1", "eu-isoe-west-1"] {
+        let region = ("AWS_REGION", region);
+        assert_eq!(
+            of_variables(&[&[region][..], &named[..]].concat()),
+            [""; 0],
+            "{region:?}"
+        );
+        for lacking in 0..named.len() {
+            let mut some = named.to_vec();
+            some.remove(lacking);
+            let mistakes = of_variables(&[&[region][..], &some[..]].concat());
+            assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+            for (name, _) in named {
+                assert!(mistakes[0].contains(name), "{mistakes:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -122,7 +122,13 @@ fn each_source_of_keys_has_its_usual_endpoint_and_a_file_is_read_later() {
         issuer: issuer("http://169.254.169.254"),
     };
     assert!(source("{ instanceMetadata: {} }") == expected);
-    assert_eq!(sts("cn-north-1"), "https://sts.cn-north-1.amazonaws.com.cn");
+    for (region, host) in [
+        ("us-gov-west-1", "sts.us-gov-west-1.amazonaws.com"),
+        ("cn-north-1", "sts.cn-north-1.amazonaws.com.cn"),
+        ("eusc-de-east-1", "sts.eusc-de-east-1.amazonaws.eu"),
+    ] {
+        assert_eq!(sts(region), format!("https://{host}"));
+    }
 }
 
 #[test]
@@ -171,6 +177,13 @@ fn issuers_are_checked_as_endpoints_are() {
                 "{ webIdentity: { roleArn: 'arn:aws:iam::123456789012:role/ccm', token: { env: T }, issuer: { endpoint: 'http://169.254.169.254' } } }",
             ),
             "webIdentity: issuer: ",
+        ),
+        (
+            aws(
+                "{ webIdentity: { roleArn: 'arn:aws-iso:iam::123456789012:role/ccm', token: { env: T } } }",
+            )
+            .replace("eu-central-1", "us-iso-east-1"),
+            "webIdentity: issuer: expected for a region of an isolated partition",
         ),
         (
             OAUTH2.replace(
