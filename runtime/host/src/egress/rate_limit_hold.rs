@@ -5,7 +5,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{HeaderMap, RETRY_AFTER};
+use http::header::{DATE, HeaderMap, RETRY_AFTER};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -72,7 +72,7 @@ pub(super) fn reset(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
     let reset = number(headers, &RESET)?;
     Some(match reset.checked_sub(EPOCH) {
         Some(_) => (SystemTime::UNIX_EPOCH + Duration::from_secs(reset.min(u64::from(u32::MAX))))
-            .duration_since(wall)
+            .duration_since(sent(headers).unwrap_or(wall))
             .unwrap_or_default(),
         None => Duration::from_secs(reset),
     })
@@ -85,7 +85,13 @@ fn retry_after(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
         return Some(text.parse().map_or(LONGEST, Duration::from_secs));
     }
     let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(wall).unwrap_or_default())
+    let now = sent(headers).unwrap_or(wall);
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// The time of the answer by the cloud's clock, by which it also writes when to come back: this machine's may differ.
+fn sent(headers: &HeaderMap) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
 }
 
 fn number(headers: &HeaderMap, names: &[&str]) -> Option<u64> {

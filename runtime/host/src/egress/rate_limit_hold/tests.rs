@@ -47,6 +47,31 @@ fn an_answer_is_understood_and_never_beyond_an_hour() {
             vec![("retry-after", "Fri, 06 Nov 2026 08:02:00 GMT")],
             Some(120),
         ),
+        // By the clock of the cloud, where the answer tells it.
+        (
+            429,
+            vec![
+                ("date", "Fri, 06 Nov 2026 09:00:00 GMT"),
+                ("retry-after", "Fri, 06 Nov 2026 09:02:00 GMT"),
+            ],
+            Some(120),
+        ),
+        (
+            429,
+            vec![
+                ("date", "today"),
+                ("retry-after", "Fri, 06 Nov 2026 08:02:00 GMT"),
+            ],
+            Some(120),
+        ),
+        (
+            429,
+            vec![
+                ("date", "Fri, 06 Nov 2026 08:00:10 GMT"),
+                ("ratelimit-reset", &soon),
+            ],
+            Some(20),
+        ),
         (
             429,
             vec![("retry-after", "Fri, 06 Nov 2026 07:00:00 GMT")],
