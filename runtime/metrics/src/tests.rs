@@ -55,7 +55,7 @@ info{version="a\n# EOF\n_bucket{le=\"1.0\"}\\"} 2
 }
 
 #[test]
-fn a_scrape_gets_open_metrics_only_if_it_prefers_it() {
+fn a_scrape_gets_open_metrics_only_if_it_accepts_nothing_else() {
     let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
         application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
     for (accept, expected) in [
@@ -63,10 +63,22 @@ fn a_scrape_gets_open_metrics_only_if_it_prefers_it() {
         (Some("*/*"), Format::Classic),
         (Some("text/plain"), Format::Classic),
         (Some("application/openmetrics-text"), Format::OpenMetrics),
-        (Some(prometheus), Format::OpenMetrics),
+        (Some(prometheus), Format::Classic),
         (
             Some("text/plain;version=0.0.4;q=0.9, application/openmetrics-text;q=0.8"),
             Format::Classic,
+        ),
+        (
+            Some("application/openmetrics-text, text/*;q=0.1"),
+            Format::Classic,
+        ),
+        (
+            Some("application/openmetrics-text, */*;q=0.1"),
+            Format::Classic,
+        ),
+        (
+            Some("application/openmetrics-text;q=0.5, text/plain;q=0"),
+            Format::OpenMetrics,
         ),
         (Some("application/openmetrics-text;q=0"), Format::Classic),
         (Some("application/openmetrics-text;q=x"), Format::Classic),

@@ -24,16 +24,16 @@ impl Format {
         }
     }
 
-    /// The format for a request with this `Accept` header: OpenMetrics only where it is named, with at least the weight
-    /// of plain text. In all other cases it is the classic format.
+    /// The format for a request with this `Accept` header: OpenMetrics only where it is named and the classic format is
+    /// not accepted at all. Prometheus accepts both and prefers OpenMetrics, but gets what Go's managers serve it: the
+    /// bounds of buckets are written differently in OpenMetrics, so that their series would change their labels.
     pub fn accepted(accept: Option<&str>) -> Format {
-        let weight = |media_type: &str| {
-            let ranges = accept.unwrap_or_default().split(',');
-            let weights = ranges.filter_map(|range| weight(range, media_type));
-            weights.fold(0.0, f32::max)
+        let accepts = |media_type: &str| {
+            let mut ranges = accept.unwrap_or_default().split(',');
+            ranges.any(|range| weight(range, media_type).is_some_and(|weight| weight > 0.0))
         };
-        let open_metrics = weight("application/openmetrics-text");
-        match open_metrics > 0.0 && open_metrics >= weight("text/plain") {
+        let takes_classic = ["text/plain", "text/*", "*/*"].into_iter().any(accepts);
+        match accepts("application/openmetrics-text") && !takes_classic {
             true => Format::OpenMetrics,
             false => Format::Classic,
         }
