@@ -29,8 +29,16 @@ pub(crate) fn set_proxy(config: &mut Config, named: Option<String>) -> anyhow::R
 /// # Errors
 /// The configuration or its proxy is unusable.
 pub(crate) fn unbound_client(config: &Config) -> kube::Result<Client> {
+    counted_client(config, &RestClients::default())
+}
+
+/// A client like [`unbound_client`], whose requests `clients` counts.
+///
+/// # Errors
+/// The configuration or its proxy is unusable.
+pub(crate) fn counted_client(config: &Config, clients: &RestClients) -> kube::Result<Client> {
     let tenure = Arc::new(Tenure::unlimited());
-    tenure_client::client(config, tenure, None, &RestClients::default())
+    tenure_client::client(config, tenure, None, clients)
         .map_err(|error| kube::Error::Service(Box::new(error)))
 }
 

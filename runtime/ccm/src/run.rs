@@ -167,8 +167,15 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let election = election.filter(|_| mode == Mode::Enforce);
     let cluster_url = telemetry::startup::shown(&kubernetes.cluster_url);
     let status = StatusCollector::new(mode, election.is_some(), cluster_url);
-    let mut served =
-        Served::start(flags.serving, &flags.matches, &kubernetes, registry, status).await?;
+    let mut served = Served::start(
+        flags.serving,
+        &flags.matches,
+        &kubernetes,
+        clients,
+        registry,
+        status,
+    )
+    .await?;
     let audit = AuditWriter::open(&flags.safety.audit_log)?;
     if mode != Mode::Enforce {
         tracing::info!(

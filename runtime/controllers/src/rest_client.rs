@@ -39,6 +39,15 @@ impl RestClients {
         RestClients { metrics, limit }
     }
 
+    /// The same metrics, for clients without a limit.
+    #[must_use]
+    pub fn without_limit(&self) -> RestClients {
+        RestClients {
+            metrics: self.metrics.clone(),
+            limit: None,
+        }
+    }
+
     /// The layer for a new client of this API server.
     pub(crate) fn layer(&self, cluster_url: &Uri) -> RestLayer {
         let host = cluster_url

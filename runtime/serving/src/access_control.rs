@@ -2,6 +2,7 @@
 //! Kubernetes Status objects, as upstream's (PROC-075).
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -12,29 +13,47 @@ use serde_json::json;
 
 use crate::authentication::{Authenticator, PeerCertificates, User};
 use crate::authorization::{Access, Authorizer};
+use crate::once_a_minute::OnceAMinute;
 
 /// Authentication and authorisation, in this order.
 pub(crate) struct Gate {
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Authorizer,
+    /// Limits the lines about invalid credentials, of which anybody can send any number.
+    pub unauthorized_log: OnceAMinute,
 }
 
 /// Lets requests through whose user may read the path.
 pub(crate) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<PeerCertificates>();
     let peer = peer.cloned().unwrap_or_default();
+    let verb = request.method().as_str().to_ascii_lowercase();
+    let path = request.uri().path();
     let Ok(user) = gate.authenticator.user(&peer, request.headers()).await else {
+        if gate.unauthorized_log.is_due(Instant::now()) {
+            tracing::warn!(
+                verb,
+                path,
+                "refused a request whose credentials are invalid; this is logged at most once a minute"
+            );
+        }
         return refused(
             StatusCode::UNAUTHORIZED,
             "Unauthorized",
             "Unauthorized".to_owned(),
         );
     };
-    let verb = request.method().as_str().to_ascii_lowercase();
-    let path = request.uri().path();
     match gate.authorizer.access(&user, &verb, path).await {
         Access::Allowed => next.run(request).await,
-        Access::Denied => forbidden(&user, &verb, path),
+        Access::Denied => {
+            tracing::debug!(
+                user = user.name,
+                verb,
+                path,
+                "refused a request whose user lacks the right to it"
+            );
+            forbidden(&user, &verb, path)
+        }
         Access::Unknown => {
             // Plain text, as upstream's: no right is missing as far as anybody knows.
             let text = format!(
@@ -85,6 +104,8 @@ pub(crate) fn status_code(error: &kube::Error) -> u16 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use std::fmt::Debug;
+    use std::sync::Mutex;
     use std::time::Duration;
 
     use axum::Router;
@@ -94,12 +115,15 @@ mod tests {
     use kube::core::Status;
     use serde_json::Value;
     use tower::{ServiceExt as _, service_fn};
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber};
 
     use super::*;
     use crate::settings::{Authentication, Authorization};
 
-    /// The status of the answer to an anonymous `GET /metrics`, where the API server answers each review so.
-    async fn answered(code: u16, review: &Value) -> StatusCode {
+    /// A router behind the gate, where the API server answers each review of access so, and no tokens are reviewed.
+    async fn gated(code: u16, review: &Value) -> Router {
         let body = serde_json::to_vec(review).unwrap();
         let api_server = service_fn(move |_: http::Request<kube::client::Body>| {
             let answer = http::Response::builder().status(code);
@@ -124,12 +148,20 @@ mod tests {
         let gate = Arc::new(Gate {
             authenticator: Arc::new(authenticator.ok().unwrap()),
             authorizer: Authorizer::new(authorization, Some(client)),
+            unauthorized_log: OnceAMinute::default(),
         });
         let router = Router::new().route("/metrics", get(async || "all of them"));
-        let router = router.layer(from_fn_with_state(gate, pass));
-        let request = http::Request::get("/metrics").body(axum::body::Body::empty());
-        let answer = router.oneshot(request.unwrap()).await;
-        answer.unwrap().status()
+        router.layer(from_fn_with_state(gate, pass))
+    }
+
+    /// The status of the answer to `GET /metrics` with this token.
+    async fn answered(router: &Router, token: Option<&str>) -> StatusCode {
+        let mut request = http::Request::get("/metrics");
+        if let Some(token) = token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        router.clone().oneshot(request).await.unwrap().status()
     }
 
     #[tokio::test(start_paused = true)]
@@ -153,8 +185,73 @@ mod tests {
             (403, failed(403), StatusCode::INTERNAL_SERVER_ERROR),
             (503, failed(503), StatusCode::INTERNAL_SERVER_ERROR),
         ] {
-            assert_eq!(answered(code, &body).await, expected, "{code} {body}");
+            let router = gated(code, &body).await;
+            assert_eq!(answered(&router, None).await, expected, "{code} {body}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_log_names_who_is_refused_and_bounds_what_strangers_write_there() {
+        let review = json!({"metadata": {}, "spec": {}, "status": {"allowed": false}});
+        let router = gated(201, &review).await;
+        let log = RecordedLines::default();
+        let _recording = tracing::subscriber::set_default(log.clone());
+        for _ in 0..2 {
+            assert_eq!(answered(&router, None).await, StatusCode::FORBIDDEN);
+            let status = answered(&router, Some("made-up")).await;
+            assert_eq!(status, StatusCode::UNAUTHORIZED);
+        }
+        let lines = log.0.lock().unwrap().clone();
+        let at = |level: Level| lines.iter().filter(move |(of, _)| *of == level);
+        assert_eq!(at(Level::WARN).count(), 1, "{lines:?}");
+        assert_eq!(at(Level::DEBUG).count(), 2, "{lines:?}");
+        for (level, line) in &lines {
+            assert!(line.contains("verb=get path=/metrics "), "{line}");
+            let names = line.contains("user=system:anonymous ");
+            assert_eq!(names, *level == Level::DEBUG, "{line}");
+            assert!(!line.contains("made-up"), "{line}");
+        }
+    }
+
+    /// The gate's lines in the log, with their fields as `name=value`.
+    #[derive(Clone, Default)]
+    struct RecordedLines(Arc<Mutex<Vec<(Level, String)>>>);
+
+    struct Fields(String);
+
+    impl Visit for Fields {
+        fn record_str(&mut self, field: &Field, value: &str) {
+            self.0 += &format!("{}={value} ", field.name());
+        }
+
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0 += &format!("{}={value:?} ", field.name());
+        }
+    }
+
+    impl Subscriber for RecordedLines {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "ccm_serving::access_control"
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let mut fields = Fields(String::new());
+            event.record(&mut fields);
+            let line = (*event.metadata().level(), fields.0);
+            self.0.lock().unwrap().push(line);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod connection_limit;
 mod endpoints;
 mod health;
 mod listener;
+mod once_a_minute;
 mod review_client;
 mod runtime_heartbeat;
 mod server;

@@ -22,6 +22,7 @@ use crate::connection::{self, Limits, Protocol};
 use crate::connection_limit::Slots;
 use crate::endpoints::{Endpoints, status_router};
 use crate::listener::listen;
+use crate::once_a_minute::OnceAMinute;
 use crate::settings::{Authentication, Authorization, ClusterAccess, SecureServing};
 use crate::status::StatusSource;
 
@@ -63,6 +64,7 @@ impl Server {
             let gate = Arc::new(Gate {
                 authenticator,
                 authorizer: Authorizer::new(authorization, access),
+                unauthorized_log: OnceAMinute::default(),
             });
             let router = endpoints.router().layer(from_fn_with_state(gate, pass));
             Ok((listener, protocol, router))

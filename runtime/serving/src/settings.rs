@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cipher_suites::TlsSettings;
@@ -100,13 +101,16 @@ pub struct Authorization {
     pub always_allowed: Vec<String>,
 }
 
+/// Creates a client.
+type Connect = Arc<dyn Fn(&kube::Config) -> kube::Result<kube::Client> + Send + Sync>;
+
 /// Access to the API server that reviews tokens and requests.
 #[derive(Clone)]
 pub struct ClusterAccess {
     /// Address of the API server, and the credential for it.
     pub config: kube::Config,
     /// Creates the client, on the thread that uses it.
-    pub connect: fn(&kube::Config) -> kube::Result<kube::Client>,
+    pub connect: Connect,
 }
 
 impl fmt::Debug for ClusterAccess {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use ccm_controllers::Heartbeats;
+use ccm_controllers::{Heartbeats, RestClients};
 use ccm_core::safety::tenure::Tenure;
 use ccm_delivery::source::Location;
 use ccm_host::egress::now;
@@ -19,7 +19,7 @@ use kube::Config;
 use prometheus_client::registry::Registry;
 
 use super::{as_user, configz, from_file};
-use crate::api_server_proxy::{set_proxy, unbound_client};
+use crate::api_server_proxy::{counted_client, set_proxy};
 use crate::api_server_url::complete;
 use crate::config::ProviderConfig;
 use crate::flags::{ServingFlags, shown_values};
@@ -56,6 +56,7 @@ impl Served {
         flags: Option<ServingFlags>,
         values: &ArgMatches,
         kubernetes: &Config,
+        clients: &RestClients,
         registry: Registry,
         status: StatusCollector,
     ) -> anyhow::Result<Served> {
@@ -83,7 +84,7 @@ impl Served {
         };
         let secure = match flags {
             None => None,
-            Some(flags) => Some(secure(flags, kubernetes, endpoints.clone()).await?),
+            Some(flags) => Some(secure(flags, kubernetes, clients, endpoints.clone()).await?),
         };
         Ok(Served {
             checks,
@@ -181,10 +182,15 @@ fn watch_runtime(checks: &Checks) {
 async fn secure(
     flags: ServingFlags,
     kubernetes: &Config,
+    clients: &RestClients,
     endpoints: Endpoints,
 ) -> anyhow::Result<Server> {
-    let reviews = reviewer(flags.authentication_kubeconfig.as_deref(), kubernetes).await?;
-    let access = reviewer(flags.authorization_kubeconfig.as_deref(), kubernetes).await?;
+    let (reviews, access) = (
+        flags.authentication_kubeconfig.as_deref(),
+        flags.authorization_kubeconfig.as_deref(),
+    );
+    let reviews = reviewer(reviews, kubernetes, clients).await?;
+    let access = reviewer(access, kubernetes, clients).await?;
     let (cache_allowed, cache_denied) = flags.access_cache;
     let authentication = Authentication {
         // As upstream, the look-up has to succeed if its cluster was named or is this pod's own.
@@ -215,7 +221,11 @@ struct Reviewer {
     is_fallback: bool,
 }
 
-async fn reviewer(file: Option<&Path>, kubernetes: &Config) -> anyhow::Result<Reviewer> {
+async fn reviewer(
+    file: Option<&Path>,
+    kubernetes: &Config,
+    clients: &RestClients,
+) -> anyhow::Result<Reviewer> {
     let (mut config, proxy, is_fallback) = match file {
         Some(file) => {
             let (config, proxy) = from_file(file).await?;
@@ -230,10 +240,12 @@ async fn reviewer(file: Option<&Path>, kubernetes: &Config) -> anyhow::Result<Re
         complete(&mut config)?;
         set_proxy(&mut config, proxy)?;
     }
+    // Whoever asks for metrics does not wait for the controllers' limit; as upstream.
+    let clients = clients.without_limit();
     Ok(Reviewer {
         cluster: ClusterAccess {
             config: as_user(&config, "/delegated-auth"),
-            connect: unbound_client,
+            connect: Arc::new(move |config: &Config| counted_client(config, &clients)),
         },
         is_fallback,
     })

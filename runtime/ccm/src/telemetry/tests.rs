@@ -207,6 +207,8 @@ fn v_is_the_verbosity_from_which_a_line_is_shown() {
         tracing::debug!(target: "decision", "2");
         tracing::info!(target: "egress", "2");
         tracing::debug!(target: "egress", "4");
+        tracing::debug!(target: "ccm_serving", "2");
+        tracing::debug!(target: "ccm_serving::access_control", "4");
         tracing::info!(target: "library", "4");
         tracing::trace!(target: "library", "6");
     };
@@ -215,7 +217,7 @@ fn v_is_the_verbosity_from_which_a_line_is_shown() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(lines.len(), 6, "{parsed}");
+    assert_eq!(lines.len(), 8, "{parsed}");
     for line in lines {
         assert_eq!(line["msg"], line["v"].to_string(), "{line}");
     }

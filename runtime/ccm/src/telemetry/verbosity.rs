@@ -23,11 +23,13 @@ const STEPS: [u32; 4] = [0, 2, 4, 6];
 
 /// The level that is shown of each target, at each of [`STEPS`].
 #[rustfmt::skip]
-const SHOWN: [(&str, [LevelFilter; 4]); 15] = [
+const SHOWN: [(&str, [LevelFilter; 4]); 16] = [
     ("ccm",             [INFO, DEBUG, DEBUG, TRACE]),
     ("ccm_controllers", [INFO, DEBUG, DEBUG, TRACE]),
     ("ccm_host",        [INFO, INFO,  DEBUG, TRACE]),
     ("ccm_delivery",    [INFO, DEBUG, DEBUG, TRACE]),
+    // Every client can cause a line here, and klog has it at V(4).
+    ("ccm_serving::access_control", [INFO, INFO, DEBUG, TRACE]),
     ("rollout",         [INFO, DEBUG, DEBUG, TRACE]),
     ("decision",        [INFO, DEBUG, DEBUG, TRACE]),
     ("waiting",         [INFO, DEBUG, DEBUG, TRACE]),

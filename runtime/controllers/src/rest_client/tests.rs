@@ -103,11 +103,14 @@ async fn proc_032_the_limit_is_each_clients_own_and_its_waits_are_counted() {
     let watches = [("GET", "/?watch=true"); 100];
     send(&clients, &watches).await;
     assert_eq!(start.elapsed().as_secs(), 3, "watches do not wait");
+    send(&clients.without_limit(), &[("PUT", "/"); 5]).await;
+    assert_eq!(start.elapsed().as_secs(), 3, "there is no limit");
     let text = text(&registry);
     let labels = "verb=\"GET\",host=\"10.0.0.1:6443\"";
     for line in [
         &*format!("rest_client_rate_limiter_duration_seconds_count{{{labels}}} 10"),
         &format!("rest_client_rate_limiter_duration_seconds_bucket{{le=\"0.005\",{labels}}} 4"),
+        "rest_client_requests_total{code=\"200\",method=\"PUT\",host=\"10.0.0.1:6443\"} 5",
     ] {
         assert!(text.lines().any(|one| one == line), "{line}: {text}");
     }
