@@ -1,8 +1,33 @@
-//! The address of an API server that a kubeconfig or `--master` names, as client-go reads it. Connects to nothing.
+//! The address of an API server that a kubeconfig, `--master` or a pod's environment names, as client-go reads it.
+//! Connects to nothing.
 
 use anyhow::Context as _;
 use http::Uri;
 use kube::Config;
+use kube::config::InClusterError;
+
+/// The configuration of a pod's own cluster.
+///
+/// # Errors
+/// This is not a pod with a service account.
+pub(crate) fn in_cluster() -> Result<Config, InClusterError> {
+    let mut config = Config::incluster()?;
+    config.cluster_url = with_port(config.cluster_url);
+    Ok(config)
+}
+
+/// The URL of a pod's API server with its port, as client-go has it: kube leaves out 443. The label `host` of metrics
+/// shows it.
+pub(crate) fn with_port(url: Uri) -> Uri {
+    let missing = url
+        .authority()
+        .filter(|authority| authority.port().is_none());
+    let Some(authority) = missing else {
+        return url;
+    };
+    let with_port = format!("https://{authority}:443").parse::<Uri>();
+    with_port.unwrap_or(url)
+}
 
 /// Completes an address without a scheme, such as `10.0.0.1:6443`: by `https` if the configuration has an authority or a
 /// client certificate, or accepts every server, and by `http` otherwise.

@@ -38,7 +38,7 @@ use ipnet::IpNet;
 use kube::config::{Config, KubeConfigOptions};
 
 use crate::api_server_proxy::{cluster, named, set_proxy};
-use crate::api_server_url::complete;
+use crate::api_server_url::{complete, in_cluster};
 use crate::audit::AuditWriter;
 use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
@@ -429,11 +429,11 @@ async fn kubernetes(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyh
     let (mut config, proxy) = match (kubeconfig.as_deref(), &master) {
         (Some(path), _) => from_file(path).await?,
         (None, Some(url)) => (
-            Config::incluster().unwrap_or_else(|_| Config::new(url.clone())),
+            in_cluster().unwrap_or_else(|_| Config::new(url.clone())),
             None,
         ),
         (None, None) => {
-            let config = Config::incluster().context(
+            let config = in_cluster().context(
                 "neither --kubeconfig nor --master was given, and this is not a pod with a service account",
             )?;
             (config, None)

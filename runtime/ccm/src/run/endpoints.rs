@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 
 use super::{as_user, configz, from_file};
 use crate::api_server_proxy::{counted_client, set_proxy};
-use crate::api_server_url::complete;
+use crate::api_server_url::{complete, in_cluster};
 use crate::config::ProviderConfig;
 use crate::flags::{ServingFlags, shown_values};
 use crate::migration::COMPONENT;
@@ -231,7 +231,7 @@ async fn reviewer(
             let (config, proxy) = from_file(file).await?;
             (config, proxy, false)
         }
-        None => match Config::incluster() {
+        None => match in_cluster() {
             Ok(config) => (config, None, false),
             Err(_) => (kubernetes.clone(), None, true),
         },

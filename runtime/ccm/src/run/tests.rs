@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::api_server_url::with_port;
 
 #[tokio::test]
 async fn outside_of_a_pod_the_url_alone_is_enough() {
@@ -89,6 +90,24 @@ async fn an_api_server_without_a_scheme_gets_the_one_of_client_go() {
     }
     let refused = kubernetes(None, Some("/api".to_owned())).await.unwrap_err();
     assert!(refused.to_string().contains("/api"), "{refused}");
+}
+
+#[test]
+fn a_pods_api_server_has_its_port_as_in_client_go() {
+    for (url, expected) in [
+        ("https://10.96.0.1", "10.96.0.1:443"),
+        ("https://[fd00::1]", "[fd00::1]:443"),
+        (
+            "https://kubernetes.default.svc",
+            "kubernetes.default.svc:443",
+        ),
+        ("https://10.96.0.1:6443", "10.96.0.1:6443"),
+        ("https://[fd00::1]:6443", "[fd00::1]:6443"),
+    ] {
+        let url = with_port(url.parse().unwrap());
+        assert_eq!(url.scheme_str(), Some("https"));
+        assert_eq!(url.authority().unwrap().as_str(), expected);
+    }
 }
 
 /// As in client-go: the name belongs to the server of the kubeconfig.

@@ -64,7 +64,8 @@ impl EncodeLabelValue for Code {
     }
 }
 
-/// The metrics of the requests to the API server by all clients that `RestClients` gives a layer. Clones share the same metrics.
+/// The metrics of the requests to the API server by all clients that `RestClients` gives a layer. Clones share the same
+/// metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct RestMetrics {
     requests: Family<ByCode, Counter>,
