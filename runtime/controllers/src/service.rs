@@ -29,6 +29,7 @@ use crate::queue::{Capacity, Queue};
 use crate::reconcile::{ConclusionOf, Facts as _, reconcile};
 use crate::workers::Workers;
 
+use nodes::Pass;
 pub(crate) use nodes::{NodeChangeFilter, NodeSet, node_changes};
 pub(crate) use service_index::ServiceIndex;
 pub(crate) use watch_events::{ServiceChange, ServiceChangeFilter};
@@ -71,12 +72,7 @@ pub(crate) struct Running {
     key: String,
     uid: String,
     is_urgent: bool,
-}
-
-/// A pass that gives load balancers the changed nodes (SVC-065).
-struct Pass {
     began: Moment,
-    left: HashSet<String>,
 }
 
 impl ServiceController {
@@ -265,18 +261,17 @@ impl ServiceController {
                 }
             }
         }
-        if let Some(before) = self.pass.take() {
+        if let Some(before) = &self.pass {
             self.node_meter.ends(before.began, now);
-            left.extend(before.left);
         }
-        self.pass = Some(Pass { began: now, left });
+        self.pass = Some(Pass::begin(now, left, self.pass.take()));
         self.end_pass();
     }
 
-    /// Removes `key` from the pass, once reconciled.
-    fn passed(&mut self, key: &str) {
+    /// Removes `key` from the pass, once reconciled since `began`.
+    fn passed(&mut self, key: &str, began: Moment) {
         if let Some(pass) = &mut self.pass
-            && pass.left.remove(key)
+            && pass.removes(key, began)
         {
             self.end_pass();
         }
@@ -290,7 +285,7 @@ impl ServiceController {
     fn end_pass(&mut self) {
         if let Some(pass) = self.pass.take_if(|pass| pass.left.is_empty()) {
             let now = self.clock.now();
-            let took = pass.began.until(now);
+            let took = pass.since.until(now);
             self.node_meter.ends(pass.began, now);
             self.executor.metrics().passed_nodes(took);
         }
@@ -335,7 +330,7 @@ impl ServiceController {
         let next_at = slot.as_ref().and_then(|slot| slot.next_at());
         let Some(memory) = slot.and_then(|slot| slot.first(now)) else {
             self.queue.finish(&key, now);
-            self.passed(&key);
+            self.passed(&key, now);
             return;
         };
         let targets = self.nodes.targets();
@@ -344,7 +339,7 @@ impl ServiceController {
                 self.queue.ask(&key, at, false);
             }
             self.queue.finish(&key, now);
-            self.passed(&key);
+            self.passed(&key, now);
             return;
         }
         let uid = memory.uid().to_owned();
@@ -366,6 +361,7 @@ impl ServiceController {
             key,
             uid,
             is_urgent,
+            began: now,
         };
         self.reconciliations.spawn(running, task);
     }
@@ -409,6 +405,7 @@ impl Controller for ServiceController {
             key,
             uid,
             is_urgent,
+            began,
         } = running;
         self.low_priority -= usize::from(!is_urgent);
         let is_anothers = ended
@@ -460,7 +457,8 @@ impl Controller for ServiceController {
                 self.queue.ask(&key, at, is_urgent && is_retried);
             }
         }
-        if slot.is_empty() {
+        let is_gone = slot.is_empty();
+        if is_gone {
             self.slots.remove(&key);
             if !is_anothers {
                 self.executor.planner().gone(&format!("service/{key}"));
@@ -470,7 +468,8 @@ impl Controller for ServiceController {
             activity.left(self.executor.name(), &format!("service/{key}"));
         }
         self.queue.finish(&key, now);
-        self.passed(&key);
+        // What is gone gets no other turn.
+        self.passed(&key, if is_gone { now } else { began });
     }
 
     fn see(&mut self, change: Change) {

@@ -1,7 +1,7 @@
 //! Node changes for the service controller. The consumer of the node stream passes everything to [`NodeChangeFilter`], which
 //! filters the changes that affect load balancer targets (SVC-063): heartbeats of thousands of nodes wake nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,37 @@ pub(crate) struct NodeSet {
     unsettled: Option<(Moment, Moment)>,
     quiet: Duration,
     wait: Duration,
+}
+
+/// A pass that gives load balancers the changed nodes (SVC-065).
+pub(super) struct Pass {
+    pub(super) began: Moment,
+    /// When the first of the passes began that this one continues.
+    pub(super) since: Moment,
+    /// The Services that have not got the nodes yet.
+    pub(super) left: HashSet<String>,
+}
+
+impl Pass {
+    /// A pass over `left` that begins now and continues `before`, which has not ended.
+    pub(super) fn begin(now: Moment, mut left: HashSet<String>, before: Option<Pass>) -> Pass {
+        let mut since = now;
+        if let Some(before) = before {
+            since = before.since;
+            left.extend(before.left);
+        }
+        Pass {
+            began: now,
+            since,
+            left,
+        }
+    }
+
+    /// Removes a Service after a reconciliation that began at `began`; returns whether it was left. One that began
+    /// before the pass may have used older nodes: another one follows it.
+    pub(super) fn removes(&mut self, key: &str, began: Moment) -> bool {
+        self.began <= began && self.left.remove(key)
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -106,11 +106,22 @@ impl World {
 
     /// The same with this client.
     async fn run_with(&self, client: Client, settings: Settings, script: impl Future<Output = ()>) {
+        let metrics = Metrics::register(&mut Registry::default());
+        self.run_counting(client, settings, metrics, script).await;
+    }
+
+    /// The same with these metrics.
+    async fn run_counting(
+        &self,
+        client: Client,
+        settings: Settings,
+        metrics: Metrics,
+        script: impl Future<Output = ()>,
+    ) {
         let (over, shutdown) = oneshot::channel::<()>();
         let shutdown = async {
             let _ = shutdown.await;
         };
-        let metrics = Metrics::register(&mut Registry::default());
         let running = fixtures::run_one(
             client,
             self.cloud.provider.clone(),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use prometheus_client::encoding::text::encode;
+
 use super::*;
 
 /// The targets of every `update` since the last time, by Service.
@@ -310,6 +312,44 @@ async fn test_slow_node_sync() {
             // The slow Service gets the third node in a call of its own; the quick one in no other.
             assert_eq!(sent, [("update", &two), ("update", &three)]);
             assert!(calls.iter().all(|call| call.object == "default/slow"));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_latency_of_a_change_ends_when_the_load_balancers_have_it_however_many_changes_follow()
+{
+    let world = World::new();
+    world.join("node1").await;
+    world.serve("slow").await;
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let measured = |what: &str| -> f64 {
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let name = format!("service_controller_nodesync_latency_seconds_{what} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&*name));
+        value.unwrap().parse().unwrap()
+    };
+    let client = world.cluster.client_as("ccm");
+    world
+        .run_counting(client, settings(), metrics, async {
+            let (count, sum) = (measured("count"), measured("sum"));
+            world.cloud.hold("update", "default/slow");
+            world.join("node2").await;
+            a_while().await;
+            // Another change, which the call in progress does not know.
+            world.join("node3").await;
+            a_while().await;
+            world.cloud.let_go();
+            a_while().await;
+            assert!(measured("count") < count + 0.5, "it has two of three nodes");
+            world.cloud.release();
+            a_while().await;
+            assert!(measured("count") > count + 0.5, "all have all nodes");
+            // All three waits, but for the time that a change may be held back.
+            let took = measured("sum") - sum;
+            assert!(took > 2.5 * A_WHILE.as_secs_f64(), "{took}");
         })
         .await;
 }
