@@ -227,8 +227,8 @@ fn source(settings: &Settings, service: &Service, all: &[Group]) -> Option<Strin
 
 /// Lets the load balancer's group into the nodes' groups, which are returned. Where it is the group of its own, also
 /// removes such rules from other groups with the cluster's tag, unless an instance is missing, which may be in one of
-/// them. A group that an annotation or the configuration names
-/// may be a part of the cluster, whose rules about it then are not the load balancer's.
+/// them. A group that an annotation or the configuration names may be a part of the cluster, whose rules about it then
+/// are not the load balancer's.
 fn admit(
     settings: &Settings,
     name: &str,
