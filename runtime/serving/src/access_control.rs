@@ -13,14 +13,14 @@ use serde_json::json;
 
 use crate::authentication::{Authenticator, PeerCertificates, User};
 use crate::authorization::{Access, Authorizer};
-use crate::once_a_minute::OnceAMinute;
+use crate::told_reason::ToldReason;
 
 /// Authentication and authorisation, in this order.
 pub(crate) struct Gate {
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Authorizer,
     /// Limits the lines about invalid credentials, of which anybody can send any number.
-    pub unauthorized_log: OnceAMinute,
+    pub unauthorized_log: ToldReason,
 }
 
 /// Lets requests through whose user may read the path.
@@ -30,7 +30,7 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: 
     let verb = request.method().as_str().to_ascii_lowercase();
     let path = request.uri().path();
     let Ok(user) = gate.authenticator.user(&peer, request.headers()).await else {
-        if gate.unauthorized_log.is_due(Instant::now()) {
+        if gate.unauthorized_log.is_due("invalid", Instant::now()) {
             tracing::warn!(
                 verb,
                 path,
@@ -121,6 +121,7 @@ mod tests {
 
     use super::*;
     use crate::settings::{Authentication, Authorization};
+    use crate::told_reason::ONCE_A_MINUTE;
 
     /// A router behind the gate, where the API server answers each review of access so, and no tokens are reviewed.
     async fn gated(code: u16, review: &Value) -> Router {
@@ -148,7 +149,7 @@ mod tests {
         let gate = Arc::new(Gate {
             authenticator: Arc::new(authenticator.ok().unwrap()),
             authorizer: Authorizer::new(authorization, Some(client)),
-            unauthorized_log: OnceAMinute::default(),
+            unauthorized_log: ToldReason::new(ONCE_A_MINUTE),
         });
         let router = Router::new().route("/metrics", get(async || "all of them"));
         router.layer(from_fn_with_state(gate, pass))

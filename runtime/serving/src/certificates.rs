@@ -21,7 +21,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 
 use crate::ServingError;
 use crate::settings::{SecureServing, SniCertificate};
-use crate::told_reason::ToldReason;
+use crate::told_reason::{HOURLY, ToldReason};
 
 /// How often the files are compared with the served certificates. A kubelet updates mounted Secrets a minute late
 /// anyway.
@@ -222,7 +222,7 @@ fn from_files(certificate: &Path, key: &Path, names: &[String]) -> Result<Entry,
         },
         names: names.to_vec(),
         served: ArcSwap::from_pointee(loaded),
-        told: ToldReason::default(),
+        told: ToldReason::new(HOURLY),
     })
 }
 
@@ -240,7 +240,7 @@ fn in_memory() -> Result<Entry, ServingError> {
             files: (Vec::new(), Vec::new()),
             names: Vec::new(),
         }),
-        told: ToldReason::default(),
+        told: ToldReason::new(HOURLY),
     })
 }
 

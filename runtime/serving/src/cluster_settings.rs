@@ -17,7 +17,7 @@ use crate::ServingError;
 use crate::access_control::is_unanswered;
 use crate::authentication::CertificateAuthority;
 use crate::settings::{Authentication, HeaderNames};
-use crate::told_reason::ToldReason;
+use crate::told_reason::{HOURLY, ToldReason};
 
 /// The ConfigMap in which the API server publishes how it authenticates.
 const CONFIG_MAP: &str = "extension-apiserver-authentication";
@@ -78,7 +78,7 @@ impl ClusterSettings {
         Ok(ClusterSettings {
             config_map,
             trusted: ArcSwap::from_pointee(trusted),
-            told: ToldReason::default(),
+            told: ToldReason::new(HOURLY),
         })
     }
 

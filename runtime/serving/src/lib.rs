@@ -19,7 +19,6 @@ mod connection_limit;
 mod endpoints;
 mod health;
 mod listener;
-mod once_a_minute;
 mod review_client;
 mod runtime_heartbeat;
 mod server;

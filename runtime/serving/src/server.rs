@@ -22,9 +22,9 @@ use crate::connection::{self, Limits, Protocol};
 use crate::connection_limit::Slots;
 use crate::endpoints::{Endpoints, status_router};
 use crate::listener::listen;
-use crate::once_a_minute::OnceAMinute;
 use crate::settings::{Authentication, Authorization, ClusterAccess, SecureServing};
 use crate::status::StatusSource;
+use crate::told_reason::{ONCE_A_MINUTE, ToldReason};
 
 /// Pause after an error of `accept`, such as too many open files.
 const ACCEPT: Duration = Duration::from_millis(50);
@@ -64,7 +64,7 @@ impl Server {
             let gate = Arc::new(Gate {
                 authenticator,
                 authorizer: Authorizer::new(authorization, access),
-                unauthorized_log: OnceAMinute::default(),
+                unauthorized_log: ToldReason::new(ONCE_A_MINUTE),
             });
             let router = endpoints.router().layer(from_fn_with_state(gate, pass));
             Ok((listener, protocol, router))

@@ -1,22 +1,34 @@
-//! Whether a loop that looks again and again logs why its look failed: once for each reason, and hourly while the reason
-//! stays. Reads no clock and logs nothing itself.
+//! Whether what fails again and again is logged: once for each reason, and at intervals while the reason stays. Reads no
+//! clock and logs nothing itself.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long a reason that stays is not repeated.
-const REPEATED: Duration = Duration::from_secs(3600);
+/// For a loop that looks again and again.
+pub(crate) const HOURLY: Duration = Duration::from_secs(3600);
+/// For a line that strangers can cause.
+pub(crate) const ONCE_A_MINUTE: Duration = Duration::from_secs(60);
 
-/// The reason that was logged last, and when. Nothing after a look that succeeded.
-#[derive(Debug, Default)]
-pub(crate) struct ToldReason(Mutex<Option<(String, Instant)>>);
+/// The reason that was logged last, and when.
+#[derive(Debug)]
+pub(crate) struct ToldReason {
+    /// How long a reason that stays is not repeated.
+    interval: Duration,
+    /// Nothing after a success.
+    told: Mutex<Option<(String, Instant)>>,
+}
 
 impl ToldReason {
-    /// Whether a look that failed at `now` for this reason is to be logged; counts as logged if so.
+    pub(crate) fn new(interval: Duration) -> ToldReason {
+        let told = Mutex::default();
+        ToldReason { interval, told }
+    }
+
+    /// Whether what failed at `now` for this reason is to be logged; counts as logged if so.
     pub(crate) fn is_due(&self, reason: &str, now: Instant) -> bool {
-        let mut told = self.0.lock();
-        let is_fresh = |at: Instant| now.saturating_duration_since(at) < REPEATED;
+        let mut told = self.told.lock();
+        let is_fresh = |at: Instant| now.saturating_duration_since(at) < self.interval;
         let is_known = |(known, at): &(String, Instant)| known == reason && is_fresh(*at);
         if told.as_ref().is_some_and(is_known) {
             return false;
@@ -25,9 +37,9 @@ impl ToldReason {
         true
     }
 
-    /// A look has succeeded: the same reason is logged when it comes back.
+    /// It has succeeded: the same reason is logged when it comes back.
     pub(crate) fn clear(&self) {
-        *self.0.lock() = None;
+        *self.told.lock() = None;
     }
 }
 
@@ -37,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_told_once_and_hourly_while_it_stays_and_at_once_when_it_comes_back() {
-        let (told, began) = (ToldReason::default(), Instant::now());
+        let (told, began) = (ToldReason::new(HOURLY), Instant::now());
         for (seconds, failure, expected) in [
             (0, Some("the key is missing"), true),
             (10, Some("the key is missing"), false),
@@ -58,6 +70,25 @@ mod tests {
                 }
             };
             assert_eq!(is_due, expected, "after {seconds} s");
+        }
+    }
+
+    #[test]
+    fn what_strangers_can_cause_is_told_at_once_and_then_once_a_minute() {
+        let (told, began) = (ToldReason::new(ONCE_A_MINUTE), Instant::now());
+        for (seconds, expected) in [
+            (0, true),
+            (0, false),
+            (59, false),
+            (60, true),
+            (61, false),
+            (119, false),
+            (500, true),
+            (559, false),
+            (560, true),
+        ] {
+            let now = began + Duration::from_secs(seconds);
+            assert_eq!(told.is_due("refused", now), expected, "after {seconds} s");
         }
     }
 }
