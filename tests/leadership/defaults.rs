@@ -161,7 +161,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
 }
 
 /// Waits until the leader waits for an answer of the cloud.
-async fn asks(world: &mut World) {
+pub(crate) async fn asks(world: &mut World) {
     let asked = world.cloud.requests().len();
     world.work.make_one().await;
     world

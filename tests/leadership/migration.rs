@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
+use crate::defaults::asks;
 use crate::oracle::{Timings, What};
 use crate::world::{LEASE, Load, World};
 
@@ -128,13 +129,7 @@ async fn a_process_that_is_told_to_stop_holds_the_first_lease_until_requests_und
 
     // The cloud answers the node controller late.
     world.replica(replica).cloud.hold();
-    let asked = world.cloud.requests().len();
-    world.work.make_one().await;
-    world
-        .until("a question to the cloud", |world| {
-            (world.cloud.requests().len() > asked).then_some(())
-        })
-        .await;
+    asks(&mut world).await;
     world.replica(replica).process.terminate().unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     world.all_run();

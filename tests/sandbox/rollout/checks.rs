@@ -48,6 +48,16 @@ fn checks(cloud: &Hetzner) -> Vec<Option<u16>> {
     checks.map(|one| one.status).collect()
 }
 
+/// Waits until the answers to self-checks are so.
+async fn checked(what: &str, cloud: &Hetzner, are_so: impl Fn(&[Option<u16>]) -> bool) {
+    let answered = async {
+        while !are_so(&checks(cloud)) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    in_time(what, answered).await;
+}
+
 /// A world with an active version, in a process that does not lead.
 async fn following(cloud: &Hetzner) -> World {
     following_at(PLACE, cloud).await
@@ -73,12 +83,7 @@ fn the_first_version_proves_its_credential_once_when_its_process_leads() {
         let cloud = shipped::cloud().await;
         let world = following(&cloud).await;
         world.leads();
-        let asked = async {
-            while checks(&cloud).is_empty() {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        in_time("a self-check", asked).await;
+        checked("a self-check", &cloud, |it| !it.is_empty()).await;
         // The next version proves its credential before it becomes active.
         let two = version("8.0.1");
         world.offer(&two);
@@ -130,12 +135,7 @@ fn the_credential_of_a_changed_configuration_is_proved_anew() {
         world
             .recorded("it serves", |record| record.active.is_some())
             .await;
-        let proved = async {
-            while checks(&cloud) != [Some(200)] {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        in_time("a self-check", proved).await;
+        checked("a self-check", &cloud, |it| it == [Some(200)]).await;
         // The same version, with a credential that its new cloud refuses.
         world.loads_under(shipped::load_policy(&other));
         world
@@ -148,12 +148,7 @@ fn the_credential_of_a_changed_configuration_is_proved_anew() {
         world
             .recorded("it is not said any more", |it| it.trouble.is_empty())
             .await;
-        let proved = async {
-            while checks(&cloud) != [Some(200); 2] {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        in_time("another self-check", proved).await;
+        checked("another self-check", &cloud, |it| it == [Some(200); 2]).await;
     });
 }
 
@@ -195,12 +190,7 @@ fn no_check_begins_after_the_end_of_a_leadership() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(world.record().unwrap().trouble, "");
         world.leads();
-        let proved = async {
-            while checks(&cloud) != [Some(200)] {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        in_time("a self-check", proved).await;
+        checked("a self-check", &cloud, |it| it == [Some(200)]).await;
     });
 }
 
@@ -213,12 +203,7 @@ fn a_check_ends_with_its_leadership_and_is_made_again_under_the_next() {
         cloud.inject(Fault::new(silence).path("/locations").times(1));
         let tenure = Arc::new(Tenure::unlimited());
         world.leads_under(&tenure);
-        let asked = async {
-            while checks(&cloud).is_empty() {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        in_time("a self-check", asked).await;
+        checked("a self-check", &cloud, |it| !it.is_empty()).await;
         world.follows();
         tenure.close();
         // As long as anybody has a closed tenure, no request is sent under another one.
@@ -234,12 +219,10 @@ fn a_check_ends_with_its_leadership_and_is_made_again_under_the_next() {
             .await
             .expect("the check ends");
         world.leads();
-        let proved = async {
-            while checks(&cloud).last() != Some(&Some(200)) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        in_time("another self-check", proved).await;
+        checked("another self-check", &cloud, |it| {
+            it.last() == Some(&Some(200))
+        })
+        .await;
         assert_eq!(checks(&cloud).len(), 2);
         let record = world.recorded("it serves", |record| record.active.is_some());
         assert_eq!(record.await.trouble, "");

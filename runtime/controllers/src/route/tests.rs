@@ -103,12 +103,23 @@ async fn run_while(
     script: impl AsyncFnOnce(),
 ) -> Stopped {
     let (_told, received) = watch::channel(list(cloud));
+    run_listed(cluster, received, settings, Metrics::default(), script).await
+}
+
+/// Runs the controllers of the listed providers while the script lasts.
+async fn run_listed(
+    cluster: &Cluster,
+    received: watch::Receiver<Arc<[Provided]>>,
+    settings: Settings,
+    metrics: Metrics,
+    script: impl AsyncFnOnce(),
+) -> Stopped {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async {
         let _ = stopped.await;
     };
     let client = cluster.client_as("ccm");
-    let running = run_all(client, received, settings, Metrics::default(), stopped);
+    let running = run_all(client, received, settings, metrics, stopped);
     let script = async {
         script().await;
         let _ = stop.send(());
@@ -140,22 +151,15 @@ async fn a_provider_that_is_removed_while_its_cloud_hangs_leaves_no_counts_behin
         lines.filter(|line| !line.ends_with(" 0")).count()
     };
     let (told, received) = watch::channel(list(&cloud));
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let stopped = async {
-        let _ = stopped.await;
-    };
-    let client = cluster.client_as("ccm");
     let settings = settings(&["10.1.0.0/16"]);
-    let running = run_all(client, received, settings, metrics, stopped);
-    let script = async {
+    run_listed(&cluster, received, settings, metrics, async || {
         seconds(5).await;
         assert_ne!(counted(), 0);
         told.send_replace(Arc::new([]));
         seconds(10).await;
         assert_eq!(counted(), 0);
-        let _ = stop.send(());
-    };
-    tokio::join!(running, script).0.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,23 +206,22 @@ async fn a_change_of_the_providers_before_all_nodes_are_known_has_no_routes_list
         .flat_map(|list| list.iter().cloned())
         .collect();
     let (told, received) = watch::channel(list(&cloud));
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let stopped = async {
-        let _ = stopped.await;
-    };
-    let client = cluster.client_as("ccm");
     let settings = settings(&["10.1.0.0/16"]);
-    let running = run_all(client, received, settings, Metrics::default(), stopped);
-    let script = async {
-        seconds(1).await;
-        told.send_replace(both);
-        seconds(4).await;
-        assert_eq!(cloud.take_asked(), [""; 0]);
-        seconds(20).await;
-        assert_eq!(cloud.take_asked().first().unwrap(), "list");
-        let _ = stop.send(());
-    };
-    tokio::join!(running, script).0.unwrap();
+    run_listed(
+        &cluster,
+        received,
+        settings,
+        Metrics::default(),
+        async || {
+            seconds(1).await;
+            told.send_replace(both);
+            seconds(4).await;
+            assert_eq!(cloud.take_asked(), [""; 0]);
+            seconds(20).await;
+            assert_eq!(cloud.take_asked().first().unwrap(), "list");
+        },
+    )
+    .await;
 }
 
 /// No reconciliation reports that.
