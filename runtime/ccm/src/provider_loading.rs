@@ -22,7 +22,7 @@ use ccm_core::settings::{
 };
 use ccm_host::{
     Compiler, Host, HostOptions, Interceptor, Isolation, LoadError, Loading, Module, Provider,
-    SandboxProgram,
+    SandboxProgram, limits,
 };
 use ipnet::IpNet;
 use zeroize::Zeroizing;
@@ -195,8 +195,6 @@ fn text(bytes: std::io::Result<Vec<u8>>) -> Result<String, String> {
 /// saturate a small API server (`tests/bench`: 32 are slower); twice as many use the capacity of one whose store waits
 /// for its disk.
 const NODE_SYNCS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
-/// One call sends many requests, each with its own limit of 30 s; listing 5000 machines takes a few seconds.
-const CALL_TIME: Duration = Duration::from_secs(60);
 /// Time to complete requests on the wire at shutdown; less than a pod's grace period of 30 s.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -276,7 +274,7 @@ pub(crate) fn settings(
             },
         },
         mode: Mode::Enforce,
-        call_time: CALL_TIME,
+        call_time: limits::CALL_CEILING,
         drain: DRAIN,
         tenure: Arc::new(Tenure::unlimited()),
     }

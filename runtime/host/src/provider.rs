@@ -109,7 +109,7 @@ impl Provider {
     pub(crate) fn call(&self, permit: Arc<Permit>, fresh: bool) -> Call {
         let deadline = deadline(
             self.limits.call_limit(&self.manifest),
-            now().until(permit.valid_until()),
+            now().until(permit.call_ends()),
         );
         Call {
             deadline,

@@ -31,6 +31,10 @@ pub(crate) const TESTS: &[Test] = &[
         a_change_that_is_not_allowed_now_is_audited_and_not_sent,
     ),
     (
+        "requests::a_call_goes_on_while_the_lease_is_renewed",
+        a_call_goes_on_while_the_lease_is_renewed,
+    ),
+    (
         "requests::d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget",
         d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget,
     ),
@@ -107,6 +111,31 @@ async fn find(provider: &Provider, permit: Arc<Permit>) -> FindReply {
 fn unknown(reply: &FindReply) -> usize {
     let is_unknown = |lookup: &&Lookup| matches!(lookup, Lookup::Unknown(_));
     reply.lookups.iter().filter(is_unknown).count()
+}
+
+/// The lease ends long before the cloud's answer, and is renewed meanwhile.
+fn a_call_goes_on_while_the_lease_is_renewed() {
+    block_on(async {
+        let cloud = Target::start(TargetMode::Late).await;
+        let provider = load(world::grants(&cloud.endpoint())).await;
+        let tenure = Arc::new(Tenure::pending());
+        let (now, lease) = (ccm_host::egress::now, Duration::from_millis(500));
+        tenure.renewed(now(), lease, lease);
+        let renewals = tokio::spawn({
+            let tenure = tenure.clone();
+            async move {
+                loop {
+                    tokio::time::sleep(lease / 10).await;
+                    tenure.renewed(now(), lease, lease);
+                }
+            }
+        });
+        let audit = Arc::new(RecordingAudit::default());
+        let permit = Permit::new(now().after(TIMEOUT), Mode::Enforce, 0, tenure, audit);
+        let reply = find(&provider, Arc::new(permit)).await;
+        assert_eq!(unknown(&reply), 0, "{reply:?}");
+        renewals.abort();
+    });
 }
 
 fn a_change_is_audited_counted_and_refused_beyond_its_budget() {

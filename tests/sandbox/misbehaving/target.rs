@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use ccm_fixtures::http_server::{Arrived, Reply, Server, answer, ok};
 
@@ -14,6 +15,8 @@ pub(crate) enum TargetMode {
     Large,
     /// An empty cloud: 404 to `GET`, 200 to everything else.
     Empty,
+    /// 200 to every path, after a second.
+    Late,
     /// No answer at all.
     Silent,
     /// 500 to every request.
@@ -71,6 +74,7 @@ fn reply(target_mode: TargetMode, request: &Arrived) -> Reply {
     match target_mode {
         TargetMode::Empty if request.line.starts_with("GET ") => answer(404, &[], "{}"),
         TargetMode::Well | TargetMode::Empty => ok("{}"),
+        TargetMode::Late => Reply::After(Duration::from_secs(1), Box::new(ok("{}"))),
         TargetMode::Large => Reply::Static(&LARGE),
         TargetMode::Silent => Reply::Silence,
         TargetMode::Broken => answer(500, &[], "{}"),

@@ -18,6 +18,7 @@ use ccm_core::safety::permit::{Mode, Permit};
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::Provider;
 use ccm_host::egress::now;
+use ccm_host::limits::CALL_CEILING;
 use k8s_openapi::api::core::v1::{Node, Service};
 
 use super::Verdict;
@@ -29,9 +30,6 @@ use crate::config::LoadBalancerConfig;
 use report::{CallGroup, Report};
 
 use objects::{NodeArgument, read_service};
-
-/// Time limit of a call, as in the manager.
-const CALL_TIME: Duration = Duration::from_secs(60);
 
 /// Calls the module, and shows the result.
 pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict> {
@@ -116,7 +114,7 @@ struct TriedModule {
 impl TriedModule {
     fn permit(&self, changes: u32) -> Arc<Permit> {
         Arc::new(Permit::new(
-            now().after(CALL_TIME),
+            now().after(CALL_CEILING),
             self.mode,
             changes,
             Arc::new(Tenure::unlimited()),

@@ -208,8 +208,14 @@ impl Permit {
         .about(self.subject.clone())
     }
 
-    /// When the call has to end: its own limit, or the present end of the tenure if that is earlier. A renewal moves
-    /// the latter.
+    /// When the call has to end, apart from its tenure. The tenure's end moves with each renewal: whoever sets a deadline
+    /// once must not take it for the call's.
+    pub fn call_ends(&self) -> Moment {
+        self.valid_until
+    }
+
+    /// Until when requests may be sent: the call's own end, or the present end of the tenure if that is earlier. A
+    /// renewal moves the latter.
     pub fn valid_until(&self) -> Moment {
         self.valid_until.min(self.tenure.ends())
     }

@@ -354,7 +354,7 @@ impl<P: Holding> RoutedCall<P> {
             && self.is_candidates
             && may_be_of_both(error)
         {
-            let second = plan::would_change(permit.tenure(), permit.valid_until(), again).await;
+            let second = plan::would_change(permit.tenure(), permit.call_ends(), again).await;
             trial.count_answer(Side::Serving, function, &second, permit);
         }
         self.count_answer(function, answer, permit)

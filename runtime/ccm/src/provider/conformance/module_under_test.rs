@@ -11,6 +11,7 @@ use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::safety::permit::{Access, CloudRequest, LOAD_BALANCER_CHANGES, Mode, Permit};
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
+use ccm_host::limits::CALL_CEILING;
 use ccm_host::{InjectedFault, Provider};
 use k8s_openapi::api::core::v1::Service;
 use parking_lot::Mutex;
@@ -20,9 +21,6 @@ use crate::provider::arguments::Test;
 use crate::provider::loadable::Loadable;
 use crate::provider::observed_calls::{ObservedCall, ObservedCalls};
 use crate::provider::try_command::objects::NodeArgument;
-
-/// Time limit of a call, as in the manager.
-const CALL_TIME: Duration = Duration::from_secs(60);
 
 /// The objects that the module is asked about.
 pub(super) struct Subjects {
@@ -202,12 +200,12 @@ impl LoadedModule<'_> {
 
     /// Creates a permit for a call that may make as many changes as in the manager.
     pub(super) fn changing(&self, changes: u32) -> Arc<Permit> {
-        self.permit(Mode::Enforce, changes, CALL_TIME)
+        self.permit(Mode::Enforce, changes, CALL_CEILING)
     }
 
     /// Creates a permit for a call that changes nothing. A change is refused, and observed.
     pub(super) fn reading(&self) -> Arc<Permit> {
-        self.reading_for(CALL_TIME)
+        self.reading_for(CALL_CEILING)
     }
 
     /// [`LoadedModule::reading`], for a call with this time limit. As in a plan: the permit then tells that a change was
@@ -218,7 +216,7 @@ impl LoadedModule<'_> {
 
     /// Looks nodes up, without any cached answers.
     pub(super) async fn find(&self, nodes: &[CloudNode]) -> Result<FindReply, ProviderError> {
-        self.find_within(nodes, CALL_TIME).await
+        self.find_within(nodes, CALL_CEILING).await
     }
 
     /// Looks nodes up within this time.
