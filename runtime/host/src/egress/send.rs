@@ -100,6 +100,10 @@ async fn exchange(
         Instant::now(),
         SystemTime::now(),
     );
+    // What follows may withhold the answer from the guest: the credential is refused all the same.
+    if status == StatusCode::UNAUTHORIZED {
+        target.observe_acceptance(status.as_u16(), &[], None);
+    }
     let mut held = budget.hold();
     held.grow(check_head(status, response.headers())?)?;
     let body = if method == Method::HEAD {
@@ -116,6 +120,7 @@ async fn exchange(
         .any(|(_, value)| target.redactor.finds(value.as_bytes()))
         || target.redactor.finds(&body);
     if repeats {
+        target.observe_acceptance(status.as_u16(), &body, None);
         return Err(FetchError::Unavailable(
             "the answer repeats the credential and is withheld".to_owned(),
         ));
