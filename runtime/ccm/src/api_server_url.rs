@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use http::Uri;
 use kube::Config;
-use kube::config::InClusterError;
+use kube::config::{AuthInfo, InClusterError};
 
 /// The configuration of a pod's own cluster.
 ///
@@ -30,15 +30,23 @@ pub(crate) fn with_port(url: Uri) -> Uri {
 }
 
 /// Completes an address without a scheme, such as `10.0.0.1:6443`: by `https` if the configuration has an authority or a
-/// client certificate, or accepts every server, and by `http` otherwise.
+/// client certificate, or accepts every server, and by `http` otherwise. What proves who the user is is dropped if the
+/// address is then one of `http`: everybody on the way could read it.
 ///
 /// # Errors
 /// The address has no host.
 pub(crate) fn complete(config: &mut Config) -> anyhow::Result<()> {
-    let url = &config.cluster_url;
-    if url.scheme().is_some() {
-        return Ok(());
+    if config.cluster_url.scheme().is_none() {
+        config.cluster_url = with_scheme(config)?;
     }
+    if config.cluster_url.scheme_str() == Some("http") {
+        drop_credentials(config);
+    }
+    Ok(())
+}
+
+fn with_scheme(config: &Config) -> anyhow::Result<Uri> {
+    let url = &config.cluster_url;
     let host = url.authority().with_context(|| {
         format!("the address of the API server must be a URL or HOST:PORT: {url}")
     })?;
@@ -49,10 +57,33 @@ pub(crate) fn complete(config: &mut Config) -> anyhow::Result<()> {
         .flatten()
         .any(|one| !one.is_empty());
     let is_encrypted = config.root_cert.is_some() || config.accept_invalid_certs || has_certificate;
-    config.cluster_url = Uri::builder()
+    let url = Uri::builder()
         .scheme(if is_encrypted { "https" } else { "http" })
         .authority(host.clone())
         .path_and_query("/")
         .build()?;
-    Ok(())
+    Ok(url)
+}
+
+/// As client-go, which reads no credentials unless the connection is encrypted. Whom to act as is none.
+fn drop_credentials(config: &mut Config) {
+    let own = std::mem::take(&mut config.auth_info);
+    let has_credentials = own.token.is_some()
+        || own.token_file.is_some()
+        || own.username.is_some()
+        || own.auth_provider.is_some()
+        || own.exec.is_some();
+    if has_credentials {
+        tracing::warn!(
+            target: "api",
+            "the API server's address begins with http://: the credentials are not sent, because the connection is not encrypted"
+        );
+    }
+    config.auth_info = AuthInfo {
+        impersonate: own.impersonate,
+        impersonate_uid: own.impersonate_uid,
+        impersonate_groups: own.impersonate_groups,
+        impersonate_user_extra: own.impersonate_user_extra,
+        ..AuthInfo::default()
+    };
 }

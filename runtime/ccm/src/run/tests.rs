@@ -152,6 +152,24 @@ async fn the_file_of_an_authority_is_followed() {
     }
 }
 
+/// As in client-go: a scheme that was forgotten sends no token over the network.
+#[tokio::test]
+async fn an_api_server_without_tls_gets_no_credentials() {
+    let user = json!({"token": "x", "username": "joe", "password": "y", "as": "jane"});
+    for (server, sent) in [
+        ("http://10.0.0.1:8080", json!({"as": "jane"})),
+        ("10.0.0.1:6443", json!({"as": "jane"})),
+        ("https://10.0.0.1:6443", user.clone()),
+    ] {
+        let config = configured_for(&json!({"server": server}), &user, None).await;
+        assert_eq!(
+            serde_json::to_value(&config.auth_info).unwrap(),
+            sent,
+            "{server}"
+        );
+    }
+}
+
 /// As in client-go. Templates leave such fields behind.
 #[tokio::test]
 async fn an_empty_field_of_a_kubeconfig_is_not_set() {
