@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::api_server_proxy::unbound_client;
 use crate::cli;
 use crate::exit::Exit;
+use crate::telemetry::startup::shown;
 
 /// Time limit for contacting the API server once more at the end of an incomplete plan.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,7 +71,7 @@ pub(crate) fn exit_code(plan: &Plan) -> ExitCode {
 
 /// Why the API server refuses reads; `None` if it allows them.
 async fn unreachable(kubernetes: &Config) -> Option<String> {
-    let server = kubernetes.cluster_url.to_string();
+    let server = shown(&kubernetes.cluster_url);
     let server = server.trim_end_matches('/');
     let nodes: Api<Node> = match unbound_client(kubernetes) {
         Ok(client) => Api::all(client),
@@ -109,6 +110,19 @@ mod tests {
             plan.table(),
             "provider/nimbus  ?  the provider does not serve\n\
              no change is known; changes that cannot be judged yet: 1\n"
+        );
+    }
+
+    /// A plan is kept and passed on, by CI for example.
+    #[tokio::test]
+    async fn the_login_of_an_api_server_is_not_part_of_the_plan() {
+        let mut plan = Plan::default();
+        let nowhere = Config::new("https://joe:secret@127.0.0.1:9".parse().expect("a URL"));
+        explain(&mut plan, &[], &nowhere).await;
+        let table = plan.table();
+        assert!(
+            table.contains("127.0.0.1:9") && !table.contains("secret"),
+            "{table}"
         );
     }
 }
