@@ -232,7 +232,7 @@ impl Job {
             artifact,
             is_stored,
         } = self.bytes(resources, release).await?;
-        let (inspection, highest) = self.vouched(artifact.clone()).await?;
+        let (inspection, highest) = self.vouched(resources, artifact.clone()).await?;
         // Not before: what nobody vouches for takes no room on the disk, and its evidence replaces none that is valid.
         if !is_stored {
             resources.put(&artifact).await;
@@ -260,9 +260,14 @@ impl Job {
     /// Hashing, scanning and verifying take up to a second, so they run on a blocking thread. The evidence is verified
     /// first: whatever nobody vouches for is not trusted, rather than at fault. So who can write to the source, and sign
     /// nothing, cannot fill the list of rejected versions until those that people took back leave it.
-    async fn vouched(&self, artifact: Arc<Artifact>) -> Result<(Inspection, Highest), WorkResult> {
+    async fn vouched(
+        &self,
+        resources: &Resources,
+        artifact: Arc<Artifact>,
+    ) -> Result<(Inspection, Highest), WorkResult> {
         let (policy, endorsement) = (self.policy.clone(), self.endorsement);
         let highest = Highest::read(self.recorded.highest.as_deref());
+        let provider = resources.name.clone();
         let look = tokio::task::spawn_blocking(move || -> Result<_, WorkResult> {
             let distrusted = |distrust: Distrust| WorkResult::Distrusted(distrust.to_string());
             let provenance = policy
@@ -277,7 +282,7 @@ impl Job {
             let highest = policy
                 .follow(&highest, &artifact, version, &provenance, endorsement)
                 .map_err(distrusted)?;
-            tracing::info!(target: "rollout", digest = %artifact.digest, %provenance, "trusted");
+            tracing::info!(target: "rollout", %provider, digest = %artifact.digest, %provenance, "trusted");
             Ok((inspection, highest))
         });
         match look.await {
