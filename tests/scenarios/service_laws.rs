@@ -113,6 +113,16 @@ impl ServiceRecord {
         }
     }
 
+    /// Whether this provider is the last one that was recorded for a Service that has no owner now: it may still have
+    /// its load balancer, which nobody else removes.
+    fn was_ours(&self, of: &str, at: u64) -> bool {
+        let states = self
+            .writes(at)
+            .flat_map(|write| [after(write), before(write)]);
+        let mut owners = states.filter(|one| uid(*one) == of).flatten().map(recorded);
+        owners.find(|owner| !owner.is_empty()) == Some(self.us())
+    }
+
     /// The rules of the process that ran at this time.
     pub(crate) fn rules(&self, at: Instant) -> ServiceRules {
         let started = self.starts.iter().rev().find(|(start, _)| *start <= at);
@@ -278,7 +288,10 @@ fn allowed(call: &Called, record: &ServiceRecord) -> Vec<String> {
         report("without finalizer and owner (S5)");
     }
     if let State::Present(service) = record.state(of, call.after) {
-        if !record.is_ours(service, call.at) {
+        let may_be_left = !is_wanted(service)
+            && matches!(operation, Operation::Delete | Operation::Get)
+            && record.was_ours(of, call.after);
+        if !may_be_left && !record.is_ours(service, call.at) {
             report("although the Service is not ours (SVC-011)");
         }
         if operation == Operation::Delete && is_wanted(service) {

@@ -205,15 +205,27 @@ fn role(facts: &Facts) -> Role {
 /// Whether there may be a load balancer that is no longer wanted.
 fn is_to_go(facts: &Facts) -> bool {
     let service = &*facts.service;
-    let is_traced = has_finalizer(service) || recorded_owner(service).is_some();
     if facts.is_gone {
         return match facts.past.phase {
-            Phase::Idle => is_traced,
+            Phase::Idle => is_traced(facts),
             Phase::Requested(_) | Phase::Made(_) | Phase::Removing(_) => true,
             Phase::Released => false,
         };
     }
-    is_traced && (is_deleting(service) || !is_load_balancer(service))
+    (is_deleting(service) || !is_load_balancer(service)) && is_traced(facts)
+}
+
+/// Whether the Service shows that there may be a load balancer, or this process knows it: one write can make the
+/// Service unwanted and drop both marks. Outside of enforce mode another manager may have released it.
+fn is_traced(facts: &Facts) -> bool {
+    let service = &*facts.service;
+    let is_known = || {
+        facts.past.phase.asked().is_some()
+            || facts.keeper() == Some(facts.world.ownership.name.as_str())
+    };
+    has_finalizer(service)
+        || recorded_owner(service).is_some()
+        || facts.world.mode == Mode::Enforce && is_known()
 }
 
 /// Reports, once, a Service that evidently expects one of our providers.

@@ -28,8 +28,8 @@ struct Listed {
     service: ServiceRef,
     /// The provider that the Service records as its owner.
     owner: Option<String>,
-    /// The provider that may have a load balancer for it, as far as this process knows. An owner that another client
-    /// edits does not change it.
+    /// The provider that may have a load balancer for it, as far as this process knows. Another client that edits the
+    /// owner or removes the marks does not change it.
     holder: Option<String>,
     /// Whether it has an address of its provider's load balancer.
     has_address: bool,
@@ -53,13 +53,12 @@ impl ServiceIndex {
             // Both marks are written together; an owner alone may be a user's wish.
             None => recorded.filter(|_| is_marked).map(str::to_owned),
         };
-        let has_trace = is_marked || recorded.is_some() || is_load_balancer(service);
         let owner = recorded_owner(service).filter(|_| is_load_balancer(service));
         let uid = named.uid.clone();
         let listed = Listed {
             service: named,
             owner: owner.map(str::to_owned),
-            holder: holder.filter(|_| has_trace),
+            holder,
             // The load balancer of a Service being deleted may be gone already.
             has_address: has_address(service)
                 && !is_elsewhere(service)

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ccm_core::service::{Claims, is_relevant};
+use ccm_core::safety::permit::Mode;
+use ccm_core::service::{Claims, is_relevant, service_ref};
 use k8s_openapi::api::core::v1::Service;
 use kube::runtime::watcher::Event;
 
@@ -63,7 +64,13 @@ impl ServiceChangeFilter {
                 return self.all();
             }
             Event::Apply(service) => {
-                cluster.service_index().apply(&service);
+                let mut service_index = cluster.service_index();
+                service_index.apply(&service);
+                // Another manager acts on the Services, and has released this one.
+                if cluster.mode != Mode::Enforce && !is_relevant(&service) {
+                    service_index.hold(&service_ref(&service), None);
+                }
+                drop(service_index);
                 let (key, service) = (key(&service), Arc::new(service));
                 if is_relevant(&service) || self.kept.contains_key(&key) {
                     self.kept.insert(key, service.clone());

@@ -36,8 +36,8 @@ pub(super) fn release(service: &Service, role: Role) -> ServicePatch {
         let others = others.filter(|one| *one != LOAD_BALANCER_FINALIZER);
         patch.finalizer = Some(FinalizerChange::Remove(others.cloned().collect()));
     }
-    // The role Former leaves nothing else to write, and without a write nobody learns that it has let go.
-    if annotations(service).contains_key(SERVICE_OWNER) || role == Role::Former {
+    // Without a mark to remove, the write still has to say that the Service is released.
+    if annotations(service).contains_key(SERVICE_OWNER) || patch.finalizer.is_none() {
         patch.annotations.insert(SERVICE_OWNER.to_owned(), None);
     }
     patch

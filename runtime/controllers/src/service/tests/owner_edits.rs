@@ -108,6 +108,36 @@ async fn the_owner_before_an_edit_removes_the_load_balancer_of_a_service_that_go
     .await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_service_that_goes_in_the_write_that_drops_both_marks_keeps_no_load_balancer() {
+    with_two(async |world, [one, two], _| {
+        let spec = json!({ "type": "LoadBalancer", "loadBalancerClass": "two/lb" });
+        world.serve_as("api", spec).await;
+        a_while().await;
+        assert_eq!((one.balanced().len(), two.balanced().len()), (1, 1));
+        for name in ["web", "api"] {
+            let metadata = json!({ "annotations": { OWNER: null }, "finalizers": null });
+            let spec = json!({ "type": "ClusterIP", "loadBalancerClass": null });
+            world
+                .edit(name, json!({ "metadata": metadata, "spec": spec }))
+                .await;
+        }
+        a_while().await;
+        assert_eq!((one.balanced().len(), two.balanced().len()), (0, 0));
+        let reasons = world.reasons().await;
+        let deleted = reasons
+            .iter()
+            .filter(|reason| *reason == "DeletedLoadBalancer");
+        assert_eq!(deleted.count(), 2);
+        // Nobody keeps it now: the class decides.
+        let spec = json!({ "type": "LoadBalancer" });
+        world.edit("api", json!({ "spec": spec })).await;
+        a_while().await;
+        assert_eq!((one.balanced().len(), two.balanced().len()), (1, 0));
+    })
+    .await;
+}
+
 /// It may have a manager of its own.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_is_not_configured_here_is_not_set_back() {

@@ -284,6 +284,31 @@ fn edge_066_a_finalizer_that_was_removed_by_hand_leaks_nothing() {
 }
 
 #[test]
+fn edge_066_a_service_that_goes_in_the_write_that_drops_both_marks_leaks_nothing() {
+    let is_unwanted: fn(&mut World) = |world| world.stored["spec"]["type"] = json!("ClusterIP");
+    for goes in [is_unwanted, World::delete_object] {
+        let unmark = |world: &mut World| {
+            world.stored["metadata"]["finalizers"] = json!(["other"]);
+            world.stored["metadata"]["annotations"] = json!({});
+            goes(world);
+        };
+        let mut world = made();
+        unmark(&mut world);
+        let run = world.reconcile();
+        assert_eq!(
+            run.event_reasons(),
+            ["DeletingLoadBalancer", "DeletedLoadBalancer"]
+        );
+        assert_eq!(run.end, When::AwaitChange);
+        does_nothing(&mut world);
+        // It never had one.
+        let mut world = super::world::world();
+        unmark(&mut world);
+        does_nothing(&mut world);
+    }
+}
+
+#[test]
 fn svc_031_a_service_that_is_being_deleted_gets_no_finalizer() {
     let mut world = world();
     world.delete_object();
