@@ -92,7 +92,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<ServiceEffect, (When, Retaine
     let when = match &last {
         // Until the retry, the targets follow the nodes.
         Step::Wait(obstacle) if obstacle.is_ensure_failure() => {
-            waiting::no_later(when, effective.hold.clone())
+            waiting::no_later(facts, when, effective.hold.clone())
         }
         _ => when,
     };

@@ -54,7 +54,8 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
             Step::Do(vec![ServiceAction::Get(looks())])
         }
         Some(Ok(Progress::Pending(pending))) => {
-            Step::Wait(waiting::begun(facts, pending, now.moment))
+            let doing = Doing::Delete;
+            Step::Wait(waiting::begun(facts, doing, pending, now.moment))
         }
         Some(Err(error)) => {
             let doing = Doing::Delete;

@@ -34,7 +34,7 @@ pub(super) fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) 
     if let Err(error) = source_ranges(&facts.service) {
         let obstacle = Obstacle::SourceRanges(error);
         return match is_marked {
-            true => follow_nodes(facts, effective, obstacle),
+            true => follow_nodes(facts, effective, obstacle, now),
             false => Step::Wait(obstacle),
         };
     }
@@ -51,7 +51,7 @@ pub(super) fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) 
     if let Some(step) = after_ensure(facts, effective, now) {
         return step;
     }
-    if let Some(step) = update::after(facts) {
+    if let Some(step) = update::after(facts, now.moment) {
         return step;
     }
     let hold = effective.hold.clone();
@@ -92,9 +92,20 @@ fn follow_nodes<'a>(
     facts: &'a Facts,
     effective: &LazyTargets<'_>,
     obstacle: Obstacle<'a>,
+    now: Now,
 ) -> Step<'a> {
     if facts.updated().is_some() {
-        return update::after(facts).unwrap_or(Step::Wait(obstacle));
+        let is_waiting = || {
+            let wanted = facts.wanted();
+            let ensure_failure = facts.past.ensure_failure_of(&wanted, now.moment);
+            facts.ensured().is_none() && ensure_failure.is_some()
+        };
+        return match update::after(facts, now.moment) {
+            // A pending update hides no failure, unless an earlier reconciliation has reported it.
+            Some(Step::Wait(Obstacle::Pending { .. })) if !is_waiting() => Step::Wait(obstacle),
+            Some(step) => step,
+            None => Step::Wait(obstacle),
+        };
     }
     let has_status = || !load_balancer_status(&facts.service).ingress.is_empty();
     let exists = !matches!(facts.state.work, Work::Removing(_))
@@ -198,7 +209,7 @@ fn ensure<'a>(
     }
     match account_proof::unproven(facts, now) {
         Some(Step::Wait(obstacle @ Obstacle::Provider { .. })) => {
-            return follow_nodes(facts, effective, obstacle);
+            return follow_nodes(facts, effective, obstacle, now);
         }
         Some(step) => return step,
         None => {}
@@ -274,7 +285,7 @@ fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> 
             // The cloud asks to be left alone: no update either.
             return Some(match error {
                 ProviderError::Throttled { .. } => Step::Wait(obstacle),
-                _ => follow_nodes(facts, effective, obstacle),
+                _ => follow_nodes(facts, effective, obstacle, now),
             });
         }
     };
@@ -288,10 +299,10 @@ fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> 
                 (!facts.has_recorded(ADOPTED)).then(|| Step::Do(vec![event]))
             };
             Some(store.or_else(adopted).unwrap_or_else(|| {
-                let obstacle = waiting::begun(facts, pending, now.moment);
+                let obstacle = waiting::begun(facts, Doing::Ensure, pending, now.moment);
                 let before = facts.past.phase.pending();
                 match before.is_some_and(|before| before.is_slow(now.moment)) {
-                    true => follow_nodes(facts, effective, obstacle),
+                    true => follow_nodes(facts, effective, obstacle, now),
                     false => Step::Wait(obstacle),
                 }
             }))

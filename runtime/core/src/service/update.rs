@@ -4,11 +4,12 @@ use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use super::effect::ServiceAction;
-use super::waiting::{Doing, Obstacle};
+use super::waiting::{self, Doing, Obstacle};
 use super::{Facts, Step, cloud_service, normal, warning};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::{Progress, UpdateRequest};
+use crate::moment::Moment;
 
 /// Maximum number of node names in an Event (SVC-069).
 const MOST_NAMES: usize = 20;
@@ -34,16 +35,16 @@ pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<Servic
 }
 
 /// The step after an update of the targets (SVC-068 to SVC-070). Any failure but throttling causes an ensure at once.
-pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
+pub(super) fn after(facts: &Facts, now: Moment) -> Option<Step<'_>> {
     const UPDATED: &str = reasons::UPDATED_LOAD_BALANCER;
     const FAILED: &str = reasons::UPDATE_LOAD_BALANCER_FAILED;
     let making = facts.state.work.making()?;
     let asked = &making.asked;
     match making.updated.as_ref()? {
-        Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending {
-            pending,
-            is_long: false,
-        })),
+        Ok(Progress::Pending(pending)) => {
+            let doing = Doing::Update;
+            Some(Step::Wait(waiting::begun(facts, doing, pending, now)))
+        }
         Ok(Progress::Done) => {
             let event = match asked.targets.is_empty() {
                 true => unavailable(facts, &asked.targets),

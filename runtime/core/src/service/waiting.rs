@@ -44,6 +44,8 @@ pub(super) enum Obstacle<'a> {
     Answer(ingress_validation::Unusable),
     /// The cloud answered pending.
     Pending {
+        /// The operation that is pending.
+        doing: Doing,
         /// The provider's answer, with its retry delay.
         pending: &'a Pending,
         /// Pending for so long that an Event is due.
@@ -157,11 +159,16 @@ pub(super) fn until(facts: &Facts, obstacle: &Obstacle<'_>) -> When {
     }
 }
 
-/// `when`, or the time of the confirmation if a removal of targets waits for one and it comes first.
-pub(super) fn no_later(when: When, hold: Option<Obstacle<'_>>) -> When {
-    match (when, hold) {
-        (When::Retry { after, why }, Some(Obstacle::Removal { again })) => When::Retry {
-            after: after.min(again.max(ASKED.0)),
+/// `when`, or earlier for the targets: when a removal that `hold` delays is confirmed, or a pending update is asked about.
+pub(super) fn no_later(facts: &Facts, when: When, hold: Option<Obstacle<'_>>) -> When {
+    let confirmed = match hold {
+        Some(Obstacle::Removal { again }) => Some(again.max(ASKED.0)),
+        _ => None,
+    };
+    let polled = facts.state.work.pending().map(retry_delay);
+    match (when, confirmed.into_iter().chain(polled).min()) {
+        (When::Retry { after, why }, Some(earlier)) => When::Retry {
+            after: after.min(earlier),
             why,
         },
         (when, _) => when,
@@ -172,9 +179,15 @@ pub(super) fn no_later(when: When, hold: Option<Obstacle<'_>>) -> When {
 pub(super) const PENDING: &str = reasons::LOAD_BALANCER_PENDING;
 
 /// The obstacle for a pending operation.
-pub(super) fn begun<'a>(facts: &Facts, pending: &'a Pending, now: Moment) -> Obstacle<'a> {
+pub(super) fn begun<'a>(
+    facts: &Facts,
+    doing: Doing,
+    pending: &'a Pending,
+    now: Moment,
+) -> Obstacle<'a> {
     let before = facts.past.phase.pending();
     Obstacle::Pending {
+        doing,
         pending,
         is_long: before.is_some_and(|before| before.is_worth_reporting(now)),
     }
@@ -385,7 +398,12 @@ impl Obstacle<'_> {
             Obstacle::SourceRanges(_) => Some("Invalid"),
             Obstacle::Answer(_) => Some("InvalidAnswer"),
             Obstacle::Owned(_) | Obstacle::Unadopted(_) | Obstacle::Taken(_) => Some("Conflict"),
-            Obstacle::Pending { is_long: true, .. } => Some("Pending"),
+            // The load balancer is as requested but for its targets, and no update takes a condition back.
+            Obstacle::Pending {
+                doing,
+                is_long: true,
+                ..
+            } => (*doing != Doing::Update).then_some("Pending"),
             Obstacle::OtherAccount(_) => Some("UnknownAccount"),
             Obstacle::StillThere => lasts.then_some("StillThere"),
             Obstacle::Unproven => lasts.then_some("Unproven"),

@@ -238,6 +238,61 @@ fn an_update_that_takes_long_is_asked_about_with_its_hint() {
 }
 
 #[test]
+fn an_update_that_does_not_end_is_reported_after_ten_minutes_once() {
+    let mut world = made();
+    world.with_nodes(&["a", "b", "c"]);
+    world.update = [Ok(Progress::Pending(pending("h")))].into();
+    assert_eq!(world.reconcile().acts(), ["update targets(3)"]);
+    let asked = "update targets(3) hint";
+    world.wait(601);
+    let run = world.reconcile();
+    assert_eq!(run.acts(), [asked, "event Warning LoadBalancerPending"]);
+    world.wait(1);
+    assert_eq!(world.reconcile().acts(), [asked]);
+    world.update = [Ok(Progress::Done)].into();
+    world.wait(1);
+    let run = world.reconcile();
+    assert_eq!(run.acts(), [asked, "event Normal UpdatedLoadBalancer"]);
+    assert_eq!(
+        world.condition("wasm-ccm.dev/LoadBalancer").unwrap().1,
+        "Ensured"
+    );
+}
+
+#[test]
+fn a_pending_update_of_targets_hides_no_failure_and_repeats_no_ensure_call() {
+    let invalid_ranges: fn(&mut Value) =
+        |stored| stored["spec"]["loadBalancerSourceRanges"] = json!(["nonsense"]);
+    let other_port: fn(&mut Value) = |stored| stored["spec"]["ports"][0]["port"] = json!(81);
+    for (change, is_called) in [(invalid_ranges, false), (other_port, true)] {
+        let mut world = made();
+        change(&mut world.stored);
+        world.with_nodes(&["a", "b", "c"]);
+        world.ensure = [Err(denied())].into();
+        world.update = [Ok(Progress::Pending(pending("h")))].into();
+        let poll = Duration::from_millis(500);
+        // A failure, then two polls of the update, the second just before the ensure call is due again.
+        for delays in [[0, 1, 8], [1, 1, 18]] {
+            for (turn, seconds) in delays.into_iter().enumerate() {
+                world.wait(seconds);
+                world.calls.clear();
+                let run = world.reconcile();
+                let is_reported = run.event_reasons().contains(&"SyncLoadBalancerFailed");
+                assert_eq!(is_reported, turn == 0, "{:?}", run.acts());
+                let is_ensured = |call: &ServiceAction| matches!(call, ServiceAction::Ensure(_));
+                assert_eq!(
+                    world.calls.iter().any(is_ensured),
+                    turn == 0 && is_called,
+                    "{:?}",
+                    run.acts()
+                );
+                assert_eq!(run.again(), poll);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_failed_ensure_call_delays_no_confirmed_removal_of_targets() {
     let mut world = world();
     world.with_nodes(&["a", "b", "c", "d"]);
