@@ -95,7 +95,7 @@ fn phase(facts: &Facts, last: &Step<'_>, now: Moment) -> Phase {
 }
 
 fn request(facts: &Facts, asked: &Asked, now: Moment) -> Request {
-    let before = facts.past.phase.pending();
+    let before = facts.pending_before();
     let pending = facts.state.work.pending();
     Request {
         asked: asked.clone(),

@@ -300,7 +300,7 @@ fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> 
             };
             Some(store.or_else(adopted).unwrap_or_else(|| {
                 let obstacle = waiting::begun(facts, Doing::Ensure, pending, now.moment);
-                let before = facts.past.phase.pending();
+                let before = facts.pending_before();
                 match before.is_some_and(|before| before.is_slow(now.moment)) {
                     true => follow_nodes(facts, effective, obstacle, now),
                     false => Step::Wait(obstacle),

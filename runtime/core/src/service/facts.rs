@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Service;
 use super::account_proof::Account;
 use super::effect::{ServiceAction, ServiceEffect, ServiceOutcome, Witnesses};
 use super::owning_provider::Owner;
-use super::retained_state::RetainedState;
+use super::retained_state::{PendingOperation, Phase, RetainedState};
 use super::stored_state::{annotations, is_deleting, is_load_balancer, uid};
 use super::targets::Targets;
 use super::work::{Asked, EnsureAnswer, Making, Work, without_status};
@@ -176,6 +176,15 @@ impl Facts {
     /// The request that the Service calls for now.
     pub(super) fn wanted(&self) -> Arc<CloudService> {
         without_status(&cloud_service(&self.service))
+    }
+
+    /// The operation that was pending before this reconciliation, unless it is another one now: a removal has its own
+    /// age.
+    pub(super) fn pending_before(&self) -> Option<&PendingOperation> {
+        let past = &self.past.phase;
+        let was_removal = matches!(past, Phase::Removing(_));
+        let is_removal = matches!(self.state.work, Work::Removing(_));
+        past.pending().filter(|_| was_removal == is_removal)
     }
 
     /// Adds the result of `effect`.

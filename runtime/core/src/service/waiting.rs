@@ -185,7 +185,7 @@ pub(super) fn begun<'a>(
     pending: &'a Pending,
     now: Moment,
 ) -> Obstacle<'a> {
-    let before = facts.past.phase.pending();
+    let before = facts.pending_before();
     Obstacle::Pending {
         doing,
         pending,

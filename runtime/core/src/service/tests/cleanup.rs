@@ -208,6 +208,26 @@ fn a_deletion_that_takes_long_is_asked_about_with_its_hint() {
 }
 
 #[test]
+fn a_deletion_that_does_not_end_is_reported_after_ten_minutes_of_its_own() {
+    let mut world = world();
+    world.ensure = [begun("action 7")].into();
+    world.reconcile();
+    world.wait(601);
+    assert_eq!(world.reconcile().event_reasons(), ["LoadBalancerPending"]);
+    world.delete_object();
+    world.delete = [Ok(Progress::Pending(pending("action 9")))].into();
+    for (seconds, reasons) in [
+        (1, &["DeletingLoadBalancer"][..]),
+        (599, &[]),
+        (1, &["LoadBalancerPending"]),
+        (1, &[]),
+    ] {
+        world.wait(seconds);
+        assert_eq!(world.reconcile().event_reasons(), reasons);
+    }
+}
+
+#[test]
 fn svc_050_and_052_what_is_gone_loses_its_load_balancer_and_nothing_is_written() {
     let mut world = made();
     world.is_gone = true;
