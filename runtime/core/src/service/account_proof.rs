@@ -57,7 +57,12 @@ fn proof(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
         })])),
         Some(Ok(witnesses)) => {
             let is_other_account = witnesses.are_of_other_account();
-            is_other_account.then(|| Step::Wait(Obstacle::OtherAccount(&witnesses.missing)))
+            is_other_account.then(|| {
+                Step::Wait(Obstacle::OtherAccount {
+                    missing: &witnesses.missing,
+                    is_gone: facts.is_gone,
+                })
+            })
         }
         Some(Err(error)) => {
             let doing = Doing::Check;

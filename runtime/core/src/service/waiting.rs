@@ -90,9 +90,13 @@ pub(super) enum Obstacle<'a> {
     Unadopted(Option<&'a Owner>),
     /// The provider names an owner that cannot be verified, or refuses the adoption.
     Taken(Option<&'a Owner>),
-    /// At least half of the witnesses are missing at the provider, as with another account's credential; the missing
-    /// ones.
-    OtherAccount(&'a [String]),
+    /// At least half of the witnesses are missing at the provider, as with another account's credential.
+    OtherAccount {
+        /// The missing ones.
+        missing: &'a [String],
+        /// Whether the Service is gone, so that nobody can annotate it.
+        is_gone: bool,
+    },
     /// Deleted according to the provider, but still there.
     StillThere,
     /// The answer does not prove that it is gone.
@@ -251,7 +255,7 @@ impl Obstacle<'_> {
                 format!("{}; --brake={brake}=… raises it", engaged(*brake))
             }
             Obstacle::Owned(service) => format!("the load balancer belongs to {service}"),
-            Obstacle::OtherAccount(missing) => {
+            Obstacle::OtherAccount { missing, .. } => {
                 format!(
                     "{}; not found: {}",
                     self.public_message(),
@@ -326,9 +330,15 @@ impl Obstacle<'_> {
             Obstacle::Taken(None) => {
                 "the provider reports that the load balancer has another owner".to_owned()
             }
-            Obstacle::OtherAccount(_) => format!(
-                "the provider does not find nodes or load balancers that are known to exist; its credential may belong to another account. The load balancer is kept; if it is lost, set the annotation {DELETE_UNTIL}"
-            ),
+            Obstacle::OtherAccount { is_gone, .. } => {
+                let remedy = match is_gone {
+                    true => "restart the manager, which then gives it up".to_owned(),
+                    false => format!("set the annotation {DELETE_UNTIL}"),
+                };
+                format!(
+                    "the provider does not find nodes or load balancers that are known to exist; its credential may belong to another account. The load balancer is kept; if it is lost, {remedy}"
+                )
+            }
             Obstacle::StillThere => {
                 "the provider reported the deletion, but still finds the load balancer"
                     .to_owned()
@@ -363,7 +373,7 @@ impl Obstacle<'_> {
             | Obstacle::Owned(_)
             | Obstacle::Unadopted(_)
             | Obstacle::Taken(_)
-            | Obstacle::OtherAccount(_)
+            | Obstacle::OtherAccount { .. }
             | Obstacle::StillThere => Some(failed),
             Obstacle::Answer(_) => Some(reasons::INVALID_PROVIDER_ANSWER),
             Obstacle::Braked { .. } => Some(reasons::BRAKE_ENGAGED),
@@ -404,7 +414,7 @@ impl Obstacle<'_> {
                 is_long: true,
                 ..
             } => (*doing != Doing::Update).then_some("Pending"),
-            Obstacle::OtherAccount(_) => Some("UnknownAccount"),
+            Obstacle::OtherAccount { .. } => Some("UnknownAccount"),
             Obstacle::StillThere => lasts.then_some("StillThere"),
             Obstacle::Unproven => lasts.then_some("Unproven"),
             _ => None,
@@ -434,7 +444,7 @@ impl Obstacle<'_> {
             | Obstacle::Answer(_)
             | Obstacle::Owned(_)
             | Obstacle::Unadopted(_)
-            | Obstacle::OtherAccount(_)
+            | Obstacle::OtherAccount { .. }
             | Obstacle::Taken(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))

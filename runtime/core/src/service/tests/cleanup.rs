@@ -389,6 +389,26 @@ fn nothing_is_let_go_of_on_the_word_of_an_account_in_which_nothing_known_was_fou
 }
 
 #[test]
+fn an_unknown_account_keeps_what_is_gone_until_a_restart() {
+    for (is_gone, remedy) in [
+        (false, "set the annotation wasm-ccm.dev/delete-until"),
+        (true, "restart the manager, which then gives it up"),
+    ] {
+        let mut world = made();
+        world.witnesses = Ok(Witnesses {
+            found: Vec::new(),
+            missing: vec!["node/a".to_owned()],
+        });
+        world.delete_object();
+        world.is_gone = is_gone;
+        let run = world.reconcile();
+        let (_, message) = run.events.last().unwrap();
+        assert!(message.ends_with(remedy), "{message}");
+        assert_eq!(run.again(), Duration::from_secs(10));
+    }
+}
+
+#[test]
 fn an_order_of_unknown_end_keeps_the_finalizer_for_half_a_minute() {
     let mut world = world();
     world.ensure = [Err(unavailable())].into();
