@@ -1,6 +1,7 @@
 //! Named health checks, and the answers that upstream's health handler makes of them (PROC-070, PROC-072). The reason
 //! of a failed check is logged and not answered, because these paths need no authentication.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub struct Checks {
     named: Arc<Mutex<Named>>,
     state: Family<[(&'static str, String); 2], Gauge>,
     results: Family<[(&'static str, String); 3], Counter>,
+    /// Path and name of each check that failed when it last ran.
+    failing: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
 
 /// Answer of a health path.
@@ -79,7 +82,7 @@ impl Checks {
         verbose: bool,
         excluded: &[String],
     ) -> Report {
-        let (mut text, mut failed) = (String::new(), Vec::new());
+        let (mut text, mut has_failed) = (String::new(), false);
         let all = lists.iter().flat_map(|list| {
             let named = list.named.lock().clone();
             named
@@ -91,9 +94,9 @@ impl Checks {
             // Writing to a string cannot fail.
             if excluded.contains(name) {
                 let _ = writeln!(text, "[+]{name} excluded: ok");
-            } else if let Err(reason) = list.run(kind, name, check) {
+            } else if list.run(kind, name, check).is_err() {
                 let _ = writeln!(text, "[-]{name} failed: reason withheld");
-                failed.push(format!("{name}: {reason}"));
+                has_failed = true;
             } else {
                 let _ = writeln!(text, "[+]{name} ok");
             }
@@ -112,12 +115,7 @@ impl Checks {
                 unknown.join(", ")
             );
         }
-        if !failed.is_empty() {
-            tracing::warn!(
-                path = kind,
-                failed = failed.join("; "),
-                "a health check failed"
-            );
+        if has_failed {
             let _ = writeln!(text, "{kind} check failed");
             return Report {
                 healthy: false,
@@ -142,13 +140,9 @@ impl Checks {
     pub(crate) fn report_one(&self, kind: &str, name: &str) -> Option<Report> {
         let named = self.named.lock().clone();
         let (_, check) = named.iter().find(|(known, _)| known == name)?;
-        let healthy = match check() {
-            Ok(()) => true,
-            Err(reason) => {
-                tracing::warn!(path = kind, name, reason, "a health check failed");
-                false
-            }
-        };
+        let result = check();
+        self.log(kind, name, &result);
+        let healthy = result.is_ok();
         Some(Report {
             healthy,
             text: if healthy {
@@ -161,6 +155,7 @@ impl Checks {
 
     fn run(&self, kind: &str, name: &str, check: &Check) -> Health {
         let result = check();
+        self.log(kind, name, &result);
         let status = if result.is_ok() { "success" } else { "error" };
         let label = |key, value: &str| (key, value.to_owned());
         let (of, by) = (label("name", name), label("type", kind));
@@ -171,6 +166,31 @@ impl Checks {
             .get_or_create(&[of, by, label("status", status)])
             .inc();
         result
+    }
+
+    /// Logs a check that begins to fail. Its repetitions are for debugging: probes ask every few seconds, and strangers as
+    /// often as they like.
+    fn log(&self, kind: &str, name: &str, result: &Health) {
+        let begins = self.begins_to_fail(kind, name, result);
+        let Err(reason) = result else { return };
+        if begins {
+            tracing::warn!(path = kind, name, reason, "a health check failed");
+        } else {
+            tracing::debug!(path = kind, name, reason, "a health check failed again");
+        }
+    }
+
+    /// Whether the check fails now and did not when it last ran for this path.
+    fn begins_to_fail(&self, kind: &str, name: &str, result: &Health) -> bool {
+        let key = (kind.to_owned(), name.to_owned());
+        let mut failing = self.failing.lock();
+        match result {
+            Ok(()) => {
+                failing.remove(&key);
+                false
+            }
+            Err(_) => failing.insert(key),
+        }
     }
 }
 
@@ -194,6 +214,28 @@ mod tests {
             });
         }
         checks
+    }
+
+    /// Anybody can ask: the log is not theirs to fill.
+    #[test]
+    fn a_check_that_goes_on_failing_begins_to_fail_once() {
+        let checks = checks(&[("bad", false)]);
+        let report = |kind| Checks::report(&[&checks], kind, false, &[]);
+        assert!(!report("readyz").healthy);
+        for (kind, result, expected) in [
+            ("readyz", Err("why"), false),
+            ("readyz", Err("another reason"), false),
+            ("livez", Err("why"), true),
+            ("readyz", Ok(()), false),
+            ("readyz", Err("why"), true),
+        ] {
+            let result = result.map_err(str::to_owned);
+            assert_eq!(
+                checks.begins_to_fail(kind, "bad", &result),
+                expected,
+                "{kind} {result:?}"
+            );
+        }
     }
 
     #[test]
