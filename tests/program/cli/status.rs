@@ -155,16 +155,38 @@ fn status_page(server: &str, more: &[&str]) -> ProgramOutput {
     ended(&mut command)
 }
 
-#[test]
-fn the_proxy_of_the_cloud_is_none_to_the_manager_beside_it() {
+/// `ccm status` of a manager that gives this answer.
+fn status_page_of(code: u16, body: &'static str) -> ProgramOutput {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime
         .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
         .unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
-    let router = Router::new().fallback(get(async || "no report"));
+    let code = StatusCode::from_u16(code).unwrap();
+    let router = Router::new().fallback(get(async move || (code, body)));
     runtime.spawn(async move { axum::serve(listener, router).await });
-    let ran = status_page(&server, &[]);
+    status_page(&server, &[])
+}
+
+/// 401 says nothing about rights: nobody knows who asks.
+#[test]
+fn who_lacks_a_right_is_told_apart_from_who_is_unknown() {
+    let unauthorized =
+        r#"{"kind":"Status","status":"Failure","message":"Unauthorized","code":401}"#;
+    let forbidden = r#"{"kind":"Status","status":"Failure","message":"forbidden","code":403}"#;
+    for (code, body, expected, other) in [
+        (401, unauthorized, "system:auth-delegator", "nonResourceURL"),
+        (403, forbidden, "nonResourceURL", "system:auth-delegator"),
+    ] {
+        let error = status_page_of(code, body).err;
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains(other), "{error}");
+    }
+}
+
+#[test]
+fn the_proxy_of_the_cloud_is_none_to_the_manager_beside_it() {
+    let ran = status_page_of(200, "no report");
     assert_eq!(ran.code, 1, "{}", ran.out);
     let answered = "the answer is not that of a status page";
     assert!(ran.err.contains(answered), "{}", ran.err);
