@@ -38,6 +38,7 @@ pub(super) struct Limits {
 #[derive(Debug, Deserialize)]
 pub(super) struct ConfigKey {
     pub(super) key: String,
+    #[serde(default)]
     pub(super) why: String,
     #[serde(default)]
     pub(super) required: bool,

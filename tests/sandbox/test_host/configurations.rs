@@ -16,7 +16,7 @@ const MANIFEST: &str = r#"{
     "config": [
         { "key": "REGION", "why": "where machines are looked up", "required": true },
         { "key": "ACCOUNT", "why": "whose they are", "required": true },
-        { "key": "ZONES", "why": "those of the region" }
+        { "key": "ZONES" }
     ]
 }"#;
 
