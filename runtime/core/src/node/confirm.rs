@@ -117,7 +117,9 @@ fn permitted<'a>(
     let proposed = facts.past.proposal.as_ref();
     let since = proposed.and_then(|(proposal, since)| is_proposed(proposal).then_some(*since));
     let confirmed = since.unwrap_or(now).after(facts.rules.confirm_after);
-    if now < confirmed {
+    // An answer that is recalled is no second one.
+    let answered = facts.state.recalled.unwrap_or(now);
+    if answered < confirmed {
         return Err(Obstacle::Unconfirmed {
             brake,
             again: now.until(confirmed),

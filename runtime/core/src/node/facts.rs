@@ -58,6 +58,8 @@ pub struct Facts {
 pub(super) struct ReconcileState {
     /// The provider's answer, once it was asked.
     pub(super) looked: Option<Result<Looked, ProviderError>>,
+    /// When an earlier reconciliation got the answer; nothing if this one asks itself.
+    pub(super) recalled: Option<Moment>,
     /// The combined verdict of all candidates, and whether to report it.
     pub(super) claimed: Option<(Verdict, bool)>,
     pub(super) refusals: Refusals<MAX_CONFLICTS>,
@@ -102,10 +104,11 @@ impl Facts {
         }
     }
 
-    /// Adds an answer that an earlier reconciliation of the same node got but could not store, so that the cloud is not
-    /// asked again because the API server was unavailable.
-    pub fn recall(&mut self, answer: Looked) {
+    /// Adds an answer that an earlier reconciliation of the same node got at `answered` but could not store, so that the
+    /// cloud is not asked again because the API server was unavailable.
+    pub fn recall(&mut self, answer: Looked, answered: Moment) {
         self.state.looked = Some(Ok(answer));
+        self.state.recalled = Some(answered);
     }
 
     /// The provider's answer, if the reconciliation failed at the API server or waits for other candidates.
@@ -131,7 +134,10 @@ impl Facts {
         };
         let state = &mut self.state;
         match outcome {
-            NodeOutcome::Looked(looked) => state.looked = Some(looked),
+            NodeOutcome::Looked(looked) => {
+                state.looked = Some(looked);
+                state.recalled = None;
+            }
             NodeOutcome::VoteCast(verdict, report) => state.claimed = Some((verdict, report)),
             NodeOutcome::Budget(brake, BudgetOutcome::Answered(answer)) => {
                 state.budgets.insert(brake, answer);

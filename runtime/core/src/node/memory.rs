@@ -155,7 +155,7 @@ impl NodeMemory {
             .take_if(|kept| kept.1.after(FRESH) < now || kept.2 != node.metadata.uid);
         let mut facts = Facts::new(node, ownership, rules, self.past.clone());
         if let Some(kept) = &self.answer {
-            facts.recall(kept.0.clone());
+            facts.recall(kept.0.clone(), kept.1);
         }
         facts
     }

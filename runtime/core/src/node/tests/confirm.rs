@@ -246,6 +246,20 @@ fn labels_follow_a_resize_and_a_move_when_that_is_asked_for_after_two_equal_answ
 }
 
 #[test]
+fn an_answer_that_is_recalled_confirms_nothing() {
+    let mut world = initialised();
+    world.rules.reconcile_labels = true;
+    world.stored["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("zone-z");
+    changes_nothing(&mut world);
+    world.recalled = Some(world.now);
+    later(&mut world, 10);
+    changes_nothing(&mut world);
+    world.recalled = None;
+    let run = world.reconcile();
+    assert_eq!(run.effects[1], "take budget relabel node/node0");
+}
+
+#[test]
 fn a_zone_that_is_another_one_every_time_and_a_move_of_all_nodes_change_no_label() {
     let mut world = initialised();
     world.rules.reconcile_labels = true;

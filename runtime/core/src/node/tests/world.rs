@@ -25,6 +25,8 @@ pub(super) struct World {
     pub(super) stored: Value,
     /// The provider's answer to every look-up.
     pub(super) answer: Result<Looked, ProviderError>,
+    /// When an earlier reconciliation got the answer, if it is recalled.
+    pub(super) recalled: Option<Moment>,
     /// Errors for the next writes, in order.
     pub(super) errors: Vec<ClusterError>,
     /// Another writer's change of the node, made before the first write.
@@ -68,6 +70,7 @@ pub(super) fn world() -> World {
             "status": { "addresses": [{ "type": "Hostname", "address": "kubelets-name" }] }
         }),
         answer: found(instance()),
+        recalled: None,
         errors: Vec::new(),
         meanwhile: None,
         withholds: false,
@@ -163,6 +166,9 @@ impl World {
                 reservation: self.reservation.clone(),
             },
         );
+        if let (Some(answered), Ok(answer)) = (self.recalled, &self.answer) {
+            facts.recall(answer.clone(), answered);
+        }
         let mut run = Run {
             effects: Vec::new(),
             events: Vec::new(),
