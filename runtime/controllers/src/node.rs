@@ -308,6 +308,17 @@ impl Controller for NodeController {
         }
         if !self.memories.contains_key(name) {
             self.report_departure(name);
+            // Deleted during its look-up: the reconciliation has planned for a node that is gone. One of another provider
+            // keeps what that provider plans.
+            if self
+                .executor
+                .cluster
+                .nodes
+                .get(&ObjectRef::new(name))
+                .is_none()
+            {
+                self.executor.planner().gone(&format!("node/{name}"));
+            }
         }
         self.queue.finish(name, now);
         if has_refreshed || !self.memories.contains_key(name) {

@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Controllers, Metrics, Provided, RunError, Settings, fixtures, run_all};
+use crate::{Controllers, Metrics, Provided, RunError, Settings, SharedPlan, fixtures, run_all};
 
 /// A cloud that finds every node by its name, after a moment.
 fn finds_all() -> ScriptedProvider {
@@ -266,6 +266,30 @@ async fn in_plan_mode_the_cluster_is_not_changed() {
         ours.clone()
             .all(|request| ["get", "list", "watch"].contains(&request.verb))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_deleted_during_its_look_up_leaves_the_plan() {
+    let cluster = Cluster::new();
+    create(&cluster, "worker-1").await;
+    let plan = SharedPlan::default();
+    let settings = Settings {
+        mode: Mode::Plan,
+        plan: plan.clone(),
+        ..settings()
+    };
+    let slow = ScriptedProvider::new("sim")
+        .finding(|_| found(instance("sim://1", "10.0.0.2")))
+        .scripted(|_| late(Duration::from_secs(5)));
+    let delete = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let nodes = nodes(&cluster);
+        nodes.delete("worker-1", &Default::default()).await.unwrap();
+    };
+    tokio::join!(run_for(&cluster, Arc::new(slow), settings, 30), delete);
+    let plan = plan.snapshot();
+    assert_eq!(plan.changes().count(), 0);
+    assert!(plan.is_sure());
 }
 
 #[tokio::test(start_paused = true)]
