@@ -52,6 +52,9 @@ struct Lines {
     written: usize,
     dropped: usize,
     tail: VecDeque<String>,
+    /// The last lines beyond the limit, as the guest wrote them: what a crash says comes last. Only the end of a flood is
+    /// worth cleaning.
+    late: VecDeque<(Level, String)>,
     /// Output without a line end yet.
     stdout: Vec<u8>,
     stderr: Vec<u8>,
@@ -106,11 +109,26 @@ impl GuestLog {
         }
     }
 
-    /// Ends unfinished lines, logs how many lines were dropped, and returns the last lines.
+    /// Ends unfinished lines, logs how many lines were dropped, and returns the last lines, dropped ones among them.
     pub(crate) fn finish(&self) -> Vec<String> {
         let mut lines = self.lines.lock();
         self.end_line(&mut lines, Output::Stdout);
         self.end_line(&mut lines, Output::Stderr);
+        for (level, text) in std::mem::take(&mut lines.late) {
+            let text = clean(&text, limits::LOG_LINE_BYTES);
+            match &self.reader {
+                Reader::Operator { scope, .. } => {
+                    let scope = scope.as_ref();
+                    let text = scope.map_or_else(|| text.clone(), |scope| scope.redacted(&text));
+                    lines.show(text);
+                }
+                // Which counts it, as every line beyond the limit.
+                Reader::Parent(parent) => {
+                    parent.log(level, &text, false);
+                    lines.dropped = lines.dropped.saturating_sub(1);
+                }
+            }
+        }
         if lines.dropped > 0 {
             let dropped = std::mem::take(&mut lines.dropped);
             match &self.reader {
@@ -139,6 +157,7 @@ impl GuestLog {
     fn write(&self, lines: &mut Lines, level: Level, text: &str, is_contract_log: bool) {
         if lines.written >= limits::LOG_LINES {
             lines.dropped += 1;
+            push_within(&mut lines.late, (level, beginning(text).to_owned()));
             return;
         }
         lines.written += 1;
@@ -155,20 +174,36 @@ impl GuestLog {
             }
             Reader::Parent(parent) => return parent.log(level, &text, is_contract_log),
         }
-        if lines.tail.len() == limits::LOG_TAIL {
-            lines.tail.pop_front();
-        }
-        lines.tail.push_back(text);
+        lines.show(text);
     }
 }
 
 impl Lines {
+    /// Keeps a line for the text of an error.
+    fn show(&mut self, text: String) {
+        push_within(&mut self.tail, text);
+    }
+
     fn buffer(&mut self, output: Output) -> &mut Vec<u8> {
         match output {
             Output::Stdout => &mut self.stdout,
             Output::Stderr => &mut self.stderr,
         }
     }
+}
+
+/// Adds `line`, and removes the oldest one beyond [`limits::LOG_TAIL`].
+fn push_within<T>(lines: &mut VecDeque<T>, line: T) {
+    if lines.len() == limits::LOG_TAIL {
+        lines.pop_front();
+    }
+    lines.push_back(line);
+}
+
+/// As much of a line as is ever kept, and a little more, which shows that it was longer.
+fn beginning(text: &str) -> &str {
+    let end = text.floor_char_boundary(limits::LOG_LINE_BYTES + 4);
+    text.get(..end).unwrap_or_default()
 }
 
 fn emit(provider: &str, level: Level, text: &str) {
@@ -197,7 +232,7 @@ mod tests {
         }
         let tail = log.finish();
         assert_eq!(tail.len(), limits::LOG_TAIL);
-        assert_eq!(tail.last().map(String::as_str), Some("line 99"));
+        assert_eq!(tail.last().map(String::as_str), Some("line 149"));
         assert_eq!(log.lines.lock().dropped, 0, "reported once");
     }
 
