@@ -14,6 +14,8 @@ mod bootstrap;
 mod chart;
 #[path = "cluster/chart_and_kustomize.rs"]
 mod chart_and_kustomize;
+#[path = "cluster/chart_mistakes.rs"]
+mod chart_mistakes;
 #[path = "cluster/chart_of_hcloud.rs"]
 mod chart_of_hcloud;
 #[path = "cluster/chart_release.rs"]

@@ -103,6 +103,11 @@
 {{- if and $several (not (include "ccm.elects" .)) -}}
 {{- fail "args.leader-elect is off, and there can be more than one pod: they would all act" -}}
 {{- end -}}
+{{- with .Values.strategy -}}
+{{- if and (eq $.Values.kind "Deployment") (not (include "ccm.elects" $)) (ne (toString (get . "type")) "Recreate") -}}
+{{- fail "args.leader-elect is off, and strategy lets the new pod begin before the old one has ended: both would act. Set strategy.type=Recreate, or remove strategy" -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.networkPolicy.create (include "ccm.hostNetwork" .) -}}
 {{- fail "networkPolicy.create has no effect on a pod with the node's network: set it to false, or hostNetwork=false" -}}
 {{- end -}}
