@@ -148,6 +148,22 @@ async fn every_way_to_deploy_applies_to_a_real_api_server() {
     }
 }
 
+/// Waits until the API server enforces the policy of the definition of `Provider`, and returns what it says. Users delete
+/// what they applied much later.
+pub(crate) async fn refused_deletion(admin: &Client, definition: &Value) -> String {
+    let dry = DeleteParams {
+        dry_run: true,
+        ..DeleteParams::default()
+    };
+    let name = definition["metadata"]["name"].as_str().unwrap();
+    loop {
+        match api(admin, definition).delete(name, &dry).await {
+            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            Err(refusal) => return refusal.to_string(),
+        }
+    }
+}
+
 /// Sends the deletions of `kubectl delete -k`, in its order.
 #[tokio::test]
 async fn the_base_goes_without_the_definition_of_provider_and_its_objects() {
@@ -163,18 +179,7 @@ async fn the_base_goes_without_the_definition_of_provider_and_its_objects() {
     });
     apply(&admin, &provider).await.unwrap();
     let definition = objects.iter().find(|one| is_definition(one)).unwrap();
-    // Waits until the API server enforces the policy; users delete what they applied much later.
-    let dry = DeleteParams {
-        dry_run: true,
-        ..DeleteParams::default()
-    };
-    let name = "providers.wasm-ccm.dev";
-    let refusal = loop {
-        match api(&admin, definition).delete(name, &dry).await {
-            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
-            Err(refusal) => break refusal.to_string(),
-        }
-    };
+    let refusal = refused_deletion(&admin, definition).await;
     assert!(
         refusal.contains("wasm-ccm.dev/allow-deletion=true"),
         "{refusal}"

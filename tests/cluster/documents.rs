@@ -4,8 +4,10 @@
 //! - `deploy/docs/tutorial-kubeadm.md`
 //! - `deploy/README.md`
 //! - `deploy/docs/providers.md`
-//! - `deploy/docs/migration.md`: the wait for the Go manager's pods
 #![allow(clippy::print_stdout, reason = "how much of a page is run")]
+
+#[path = "documents/migration.rs"]
+mod migration;
 
 use std::path::Path;
 use std::process::Command;
@@ -18,15 +20,14 @@ use ccm_tests::documents::shell::Shell;
 use ccm_tests::documents::{Block, Mark, Page, is_as_shown};
 use ccm_tests::kubernetes;
 use ccm_tests::process::Process;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, ServiceAccount};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, ServiceAccount};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::chart_of_hcloud::{NAME, cases};
 use crate::kubelet::uninitialized;
 use crate::world::root;
 
@@ -416,63 +417,5 @@ async fn the_command_that_delivers_modules_works_each_time() {
         let data = maps.get("ccm-provider").await.unwrap().data.unwrap();
         assert_eq!(data.len(), 4, "{data:?}");
         assert!(data.values().all(|stored| stored == content), "{data:?}");
-    }
-}
-
-#[tokio::test]
-async fn the_move_waits_for_the_pods_of_the_go_manager_whatever_their_labels_are() {
-    let page = Page::read(&root(), "deploy/docs/migration.md").unwrap();
-    let mut blocks = page.blocks.iter();
-    let block = blocks.find(|block| block.text.contains("--for=delete"));
-    let (_, commands) = block.unwrap().text.split_once("ccm migrate check").unwrap();
-    // From the line after the check to the end of the pods. Nobody waits a minute here for a pod that stays.
-    let (_, commands) = commands.split_once('\n').unwrap();
-    let (commands, _) = commands.split_once("kubectl apply").unwrap();
-    let commands = commands.replace("--timeout=60s", "--timeout=2s");
-
-    let reader = Reader::start().await;
-    let run = async |number: usize| {
-        let folder = reader.folder.path().join(format!("commands-{number}"));
-        let kubectl = tokio::task::spawn_blocking(kubernetes::command_line_tools);
-        let path = format!(
-            "{}:/usr/bin:/bin",
-            kubectl.await.unwrap().unwrap().display()
-        );
-        let kubeconfig = reader.api.kubeconfig("admin").unwrap();
-        let variables = [
-            ("PATH", &*path),
-            ("KUBECONFIG", kubeconfig.to_str().unwrap()),
-        ];
-        let mut shell = Shell::start(reader.folder.path(), &folder, &variables).unwrap();
-        shell.run(&commands).await
-    };
-    let of_the_chart = cases()[0]["theirs"]["labels"].take();
-    let deployments: Api<Deployment> = Api::namespaced(reader.admin.clone(), "kube-system");
-    let pods: Api<Pod> = Api::namespaced(reader.admin.clone(), "kube-system");
-    let (create, at_once) = (
-        PostParams::default(),
-        DeleteParams::default().grace_period(0),
-    );
-    // Those of Hetzner's manifest, and of Hetzner's chart.
-    for (number, labels) in [json!({"app": NAME}), of_the_chart].iter().enumerate() {
-        let container = json!({"name": "main", "image": "registry.invalid/main"});
-        let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
-        let mut pod = template.clone();
-        pod["metadata"]["name"] = json!("go");
-        let spec = json!({"selector": {"matchLabels": labels}, "template": template});
-        let deployment = json!({"metadata": {"name": NAME}, "spec": spec});
-        let deployment = serde_json::from_value(deployment).unwrap();
-        deployments.create(&create, &deployment).await.unwrap();
-        let pod = serde_json::from_value(pod).unwrap();
-        pods.create(&create, &pod).await.unwrap();
-
-        let waited = run(2 * number).await;
-        let why = waited.map_err(|error| error.to_string()).unwrap_err();
-        assert!(why.contains("timed out waiting"), "{labels}: {why}");
-        let scaled = deployments.get(NAME).await.unwrap().spec.unwrap();
-        assert_eq!(scaled.replicas, Some(0));
-        pods.delete("go", &at_once).await.unwrap();
-        run(2 * number + 1).await.unwrap();
-        deployments.delete(NAME, &at_once).await.unwrap();
     }
 }
