@@ -124,7 +124,22 @@ fn the_charts_definition_of_provider_is_that_of_the_base() {
 #[test]
 fn no_tool_that_prunes_deletes_the_definition_of_provider() {
     let definition: Value = serde_saphyr::from_str(&text("kustomize/base/crd.yaml")).unwrap();
-    let annotations = &definition["metadata"]["annotations"];
+    assert_is_left(&definition);
+}
+
+/// kube-controller-manager uses the account `node-controller`, too.
+#[test]
+fn no_tool_that_prunes_deletes_the_accounts_of_the_controllers() {
+    let rights = text("kustomize/components/identities/rbac.yaml");
+    let mut accounts: Vec<Value> = serde_saphyr::from_multiple(&rights).unwrap();
+    accounts.retain(|one| one["kind"] == "ServiceAccount");
+    assert_eq!(accounts.len(), 3, "{accounts:?}");
+    accounts.iter().for_each(assert_is_left);
+}
+
+/// Flux and Argo CD delete no object with these annotations.
+fn assert_is_left(object: &Value) {
+    let metadata = &object["metadata"];
     for (key, expected) in [
         ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
         (
@@ -132,7 +147,8 @@ fn no_tool_that_prunes_deletes_the_definition_of_provider() {
             "Prune=false,Delete=false",
         ),
     ] {
-        assert_eq!(annotations[key], expected, "{key}");
+        let found = &metadata["annotations"][key];
+        assert_eq!(found, expected, "{}: {key}", metadata["name"]);
     }
 }
 
