@@ -82,7 +82,7 @@ fn what_the_pod_needs_follows_from_several_values() {
         ("hostNetwork=true", "/hostNetwork", json!(true)),
         ("args.secure-port=10300", liveness, probe(10300)),
         // The kubelet reaches that address only where the pod has the node's network.
-        ("args.bind-address=127.0.0.1", liveness, probe(10258)),
+        ("args.bind-address=10.0.0.9", liveness, probe(10258)),
         (
             "args.bind-address=127.0.0.1,hostNetwork=true",
             liveness,
@@ -148,6 +148,33 @@ fn without_an_election_the_old_pod_ends_before_the_new_one_begins() {
         let mut deployments = objects.iter().filter(|one| one["kind"] == "Deployment");
         let strategy = &deployments.next().unwrap()["spec"]["strategy"];
         assert_eq!(strategy["type"], expected, "{set}");
+    }
+}
+
+#[test]
+fn the_notes_ask_for_the_status_where_the_secure_port_listens() {
+    let helm = Helm::new().unwrap();
+    let chart = chart();
+    for (set, expected) in [
+        ("replicaCount=1", "/ccm status\n"),
+        ("args.bind-address=0.0.0.0", "/ccm status\n"),
+        (
+            "args.secure-port=10300",
+            "/ccm status --server=https://127.0.0.1:10300\n",
+        ),
+        (
+            "args.bind-address=::1,hostNetwork=true",
+            "/ccm status --server=https://[::1]:10258\n",
+        ),
+        (
+            "args.bind-address=10.0.0.9,hostNetwork=true",
+            "/ccm status --server=https://10.0.0.9:10258 --ca-file=FILE\n",
+        ),
+    ] {
+        let chart = chart.to_str().unwrap();
+        let install = ["install", "ccm", chart, "--dry-run=client", "--set", set];
+        let reported = helm.run(&install).unwrap();
+        assert!(reported.contains(expected), "{set}: {reported}");
     }
 }
 

@@ -119,6 +119,10 @@ fn mistakes_in_values_are_refused_and_named() {
             "both would act",
         ),
         (
+            json!({"args": {"bind-address": "127.0.0.1"}}),
+            "no probe of the kubelet arrives",
+        ),
+        (
             json!({"networkPolicy": {"create": true}, "networking": {"enabled": true}}),
             "networkPolicy.create has no effect",
         ),

@@ -21,6 +21,28 @@
 {{- if ne $port "0" -}}{{ $port }}{{- end -}}
 {{- end -}}
 
+{{/* The one address on which the secure port listens; nothing when it listens on all. */}}
+{{- define "ccm.bindAddress" -}}
+{{- $address := include "ccm.flag" (dict "root" . "name" "bind-address" "default" "") | trim -}}
+{{- if not (has $address (list "" "0.0.0.0" "::")) -}}{{ $address }}{{- end -}}
+{{- end -}}
+
+{{/* Whether the secure port listens on loopback alone: "true" or nothing. */}}
+{{- define "ccm.isLoopback" -}}
+{{- $address := include "ccm.bindAddress" . -}}
+{{- if or (hasPrefix "127." $address) (eq $address "::1") -}}true{{- end -}}
+{{- end -}}
+
+{{/* The options of `ccm status` in the pod: where it asks, and whose certificate it accepts, if not by default. */}}
+{{- define "ccm.statusOptions" -}}
+{{- $address := include "ccm.bindAddress" . -}}
+{{- $host := $address | default "127.0.0.1" -}}
+{{- if contains ":" $host -}}{{- $host = printf "[%s]" $host -}}{{- end -}}
+{{- $server := printf "%s:%s" $host (include "ccm.securePort" .) -}}
+{{- if ne $server "127.0.0.1:10258" }} --server=https://{{ $server }}{{ end -}}
+{{- if and $address (not (include "ccm.isLoopback" .)) }} --ca-file=FILE{{ end -}}
+{{- end -}}
+
 {{/* Whether --controllers has this one: the first entry that names it counts. dict list, name, alias */}}
 {{- define "ccm.isListed" -}}
 {{- $hit := "" -}}
@@ -110,6 +132,9 @@
 {{- end -}}
 {{- if and .Values.networkPolicy.create (include "ccm.hostNetwork" .) -}}
 {{- fail "networkPolicy.create has no effect on a pod with the node's network: set it to false, or hostNetwork=false" -}}
+{{- end -}}
+{{- if and (include "ccm.securePort" .) (include "ccm.isLoopback" .) (not (include "ccm.hostNetwork" .)) -}}
+{{- fail "args.bind-address is the pod's own loopback, where no probe of the kubelet arrives: remove it, or set hostNetwork=true" -}}
 {{- end -}}
 {{- $monitor := .Values.monitoring.podMonitor -}}
 {{- if and $monitor.enabled $monitor.secure (not (include "ccm.securePort" .)) -}}

@@ -171,9 +171,9 @@ ports:
 
 {{/* The kubelet asks the pod's address, which is the node's: an address of --bind-address is asked in its place. */}}
 {{- define "ccm.probe" -}}
-{{- $address := include "ccm.flag" (dict "root" .root "name" "bind-address" "default" "") -}}
+{{- $address := include "ccm.bindAddress" .root -}}
 {{- $get := dict "path" .path "port" (int .port) "scheme" "HTTPS" -}}
-{{- if and (include "ccm.hostNetwork" .root) (not (has $address (list "" "0.0.0.0" "::"))) -}}
+{{- if and $address (include "ccm.hostNetwork" .root) -}}
 {{- $_ := set $get "host" $address -}}
 {{- end -}}
 {{- toJson $get -}}
