@@ -264,6 +264,29 @@ async fn an_account_that_another_component_made_stays_its_own() {
     assert_eq!(kept.metadata.uid, own.metadata.uid);
 }
 
+/// The patch is in `deploy/chart/README.md`.
+#[tokio::test]
+async fn a_release_with_an_election_goes_on_without_one_after_the_documented_patch() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    let deployments: Api<Deployment> = Api::namespaced(admin, "kube-system");
+    let helm = Helm::with_cluster(server.kubeconfig("admin").unwrap()).unwrap();
+    let release = Release { helm };
+    release.run(&["install"], &json!({}));
+    let page = std::fs::read_to_string(chart().join("README.md")).unwrap();
+    let (_, patch) = page.split_once("patch deployment ccm -p '").unwrap();
+    let (patch, _) = patch.split_once('\'').unwrap();
+    let patch: Value = serde_json::from_str(patch).unwrap();
+    let params = PatchParams::default();
+    let patch = Patch::Strategic(patch);
+    let patched = deployments.patch("ccm", &params, &patch);
+    patched.await.unwrap();
+    release.run(&["upgrade"], &json!({"args": {"leader-elect": false}}));
+    let upgraded = deployments.get("ccm").await.unwrap().spec.unwrap();
+    let strategy = json!(upgraded.strategy);
+    assert_eq!(strategy, json!({"type": "Recreate"}));
+}
+
 /// Hetzner's chart from the folder that CCM_HCLOUD_CHART names; without it, a chart that renders the recorded output.
 fn hetzners(folder: &Path) -> PathBuf {
     if let Some(theirs) = std::env::var_os("CCM_HCLOUD_CHART") {
