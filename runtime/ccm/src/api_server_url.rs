@@ -30,8 +30,8 @@ pub(crate) fn with_port(url: Uri) -> Uri {
 }
 
 /// Completes an address without a scheme, such as `10.0.0.1:6443`: by `https` if the configuration has an authority or a
-/// client certificate, or accepts every server, and by `http` otherwise. What proves who the user is is dropped if the
-/// address is then one of `http`: everybody on the way could read it.
+/// client certificate, or accepts every server, and by `http` otherwise. With `http` the credentials are dropped: everybody
+/// on the way could read them.
 ///
 /// # Errors
 /// The address has no host.
@@ -65,7 +65,7 @@ fn with_scheme(config: &Config) -> anyhow::Result<Uri> {
     Ok(url)
 }
 
-/// As client-go, which reads no credentials unless the connection is encrypted. Whom to act as is none.
+/// As client-go, which reads no credentials unless the connection is encrypted. Impersonation is no credential and stays.
 fn drop_credentials(config: &mut Config) {
     let own = std::mem::take(&mut config.auth_info);
     let has_credentials = own.token.is_some()
