@@ -23,13 +23,26 @@ const NONE: u32 = 0;
 const OF_LOAD_BALANCERS: u32 = 256;
 const OF_ROUTES: u32 = 4;
 
+/// How a request ended, for what the call may prove.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum RequestEnd {
+    /// With 2xx.
+    Succeeded,
+    /// With an answer that proves that the requested object does not exist.
+    Absent,
+    Failed,
+}
+
 /// A call that is running.
 #[derive(Debug)]
 pub(super) struct Running {
     /// Its requests so far.
     pub(super) requests: usize,
     /// Whether one of them that is not supplementary was answered with 2xx.
-    pub(super) has_succeeded: bool,
+    has_succeeded: bool,
+    /// Whether one of them that is not supplementary failed: it ended with an error, or with a status that is neither 2xx
+    /// nor proves that the requested object does not exist.
+    has_failed: bool,
     most_changes: u32,
     changes: u32,
 }
@@ -39,8 +52,18 @@ impl Running {
         Running {
             requests: 0,
             has_succeeded: false,
+            has_failed: false,
             most_changes,
             changes: 0,
+        }
+    }
+
+    /// Notes how a request ended that is not supplementary.
+    pub(super) fn ended(&mut self, end: RequestEnd) {
+        match end {
+            RequestEnd::Succeeded => self.has_succeeded = true,
+            RequestEnd::Absent => {}
+            RequestEnd::Failed => self.has_failed = true,
         }
     }
 
@@ -180,15 +203,17 @@ impl TestHost {
     }
 
     /// Checks that the host would believe an absence: it takes only a call for complete of which a request was answered
-    /// with 2xx.
+    /// with 2xx, and no request failed.
     fn believed(&self, found: &Found) -> Result<(), String> {
         let world = self.world.borrow();
         let manifest = world.manifest.as_ref();
         let needs_success = manifest.is_some_and(Manifest::has_granted_target);
-        let has_succeeded = world.call.as_ref().is_some_and(|call| call.has_succeeded);
+        let is_complete =
+            |call: &Running| !call.has_failed && (call.has_succeeded || !needs_success);
+        let is_proven = manifest.is_none() || world.call.as_ref().is_some_and(is_complete);
         match found {
-            Found::Absent if needs_success && !has_succeeded => Err(
-                "get: absent, and no request of the call was answered with 2xx: the host does not believe it"
+            Found::Absent if !is_proven => Err(
+                "get: absent, and the host does not believe it: a request of the call failed, or none was answered with 2xx"
                     .to_owned(),
             ),
             _ => Ok(()),

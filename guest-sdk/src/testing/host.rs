@@ -11,7 +11,7 @@ fn world<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
 }
 
 pub(crate) mod http {
-    use super::super::calls::Running;
+    use super::super::calls::{RequestEnd, Running};
     use super::super::{Seen, answer, request};
     use super::{World, world};
     use crate::bindings::host::ccm::provider::http::{FetchError, Request, Response};
@@ -34,7 +34,12 @@ pub(crate) mod http {
 
     pub(crate) fn fetch_all(requests: &[Request]) -> Vec<Outcome> {
         if requests.len() > BATCH {
-            world(count);
+            world(|world| {
+                count(world);
+                if let Some(call) = &mut world.call {
+                    call.ended(RequestEnd::Failed);
+                }
+            });
             let why = format!("{} requests at once, at most {BATCH}", requests.len());
             let refused = |_: &Request| Err(FetchError::Invalid(why.clone()));
             return requests.iter().map(refused).collect();
@@ -57,6 +62,23 @@ pub(crate) mod http {
     }
 
     fn send(world: &mut World, request: &Request, side_by_side: usize) -> Outcome {
+        let (outcome, end) = match exchange(world, request, side_by_side) {
+            Ok((answer, end)) => (Ok(answer), end),
+            Err(error) => (Err(error), RequestEnd::Failed),
+        };
+        if let Some(call) = &mut world.call
+            && !request.supplementary
+        {
+            call.ended(end);
+        }
+        outcome
+    }
+
+    fn exchange(
+        world: &mut World,
+        request: &Request,
+        side_by_side: usize,
+    ) -> Result<(Response, RequestEnd), FetchError> {
         let seen = Seen::new(request, side_by_side);
         world.seen.push(seen.clone());
         if world.is_closed {
@@ -67,18 +89,19 @@ pub(crate) mod http {
             let why = format!("a call makes at most {PER_CALL} requests");
             return Err(FetchError::Denied(why));
         }
-        if let Some(change) = request::check(world.manifest.as_ref(), request)? {
+        let admitted = request::check(world.manifest.as_ref(), request)?;
+        if let Some(change) = &admitted.change {
             let spent = world.call.as_mut().map_or(Ok(()), Running::change);
             spent.map_err(|why| FetchError::Denied(format!("{change}: {why}")))?;
         }
         let (status, headers, body) = (world.script)(&seen)?;
         let answer = answer::shown(status, headers, body)?;
-        if let Some(call) = &mut world.call
-            && !request.supplementary
-        {
-            call.has_succeeded |= (200..=299).contains(&answer.status);
-        }
-        Ok(answer)
+        let end = match answer.status {
+            200..=299 => RequestEnd::Succeeded,
+            status if admitted.proves_absence(status, &answer.body) => RequestEnd::Absent,
+            _ => RequestEnd::Failed,
+        };
+        Ok((answer, end))
     }
 
     /// Counts one more request of the call that is running; returns the number of those before it.

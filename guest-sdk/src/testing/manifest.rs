@@ -67,6 +67,42 @@ struct Rule {
     #[serde(default)]
     form: Fields,
     access: String,
+    #[serde(default)]
+    absence: Vec<Absence>,
+}
+
+/// An answer that proves, beside 404, that the requested object does not exist.
+#[derive(Debug, Clone, Deserialize)]
+struct Absence {
+    status: u16,
+    contains: String,
+}
+
+impl Absence {
+    fn is(&self, status: u16, body: &[u8]) -> bool {
+        let text = self.contains.as_bytes();
+        // `windows` has none of length 0.
+        self.status == status
+            && (text.is_empty() || body.windows(text.len()).any(|part| part == text))
+    }
+}
+
+/// A request that a rule admits.
+#[derive(Debug, Default)]
+pub(super) struct Admitted {
+    /// For a change: what a refusal calls it.
+    pub(super) change: Option<String>,
+    /// Whether the path names one object, so that 404 means that it does not exist.
+    names_one_object: bool,
+    absence: Vec<Absence>,
+}
+
+impl Admitted {
+    /// Whether this answer proves that the requested object does not exist.
+    pub(super) fn proves_absence(&self, status: u16, body: &[u8]) -> bool {
+        status == 404 && self.names_one_object
+            || self.absence.iter().any(|one| one.is(status, body))
+    }
 }
 
 impl Manifest {
@@ -144,8 +180,7 @@ impl Manifest {
         Some(&target.auth)
     }
 
-    /// Checks a request whose canonical path has these segments against the rules. For a change: what a refusal calls
-    /// it.
+    /// Checks a request whose canonical path has these segments against the rules.
     ///
     /// # Errors
     /// [`FetchError::Denied`], with the real host's message.
@@ -155,7 +190,7 @@ impl Manifest {
         shown_path: &str,
         segments: &[String],
         content: &Content,
-    ) -> Result<Option<String>, FetchError> {
+    ) -> Result<Admitted, FetchError> {
         let method = method_name(request.method);
         let name = &request.target;
         let targets = self.targets.iter().filter(|target| target.name == *name);
@@ -189,10 +224,15 @@ impl Manifest {
             FetchError::Denied(format!("{method} {shown_path} on target {name}: {why}"))
         })?;
         let is_change = rule.access == "write";
-        Ok(is_change.then(|| {
+        let change = is_change.then(|| {
             let fields = [shown(&rule.query, &request.query), shown(&rule.form, form)].concat();
             format!("{method} {shown_path}{fields} on target {name}")
-        }))
+        });
+        Ok(Admitted {
+            change,
+            names_one_object: path::names_one_object(&rule.path),
+            absence: rule.absence.clone(),
+        })
     }
 }
 

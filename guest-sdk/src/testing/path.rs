@@ -78,3 +78,11 @@ pub(super) fn matches(pattern: &str, segments: &[String]) -> bool {
     };
     wanted.len() == segments.len() && wanted.iter().zip(segments).all(same)
 }
+
+/// Whether a rule's path ends with a placeholder.
+pub(super) fn names_one_object(pattern: &str) -> bool {
+    pattern
+        .rsplit('/')
+        .next()
+        .is_some_and(|last| last.starts_with('{'))
+}

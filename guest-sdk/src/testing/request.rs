@@ -1,7 +1,7 @@
 //! The host's checks of a request before it is sent.
 
 use super::fields::Content;
-use super::manifest::Manifest;
+use super::manifest::{Admitted, Manifest};
 use super::{headers, path};
 use crate::bindings::host::ccm::provider::http::{FetchError, Method, Request};
 
@@ -10,14 +10,14 @@ const MAX_QUERY_PAIRS: usize = 64;
 const MAX_QUERY_BYTES: usize = 8 << 10;
 const MAX_BODY: usize = 1 << 20;
 
-/// Checks a request; without a manifest, all but the rules. For a change: what a refusal calls it.
+/// Checks a request; without a manifest, all but the rules.
 ///
 /// # Errors
 /// The error that the host would return in place of the cloud's answer.
 pub(super) fn check(
     manifest: Option<&Manifest>,
     request: &Request,
-) -> Result<Option<String>, FetchError> {
+) -> Result<Admitted, FetchError> {
     if let Some(manifest) = manifest
         && let Some(denied) = manifest.ungranted_target(request)
     {
@@ -46,7 +46,7 @@ pub(super) fn check(
     }
     let content = Content::read(&request.headers, body).map_err(FetchError::Invalid)?;
     let Some(manifest) = manifest else {
-        return Ok(None);
+        return Ok(Admitted::default());
     };
     manifest
         .check_signature(request, &content)

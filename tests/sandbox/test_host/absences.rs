@@ -1,4 +1,5 @@
-//! Absences of load balancers, of the real egress and of the `TestHost`: without an answer of 2xx nothing is proven.
+//! Absences of load balancers, of the real egress and of the `TestHost`: without an answer of 2xx, or after a failed request,
+//! nothing is proven.
 
 use ccm_guest::http::Request;
 use ccm_guest::load_balancer::{
@@ -52,6 +53,8 @@ impl LoadBalancer for Denier {
 fn are_believed_alike() {
     let there = || Request::get("api", "/things/1");
     let missing = || Request::get("api", cloud::NOT_THERE);
+    let declared = || Request::get("api", cloud::DECLARED);
+    let failed = || Request::get("api", cloud::NO_STATUS);
     // Requests, and whether an absence is believed after them.
     let table = [
         (Vec::new(), false),
@@ -60,6 +63,15 @@ fn are_believed_alike() {
         (vec![there().supplementary(), missing()], false),
         (vec![there(), missing()], true),
         (vec![missing(), there()], true),
+        (vec![there(), declared()], true),
+        (vec![there(), failed()], false),
+        (vec![failed(), there()], false),
+        (vec![there(), failed().supplementary()], true),
+        (
+            vec![there(), Request::get("api", cloud::BAD_REQUEST)],
+            false,
+        ),
+        (vec![there(), Request::delete("api", "/things/1")], false),
     ];
     let manifest = manifest(SECOND);
     for (requests, is_believed) in table {
@@ -80,7 +92,8 @@ async fn really(manifest: &str, requests: &[Request]) -> bool {
     let cloud = Cloud::start().await;
     let scope = scope(manifest, &cloud);
     for request in requests {
-        scope.fetch(translated(request)).await.unwrap();
+        // A failed request is part of the table.
+        drop(scope.fetch(translated(request)).await);
     }
     scope.complete()
 }

@@ -6,6 +6,8 @@ use ccm_guest::testing::{Answer, Seen};
 /// Paths with an answer of their own; every other one is answered with 200 and `{}`.
 pub(super) const PARTIAL: &str = "/things/partial";
 pub(super) const NOT_THERE: &str = "/things/not-there";
+pub(super) const DECLARED: &str = "/things/declared";
+pub(super) const BAD_REQUEST: &str = "/things/bad-request";
 pub(super) const NO_STATUS: &str = "/things/no-status";
 pub(super) const COMPRESSED: &str = "/things/compressed";
 pub(super) const IDENTITY: &str = "/things/identity";
@@ -35,6 +37,12 @@ fn response(path: &str) -> Response {
     match path {
         PARTIAL => response.status = 206,
         NOT_THERE => response.status = 404,
+        // The manifest declares that this says that the thing is not there.
+        DECLARED => {
+            response.status = 400;
+            response.body = br#"{"code": "NoSuchThing"}"#.to_vec();
+        }
+        BAD_REQUEST => response.status = 400,
         NO_STATUS => response.status = 600,
         COMPRESSED => header("Content-Encoding", "gzip"),
         IDENTITY => header("Content-Encoding", "Identity"),

@@ -343,8 +343,8 @@ fn cases() -> Vec<(Request, End)> {
     cases
 }
 
-/// Requests of contract 0.2 alone. Whether an answer may be cached, and which errors prove an absence, concerns the cloud
-/// and the real host alone: the `TestHost` treats such requests like all others.
+/// Requests of contract 0.2 alone. Whether an answer may be cached concerns the cloud and the real host alone: the
+/// `TestHost` treats such requests like all others.
 fn later_cases() -> Vec<(Request, End)> {
     let second = std::time::Duration::from_secs(1);
     let list = || form("Action=List").max_age(second);
