@@ -15,6 +15,7 @@ use ccm_tests::harness::trial;
 use flate2::Compression;
 use flate2::read::GzEncoder;
 use libtest_mimic::Trial;
+use serde_json::{Value, json};
 
 use crate::hcloud::world::{brief, node};
 use crate::host::HOST;
@@ -149,23 +150,32 @@ fn static_answers_completely_without_a_request() {
     }
 }
 
+/// With the manifest's scheme, and with one that the operator names instead.
 fn static_keeps_every_law() {
-    let document =
-        "rules: [{names: ['metal-*', 'ccm-conformance-*']}]\nretired: [ccm-conformance-gone]";
     let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
     let module = "embedded:static";
-    let config = configuration(program, module, &[], &[("STATIC_NODES", document)]).unwrap();
-    let tested = Tested {
-        program,
-        module,
-        config: &config,
-        arguments: &[
-            "--node=metal-1=static://metal-1",
-            "--node=metal-2=static://metal-2",
-            "--gone=static://ccm-conformance-gone",
-            &compiled_modules::argument(env!("CARGO_TARGET_TMPDIR")),
-        ],
-    };
-    let applicable = ["instances/found", "instances/by-name", "instances/gone"];
-    conforms(&tested, &applicable).unwrap();
+    for scheme in ["static", "metal"] {
+        let document = format!(
+            "rules: [{{names: ['metal-*', 'ccm-conformance-*'], providerID: '{scheme}://{{name}}'}}]\nretired: [ccm-conformance-gone]"
+        );
+        let values = [("STATIC_NODES", document.as_str())];
+        let config = configuration(program, module, &[], &values).unwrap();
+        let mut config: Value = serde_json::from_str(&config).unwrap();
+        if scheme != "static" {
+            config["providers"][0]["nodes"] = json!({ "schemes": [scheme] });
+        }
+        let tested = Tested {
+            program,
+            module,
+            config: &config.to_string(),
+            arguments: &[
+                &format!("--node=metal-1={scheme}://metal-1"),
+                &format!("--node=metal-2={scheme}://metal-2"),
+                &format!("--gone={scheme}://ccm-conformance-gone"),
+                &compiled_modules::argument(env!("CARGO_TARGET_TMPDIR")),
+            ],
+        };
+        let applicable = ["instances/found", "instances/by-name", "instances/gone"];
+        conforms(&tested, &applicable).unwrap();
+    }
 }

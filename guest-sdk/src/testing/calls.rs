@@ -86,19 +86,21 @@ impl Running {
 }
 
 impl TestHost {
-    /// Calls [`Provider::init`]. Requests are refused meanwhile, and those to a target that the configuration does not
-    /// grant afterwards, too.
+    /// Calls [`Provider::init`]. A configuration without schemes gets the manifest's. Requests are refused meanwhile, and
+    /// those to a target that the configuration does not grant afterwards, too.
     ///
     /// # Errors
     /// As [`Provider::init`], and [`Error::Invalid`] for a configuration that the host would refuse: with keys that the
     /// manifest does not declare, or without required ones.
     pub fn init<P: Provider>(&self, config: &Config) -> Result<P, Error> {
+        let mut config = config.clone();
         if let Some(manifest) = &mut self.world.borrow_mut().manifest {
             keys::check(manifest, &config.values).map_err(Error::invalid)?;
-            manifest.grant(config);
+            manifest.grant(&config);
+            manifest.own_schemes(&mut config);
         }
         self.world.borrow_mut().is_closed = true;
-        let provider = P::init(config);
+        let provider = P::init(&config);
         self.world.borrow_mut().is_closed = false;
         provider
     }

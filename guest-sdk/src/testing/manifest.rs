@@ -16,8 +16,12 @@ use crate::http::method_name;
 pub(super) struct Manifest {
     #[serde(default)]
     pub(super) name: String,
+    /// Those of the nodes that are this provider's, unless the operator's configuration names others.
     #[serde(default)]
-    pub(super) schemes: Vec<String>,
+    schemes: Vec<String>,
+    /// Those that the operator's configuration names.
+    #[serde(skip)]
+    configured_schemes: Vec<String>,
     #[serde(default)]
     targets: Vec<Target>,
     #[serde(default)]
@@ -121,6 +125,20 @@ impl Manifest {
     pub(super) fn grant(&mut self, config: &Config) {
         for target in &mut self.targets {
             target.is_withheld = !config.is_granted(&target.name);
+        }
+    }
+
+    /// Takes the schemes that the configuration names; one without any gets the manifest's.
+    pub(super) fn own_schemes(&mut self, config: &mut Config) {
+        self.configured_schemes.clone_from(&config.schemes);
+        config.schemes = self.owned_schemes().to_vec();
+    }
+
+    /// The schemes of the nodes that are this provider's.
+    pub(super) fn owned_schemes(&self) -> &[String] {
+        match self.configured_schemes.is_empty() {
+            true => &self.schemes,
+            false => &self.configured_schemes,
         }
     }
 

@@ -164,7 +164,7 @@ fn check_instance(instance: &Instance, manifest: Option<&Manifest>) -> Checked {
     check_limits(instance)?;
     let provider_id = &instance.provider_id;
     // The controllers would hold such an answer back, with an Event.
-    let schemes = manifest.map_or(&[][..], |manifest| &manifest.schemes);
+    let schemes = manifest.map_or(&[][..], Manifest::owned_schemes);
     let id = provider_id
         .split_once("://")
         .filter(|(_, id)| !id.is_empty());
@@ -173,7 +173,7 @@ fn check_instance(instance: &Instance, manifest: Option<&Manifest>) -> Checked {
             Ok(())
         }
         _ => Err(format!(
-            "the provider ID {provider_id:?} has none of the manifest's schemes: {}",
+            "the provider ID {provider_id:?} has none of this provider's schemes: {}",
             schemes.join(", ")
         )),
     }

@@ -328,15 +328,14 @@ fn label_key(place: &str, key: &str, mistakes: &mut Mistakes) -> Option<String> 
     }
 }
 
-/// The manager accepts no provider ID of another scheme from this provider. `schemes` is empty in tests that do not set
-/// it.
+/// The manager accepts no provider ID of another scheme from this provider.
 fn foreign_ids(rules: &[Rule], schemes: &[String], mistakes: &mut Mistakes) {
     let is_ours = |id: &str| {
         let scheme = id.split_once("://").map(|(scheme, _)| scheme);
         scheme.is_some_and(|scheme| schemes.iter().any(|ours| ours == scheme))
     };
     let ids = rules.iter().map(|rule| &rule.provider_id);
-    for id in ids.filter(|id| !schemes.is_empty() && !is_ours(id)) {
+    for id in ids.filter(|id| !is_ours(id)) {
         let what = format_args!(
             "the providerID {id:?} is of a scheme that is not this provider's ({}): add it to nodes.schemes",
             schemes.join(", ")

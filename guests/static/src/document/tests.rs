@@ -31,7 +31,15 @@ retired: [metal-9]
 "#;
 
 fn read(text: &str) -> Result<Document, Error> {
-    Document::read(&config(&[(KEY, text)]))
+    read_with(text, &["static", "metal"])
+}
+
+fn read_with(text: &str, schemes: &[&str]) -> Result<Document, Error> {
+    let schemes = schemes.iter().map(|one| (*one).to_owned()).collect();
+    Document::read(&Config {
+        schemes,
+        ..config(&[(KEY, text)])
+    })
 }
 
 fn mistakes(text: &str) -> Vec<String> {
@@ -61,19 +69,12 @@ fn a_document_is_read_whole() {
 
 #[test]
 fn provider_ids_are_of_schemes_whose_nodes_are_this_providers() {
-    let with = |schemes: &[&str]| {
-        let schemes = schemes.iter().map(|one| (*one).to_owned()).collect();
-        Document::read(&Config {
-            schemes,
-            ..config(&[(KEY, FULL)])
-        })
-    };
-    assert!(with(&["static", "metal"]).is_ok());
+    assert!(read_with(FULL, &["static", "metal"]).is_ok());
     for (schemes, missing) in [
         (["static"], "metal://by-hand"),
         (["metal"], "static://{name}"),
     ] {
-        let error = with(&schemes).unwrap_err();
+        let error = read_with(FULL, &schemes).unwrap_err();
         let text = error.message();
         assert!(
             text.contains(missing) && text.contains("nodes.schemes"),
@@ -219,7 +220,7 @@ proptest! {
 
     /// An accepted document obeys the host's limits of answers.
     #[test]
-    fn what_is_taken_is_short_enough(name in "[a-z0-9]{1,253}", begin in "[a-z]{1,9}://([a-z]{0,280}/)?") {
+    fn what_is_taken_is_short_enough(name in "[a-z0-9]{1,253}", begin in "(static|metal)://([a-z]{0,280}/)?") {
         let text = format!("rules: [{{names: ['*'], providerID: '{begin}{{name}}'}}]");
         if let Ok(document) = read(&text) {
             prop_assert!(document.rules[0].provider_id(&name).len() <= MAX_PROVIDER_ID);

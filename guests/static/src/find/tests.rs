@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{config, node};
-use ccm_guest::{Address, Instances as _, Provider as _};
+use ccm_guest::{Address, Config, Instances as _, Provider as _};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
@@ -11,7 +11,11 @@ use crate::Static;
 use crate::document::KEY;
 
 fn provider(text: &str) -> Static {
-    Static::init(&config(&[(KEY, text)])).unwrap()
+    let config = Config {
+        schemes: ["static", "metal"].map(str::to_owned).to_vec(),
+        ..config(&[(KEY, text)])
+    };
+    Static::init(&config).unwrap()
 }
 
 fn ask(provider: &Static, node: &Node) -> Lookup {

@@ -173,6 +173,14 @@ impl Loadable {
             LoadPolicyChoice::Everything => None,
         }
     }
+
+    /// The provider ID schemes of the nodes that are this provider's.
+    pub(super) fn owned_schemes(&self) -> &[String] {
+        match self.config().map(|config| &config.nodes.schemes) {
+            Some(schemes) if !schemes.is_empty() => schemes,
+            _ => &self.inspection.manifest.schemes,
+        }
+    }
 }
 
 /// The load policy without a configuration.

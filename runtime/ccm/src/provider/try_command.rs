@@ -50,7 +50,7 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
     let provider = loadable.load(Some(observed.clone())).await?;
     drop(bar);
     let tried = TriedModule {
-        schemes: schemes(&loadable, &provider),
+        schemes: loadable.owned_schemes().to_vec(),
         mode: match options.subject.allow_changes {
             true => Mode::Enforce,
             false => Mode::Plan,
@@ -88,15 +88,6 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
         DocumentForm::Yaml => serde_saphyr::to_string(&report)?,
     };
     Ok(Verdict { text, is_yes })
-}
-
-/// The schemes that the provider owns.
-fn schemes(loadable: &Loadable, provider: &Provider) -> Vec<String> {
-    let configured = loadable.config().map(|config| &config.nodes.schemes);
-    match configured {
-        Some(schemes) if !schemes.is_empty() => schemes.clone(),
-        _ => provider.schemes().to_vec(),
-    }
 }
 
 /// A loaded module, and the changes that it may make.

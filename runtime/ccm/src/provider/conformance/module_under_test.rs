@@ -123,9 +123,9 @@ impl ModuleUnderTest {
         self.left.lock().clone()
     }
 
-    /// Whether the manifest requests this provider ID scheme.
+    /// Whether nodes of this provider ID scheme are this provider's.
     pub(super) fn owns_scheme(&self, scheme: &str) -> bool {
-        let schemes = &self.loadable.inspection.manifest.schemes;
+        let schemes = self.loadable.owned_schemes();
         schemes.iter().any(|one| one == scheme)
     }
 
