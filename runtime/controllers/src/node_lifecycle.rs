@@ -8,6 +8,7 @@ use ccm_core::cloud::{FindReply, ProviderError};
 use ccm_core::moment::Moment;
 use ccm_core::node::object::name;
 use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
+use ccm_core::reconciliation::effect::When;
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
@@ -90,6 +91,7 @@ impl NodeLifecycleController {
         self.share_lookup_results();
         let surveys = self.with_pass(&nodes, |memory, pass| memory.begin(pass));
         self.keep_waiting_entries();
+        self.settle_plan();
         for survey in surveys {
             let names = survey.about.iter().map(|node| name(node).to_owned());
             let names = names.collect();
@@ -115,6 +117,21 @@ impl NodeLifecycleController {
             let name = object.strip_prefix("node/");
             name.is_some_and(|name| self.memory.is_concerned(name))
         });
+    }
+
+    /// Takes back what is planned for nodes that need nothing any more, and why they could not be judged: no
+    /// reconciliation does that. Only what this provider concluded itself: the plan does not tell providers apart.
+    fn settle_plan(&mut self) {
+        let planner = self.executor.planner();
+        for name in self.memory.take_outdated() {
+            let object = format!("node/{name}");
+            planner.concluded(
+                &object,
+                NODE_LIFECYCLE_CONTROLLER,
+                &When::AwaitChange,
+                false,
+            );
+        }
     }
 
     fn start_reconciliations(&mut self, nodes: &[Arc<Node>]) {
@@ -204,6 +221,7 @@ impl Controller for NodeLifecycleController {
                 self.memory.abandon(names.iter().map(String::as_str), now);
             }
         }
+        self.settle_plan();
     }
 
     fn see(&mut self, ListComplete: ListComplete) {

@@ -3,15 +3,33 @@
 
 use std::time::Duration;
 
-use ccm_core::cloud::Lookup;
+use ccm_core::cloud::{Instance, Lookup};
 use ccm_core::safety::permit::Mode;
-use ccm_fixtures::provider::ScriptedProvider;
+use ccm_fixtures::kubernetes::node;
+use ccm_fixtures::provider::{ScriptedProvider, found, instance};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use parking_lot::Mutex;
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::*;
-use crate::fixtures::{NO_CONTROLLERS, run_one, settings};
+use crate::fixtures::{NO_CONTROLLERS, create, run_one, settings};
 use crate::{Controllers, Metrics, Settings, SharedPlan};
+
+/// This controller alone in plan mode.
+fn plans(plan: &SharedPlan) -> Settings {
+    Settings {
+        controllers: Controllers {
+            node_lifecycle: true,
+            ..NO_CONTROLLERS
+        },
+        mode: Mode::Plan,
+        plan: plan.clone(),
+        ..settings()
+    }
+}
 
 /// With this controller alone, nobody else reports a pass.
 #[tokio::test(start_paused = true)]
@@ -22,22 +40,13 @@ async fn no_plan_is_whole_before_the_first_pass_over_all_nodes() {
         cluster.inject(Fault::next(verb, "nodes", slow));
     }
     let plan = SharedPlan::default();
-    let settings = Settings {
-        controllers: Controllers {
-            node_lifecycle: true,
-            ..NO_CONTROLLERS
-        },
-        mode: Mode::Plan,
-        plan: plan.clone(),
-        ..settings()
-    };
     let cloud = ScriptedProvider::new("sim").finding(|_| Lookup::NotMine);
     let shutdown = sleep(Duration::from_secs(30));
     let client = cluster.client_as("ccm");
     let run = run_one(
         client,
         Arc::new(cloud),
-        settings,
+        plans(&plan),
         Metrics::default(),
         shutdown,
     );
@@ -50,4 +59,74 @@ async fn no_plan_is_whole_before_the_first_pass_over_all_nodes() {
     let (ended, looked) = tokio::join!(run, look);
     ended.unwrap();
     assert_eq!(looked, (false, true));
+}
+
+/// After which a node needs nothing any more.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Ready,
+    Deleted,
+    PowerUnknown,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_needs_nothing_any_more_leaves_the_plan() {
+    let machine = || instance("sim://1", "10.0.0.2");
+    let off = || {
+        found(Instance {
+            shutdown: Some(true),
+            ..machine()
+        })
+    };
+    let (taint, unsure) = ((1, true), (0, false));
+    for (answer, planned, change) in [
+        (off(), taint, Change::Ready),
+        (off(), taint, Change::Deleted),
+        (off(), taint, Change::PowerUnknown),
+        (Lookup::Gone, unsure, Change::Ready),
+        (Lookup::Gone, unsure, Change::Deleted),
+        (Lookup::Gone, unsure, Change::PowerUnknown),
+    ] {
+        let cluster = Cluster::new();
+        let nodes: Api<Node> = Api::all(cluster.client_as("test"));
+        create(&nodes, node("worker-1").provider_id("sim://1")).await;
+        let answer = Arc::new(Mutex::new(answer));
+        let answers = answer.clone();
+        let cloud = ScriptedProvider::new("sim").finding(move |_| answers.lock().clone());
+        let plan = SharedPlan::default();
+        let run = run_one(
+            cluster.client_as("ccm"),
+            Arc::new(cloud),
+            plans(&plan),
+            Metrics::default(),
+            sleep(Duration::from_secs(100)),
+        );
+        let look = || {
+            let plan = plan.snapshot();
+            (plan.changes().count(), plan.is_sure())
+        };
+        let watch = async {
+            sleep(Duration::from_secs(22)).await;
+            let before = look();
+            match change {
+                Change::Ready => {
+                    let conditions = json!([{ "type": "Ready", "status": "True" }]);
+                    let patch = Patch::Merge(json!({ "status": { "conditions": conditions } }));
+                    let params = PatchParams::default();
+                    let patched = nodes.patch_status("worker-1", &params, &patch).await;
+                    patched.unwrap();
+                }
+                Change::Deleted => {
+                    let deleted = nodes.delete("worker-1", &Default::default()).await;
+                    deleted.unwrap();
+                }
+                Change::PowerUnknown => *answer.lock() = found(machine()),
+            }
+            sleep(Duration::from_secs(70)).await;
+            (before, look())
+        };
+        let (ended, looked) = tokio::join!(run, watch);
+        ended.unwrap();
+        assert_eq!(looked, (planned, (0, true)), "{change:?}");
+    }
 }

@@ -67,6 +67,10 @@ pub struct Memory {
     last_pass: Option<(Now, Arc<LifecycleRules>)>,
     mass_outage: MassOutage,
     halving: Halving,
+    /// The nodes whose last reconciliation is the last word about them: in the plan, for instance.
+    concluded: BTreeSet<String>,
+    /// Those that need nothing any more, according to a later answer.
+    outdated: Vec<String>,
 }
 
 /// Next look-up after a deletion, or one that was withheld; changes arrive by the watch before that.
@@ -337,6 +341,10 @@ impl Memory {
                 history.finding = power(instance).filter(|_| is_its_machine(node, instance));
             }
         }
+        // No reconciliation follows that could say so.
+        if history.finding.is_none() && self.concluded.remove(name(node)) {
+            self.outdated.push(name(node).to_owned());
+        }
     }
 
     /// Takes answers that other controllers received: `found` returns when, if ever, an answer last said that the
@@ -421,6 +429,8 @@ impl Memory {
 
     /// Stores the result of a reconciliation; `when` says when to look the node up again.
     pub fn conclude(&mut self, facts: &Facts, when: &When, now: Moment) {
+        // Also without a history: the node may have become Ready, or have been deleted, during the reconciliation.
+        self.concluded.insert(name(&facts.node).to_owned());
         let history = self.histories.get_mut(name(&facts.node));
         let Some(history) = history.filter(|history| history.uid == uid_of(&facts.node)) else {
             return;

@@ -16,6 +16,21 @@ impl Memory {
             && matches!(self.mass_outage, MassOutage::None)
     }
 
+    /// Takes the names of the nodes whose last reconciliation does not hold any more, and that no later one is about:
+    /// they are Ready, deleted or another provider's, or the last answer leaves nothing to do.
+    pub fn take_outdated(&mut self) -> Vec<String> {
+        let mut outdated = std::mem::take(&mut self.outdated);
+        let histories = &self.histories;
+        self.concluded.retain(|name| {
+            let is_kept = histories.contains_key(name);
+            if !is_kept {
+                outdated.push(name.clone());
+            }
+            is_kept
+        });
+        outdated
+    }
+
     /// Whether the last answer, or a failure, leaves something to be done about this node.
     pub fn is_concerned(&self, name: &str) -> bool {
         let history = self.histories.get(name);

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::super::*;
 use crate::cloud::error::ProviderError;
-use crate::cloud::instance::{FindReply, Lookup};
+use crate::cloud::instance::{FindReply, Instance, Lookup};
 use crate::node::ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
 use crate::well_known::SHUTDOWN_TAINT;
@@ -121,4 +121,50 @@ fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about
         };
         assert_eq!(evidence.answers, 1, "{late:?}");
     }
+}
+
+#[test]
+fn what_is_concluded_about_a_node_that_is_ready_by_then_is_outdated() {
+    let node = |ready: &str| -> [Arc<Node>; 1] {
+        let node = json!({
+            "metadata": { "name": "a", "uid": "u", "labels": { "wasm-ccm.dev/provider": "sim" } },
+            "spec": { "providerID": "sim://a" },
+            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+        });
+        [Arc::new(serde_json::from_value(node).unwrap())]
+    };
+    let (off, on) = (node("Unknown"), node("True"));
+    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
+    let rules = Arc::new(LifecycleRules::default());
+    let at = |second| Moment(Duration::from_secs(second));
+    let pass = |nodes, second| Pass {
+        nodes,
+        ownership: &ownership,
+        rules: &rules,
+        now: Now {
+            moment: at(second),
+            wall: Timestamp::from_second(3600).unwrap(),
+        },
+    };
+    let instance = Instance {
+        provider_id: "sim://a".to_owned(),
+        shutdown: Some(true),
+        ..Instance::default()
+    };
+    let answer = Ok(FindReply {
+        lookups: vec![Lookup::Found(Box::new(instance))],
+        complete: true,
+        ..FindReply::default()
+    });
+    let mut memory = Memory::default();
+    let surveys = memory.begin(&pass(&off, 0));
+    memory.absorb(&surveys[0], &answer, at(0));
+    let facts = memory.facts(&pass(&off, 0));
+    assert_eq!(facts[0].finding, Finding::ShutDown);
+    // The reconciliation goes on when the node is Ready.
+    memory.begin(&pass(&on, 5));
+    assert!(memory.take_outdated().is_empty());
+    memory.conclude(&facts[0], &When::AwaitChange, at(6));
+    assert_eq!(memory.take_outdated(), ["a"]);
+    assert!(memory.take_outdated().is_empty());
 }
