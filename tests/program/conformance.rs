@@ -306,6 +306,20 @@ fn a_machine_is_proven_gone_beside_another_one() {
 }
 
 #[test]
+fn a_module_need_not_take_a_machine_for_gone_that_it_is_asked_about_alone() {
+    let arguments = [
+        "--suite=instances",
+        "--node=worker-1=misbehaving://worker-1",
+        "--gone=misbehaving://nobody",
+    ];
+    let report = misbehaving(&[("behaviour", "gone-beside-others")], &arguments);
+    for law in ["instances/batch", "instances/gone"] {
+        let is_kept = laws(&report, "pass").any(|one| one["law"] == law);
+        assert!(is_kept, "{law}: {report:#}");
+    }
+}
+
+#[test]
 fn a_route_that_is_there_before_the_test_is_left_alone() {
     // It lists a route to each network of each node, and makes and removes none.
     let words = [("behaviour", "honest"), ("routing", "echo")];

@@ -54,7 +54,7 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
             assert_eq!(found(&replies[0]).len(), 2);
             assert!(!replies[0].complete, "nobody was asked");
         }),
-        Behaviour::HonestRequests => answers(|replies| {
+        Behaviour::HonestRequests | Behaviour::GoneBesideOthers => answers(|replies| {
             assert_eq!(found(&replies[0]).len(), 2);
             assert!(replies[0].complete);
         })

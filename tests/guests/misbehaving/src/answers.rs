@@ -23,6 +23,13 @@ pub fn find(behaviour: Behaviour, nodes: &[Node]) -> Result<FindReply, Error> {
         events: Vec::new(),
     };
     match behaviour {
+        Behaviour::GoneBesideOthers if !reply.lookups.iter().any(is_found) => {
+            for lookup in &mut reply.lookups {
+                if matches!(lookup, Lookup::Gone) {
+                    *lookup = Lookup::Unknown("a 404 alone proves nothing".to_owned());
+                }
+            }
+        }
         Behaviour::TooFewLookups => {
             reply.lookups.pop();
         }
@@ -55,6 +62,10 @@ pub fn find(behaviour: Behaviour, nodes: &[Node]) -> Result<FindReply, Error> {
     Ok(reply)
 }
 
+fn is_found(lookup: &Lookup) -> bool {
+    matches!(lookup, Lookup::Found(_))
+}
+
 fn garbage(times: usize) -> Error {
     let garbage = "\x1b[2J\x1b[31mall is well\r\n\0\u{202e}".repeat(times);
     Error::internal(format!("{TOKEN} {garbage}"))
@@ -63,7 +74,10 @@ fn garbage(times: usize) -> Error {
 fn look_up(behaviour: Behaviour, node: &Node) -> Lookup {
     let mut instance = honest(node);
     match behaviour {
-        Behaviour::HonestRequests | Behaviour::FailsSometimes => {
+        Behaviour::GoneBesideOthers if !provider_id(node).starts_with("misbehaving://") => {
+            return Lookup::NotMine;
+        }
+        Behaviour::HonestRequests | Behaviour::GoneBesideOthers | Behaviour::FailsSometimes => {
             log::info("asking about a machine", &[("name", &node.name)]);
             return by_request(node, |error| Lookup::Unknown(error.message().to_owned()));
         }

@@ -41,6 +41,8 @@ behaviours! {
     Honest = "honest",
     /// Asks `GET /machines/{name}` for each node: 2xx is found, 404 is gone, anything else is unknown.
     HonestRequests = "honest-requests",
+    /// The same, and unknown for a machine that no other one of the call was found beside: its 404 alone proves nothing.
+    GoneBesideOthers = "gone-beside-others",
 
     /// Loops for ever in `find`. The call's deadline has to end it, and other calls must not suffer.
     Spin = "spin",
