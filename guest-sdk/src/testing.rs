@@ -113,6 +113,12 @@ pub fn fetch(request: &raw::Request) -> Result<raw::Response, FetchError> {
     host::http::fetch(request)
 }
 
+/// As [`fetch`], for requests that are sent side by side.
+#[doc(hidden)]
+pub fn fetch_all(requests: &[raw::Request]) -> Vec<Result<raw::Response, FetchError>> {
+    host::http::fetch_all(requests)
+}
+
 type Script = dyn FnMut(&Seen) -> Answer;
 
 struct World {
@@ -199,7 +205,7 @@ impl TestHost {
     }
 
     /// Sets the time that the cloud takes for each answer: both clocks move forward by it, once for requests sent side
-    /// by side.
+    /// by side. Like the host, a request waits no longer than 15 s for its answer.
     pub fn set_latency(&self, latency: Duration) {
         self.world.borrow_mut().latency = latency;
     }

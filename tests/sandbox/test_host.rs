@@ -1,8 +1,9 @@
 //! The SDK's `TestHost` is as strict as the real host, with the same messages: one table of requests and the cloud's
-//! answers goes through both, and tables of configurations, of absences and of calls with many requests or changes do; the
-//! misbehaving guest, called natively, fails as the laws of the real host say.
+//! answers goes through both, and tables of configurations, of absences, of the limits of answers and of calls with many
+//! requests or changes do; the misbehaving guest, called natively, fails as the laws of the real host say.
 
 mod absences;
+mod answer_limits;
 mod answers;
 mod calls;
 mod changes;
@@ -14,13 +15,14 @@ use ccm_tests::harness::{self, Test};
 use libtest_mimic::Trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [&[Test]; 6] = [
+    let tests: [&[Test]; 7] = [
         requests::TESTS,
         calls::TESTS,
         changes::TESTS,
         configurations::TESTS,
         answers::TESTS,
         absences::TESTS,
+        answer_limits::TESTS,
     ];
     harness::table("test_host", &tests.concat())
 }

@@ -1071,7 +1071,8 @@ pub mod ccm {
                 /// The target asked for patience, or the operator's budget of requests is spent: the host holds requests back for this
                 /// many milliseconds.
                 Throttled(u64),
-                /// No complete answer in time. Whether the cloud acted on the request is not known.
+                /// No complete answer in time: it begins within 15 s and ends within 30 s. Whether the cloud acted on the request is
+                /// not known.
                 TimedOut(_rt::String),
                 /// The answer is larger than the cap.
                 TooLarge(_rt::String),
@@ -1447,6 +1448,7 @@ pub mod ccm {
             }
             #[allow(unused_unsafe, clippy::all)]
             /// Sends up to 64 requests side by side, at most 8 at a time; answers in the order of the requests.
+            /// All answers together have at most 18 MiB, header fields included: one beyond that is `too-large`.
             #[allow(async_fn_in_trait)]
             pub fn fetch_all(
                 requests: &[Request],

@@ -11,6 +11,8 @@ fn world<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
 }
 
 pub(crate) mod http {
+    use std::time::Duration;
+
     use super::super::calls::{RequestEnd, Running};
     use super::super::{Seen, answer, request};
     use super::{World, world};
@@ -19,6 +21,10 @@ pub(crate) mod http {
     /// Maximum number of requests in one `fetch-all`, and of those sent side by side.
     const BATCH: usize = 64;
     const SIDE_BY_SIDE: usize = 8;
+    /// Bytes of the answers of one `fetch-all`, header fields included: the host holds them for the call until it has all.
+    const HELD: usize = 18 << 20;
+    /// The time in which an answer begins.
+    const FIRST_BYTE: Duration = Duration::from_secs(15);
     /// Maximum number of requests in one call.
     const PER_CALL: usize = 2000;
 
@@ -26,8 +32,8 @@ pub(crate) mod http {
 
     pub(crate) fn fetch(request: &Request) -> Outcome {
         let answer = world(|world| {
-            world.now += world.latency;
-            send(world, request, 1)
+            wait(world);
+            send(world, request, 1, &mut 0)
         });
         answer.unwrap_or_else(no_host)
     }
@@ -45,10 +51,11 @@ pub(crate) mod http {
             return requests.iter().map(refused).collect();
         }
         let answers = world(|world| {
+            let mut held = 0;
             let windows = requests.chunks(SIDE_BY_SIDE);
             let answers = windows.flat_map(|window| {
-                world.now += world.latency;
-                let send = |request| send(world, request, window.len());
+                wait(world);
+                let send = |request| send(world, request, window.len(), &mut held);
                 window.iter().map(send).collect::<Vec<_>>()
             });
             answers.collect()
@@ -61,8 +68,19 @@ pub(crate) mod http {
         Err(FetchError::Unavailable(why))
     }
 
-    fn send(world: &mut World, request: &Request, side_by_side: usize) -> Outcome {
-        let (outcome, end) = match exchange(world, request, side_by_side) {
+    /// Waits for the answers to requests that are sent side by side, as long as the host does.
+    fn wait(world: &mut World) {
+        world.now += world.latency.min(FIRST_BYTE);
+    }
+
+    /// Sends a request; `held` counts the bytes of the answers beside its own.
+    fn send(
+        world: &mut World,
+        request: &Request,
+        side_by_side: usize,
+        held: &mut usize,
+    ) -> Outcome {
+        let (outcome, end) = match exchange(world, request, side_by_side, held) {
             Ok((answer, end)) => (Ok(answer), end),
             Err(error) => (Err(error), RequestEnd::Failed),
         };
@@ -78,6 +96,7 @@ pub(crate) mod http {
         world: &mut World,
         request: &Request,
         side_by_side: usize,
+        held: &mut usize,
     ) -> Result<(Response, RequestEnd), FetchError> {
         let seen = Seen::new(request, side_by_side);
         world.seen.push(seen.clone());
@@ -94,8 +113,25 @@ pub(crate) mod http {
             let spent = world.call.as_mut().map_or(Ok(()), Running::change);
             spent.map_err(|why| FetchError::Denied(format!("{change}: {why}")))?;
         }
-        let (status, headers, body) = (world.script)(&seen)?;
+        // The cloud acts also on a request whose answer is late.
+        let answered = (world.script)(&seen);
+        if world.latency > FIRST_BYTE {
+            return Err(FetchError::TimedOut(format!(
+                "no answer from target {} in {FIRST_BYTE:.1?}",
+                request.target
+            )));
+        }
+        let (status, headers, body) = answered?;
+        let fields = headers.iter().map(|(name, value)| name.len() + value.len());
+        let bytes = body.len() + fields.sum::<usize>();
         let answer = answer::shown(status, headers, body)?;
+        if *held + bytes > HELD {
+            return Err(FetchError::TooLarge(format!(
+                "the call may hold {} MiB of answers at a time, and this one comes on top: drop those that are done with",
+                HELD >> 20
+            )));
+        }
+        *held += bytes;
         let end = match answer.status {
             200..=299 => RequestEnd::Succeeded,
             status if admitted.proves_absence(status, &answer.body) => RequestEnd::Absent,

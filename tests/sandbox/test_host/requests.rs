@@ -66,7 +66,7 @@ pub(super) enum End {
 
 impl End {
     /// Whether this is the same end, for a reason that contains the expected text.
-    fn is_as(&self, expected: &End) -> bool {
+    pub(super) fn is_as(&self, expected: &End) -> bool {
         match (expected, self) {
             (End::Sent, End::Sent) => true,
             (End::Denied(part), End::Denied(text))
@@ -94,15 +94,15 @@ fn unavailable(why: &str) -> End {
     End::Unavailable(why.to_owned())
 }
 
-fn large(why: &str) -> End {
+pub(super) fn large(why: &str) -> End {
     End::TooLarge(why.to_owned())
 }
 
-fn get(path: &str) -> Request {
+pub(super) fn get(path: &str) -> Request {
     Request::get("api", path)
 }
 
-fn thing() -> Request {
+pub(super) fn thing() -> Request {
     get("/things/1")
 }
 
@@ -392,7 +392,12 @@ fn alike(contract: &str, cases: &[(Request, End)]) {
 
 /// The `TestHost`'s result of a request.
 pub(super) fn guest_fetch(request: &Request) -> End {
-    match ccm_guest::testing::fetch(&request.to_raw()) {
+    guest_end(ccm_guest::testing::fetch(&request.to_raw()))
+}
+
+/// An end that a guest sees.
+pub(super) fn guest_end<T>(end: Result<T, guest::FetchError>) -> End {
+    match end {
         Ok(_) => End::Sent,
         Err(guest::FetchError::Denied(why)) => End::Denied(why),
         Err(guest::FetchError::Invalid(why)) => End::Invalid(why),
@@ -439,16 +444,22 @@ pub(super) fn scope_of(manifest: &str, cloud: &Cloud, changes: u32) -> CallScope
 
 /// The real host's result of a request.
 pub(super) async fn host_fetch(scope: &CallScope, request: &Request) -> End {
-    match scope.fetch(translated(request)).await {
-        Ok(answer) => {
-            assert_eq!(answer.status, 200);
-            End::Sent
-        }
+    let end = scope.fetch(translated(request)).await;
+    if let Ok(answer) = &end {
+        assert_eq!(answer.status, 200);
+    }
+    host_end(end)
+}
+
+/// An end of the real host.
+pub(super) fn host_end<T>(end: Result<T, FetchError>) -> End {
+    match end {
+        Ok(_) => End::Sent,
         Err(FetchError::Denied(why)) => End::Denied(why),
         Err(FetchError::Invalid(why)) => End::Invalid(why),
         Err(FetchError::Unavailable(why)) => End::Unavailable(why),
         Err(FetchError::TooLarge(why)) => End::TooLarge(why),
-        Err(other) => panic!("{request:?}: {other:?}"),
+        Err(other) => panic!("{other:?}"),
     }
 }
 
