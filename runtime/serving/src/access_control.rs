@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use serde_json::json;
 
-use crate::authentication::{Authenticator, PeerCertificates, User};
+use crate::authentication::{Authenticator, PeerCertificates, Unauthorized, User};
 use crate::authorization::{Access, Authorizer};
 use crate::told_reason::ToldReason;
 
@@ -29,19 +29,25 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: 
     let peer = peer.cloned().unwrap_or_default();
     let verb = request.method().as_str().to_ascii_lowercase();
     let path = request.uri().path();
-    let Ok(user) = gate.authenticator.user(&peer, request.headers()).await else {
-        if gate.unauthorized_log.is_due("invalid", Instant::now()) {
-            tracing::warn!(
-                verb,
-                path,
-                "refused a request whose credentials are invalid; this is logged at most once a minute"
+    let user = match gate.authenticator.user(&peer, request.headers()).await {
+        Ok(user) => user,
+        Err(refusal) => {
+            // That a review failed has a line of its own.
+            if refusal == Unauthorized::Invalid
+                && gate.unauthorized_log.is_due("invalid", Instant::now())
+            {
+                tracing::warn!(
+                    verb,
+                    path,
+                    "refused a request whose credentials are invalid; this is logged at most once a minute"
+                );
+            }
+            return refused(
+                StatusCode::UNAUTHORIZED,
+                "Unauthorized",
+                "Unauthorized".to_owned(),
             );
         }
-        return refused(
-            StatusCode::UNAUTHORIZED,
-            "Unauthorized",
-            "Unauthorized".to_owned(),
-        );
     };
     match gate.authorizer.access(&user, &verb, path).await {
         Access::Allowed => next.run(request).await,
@@ -123,7 +129,7 @@ mod tests {
     use crate::settings::{Authentication, Authorization};
     use crate::told_reason::ONCE_A_MINUTE;
 
-    /// A router behind the gate, where the API server answers each review of access so, and no tokens are reviewed.
+    /// A router behind the gate, where the API server answers each review so.
     async fn gated(code: u16, review: &Value) -> Router {
         let body = serde_json::to_vec(review).unwrap();
         let api_server = service_fn(move |_: http::Request<kube::client::Body>| {
@@ -145,7 +151,7 @@ mod tests {
             cache_denied: Duration::ZERO,
             always_allowed: Vec::new(),
         };
-        let authenticator = Authenticator::new(authentication, None).await;
+        let authenticator = Authenticator::new(authentication, Some(client.clone())).await;
         let gate = Arc::new(Gate {
             authenticator: Arc::new(authenticator.ok().unwrap()),
             authorizer: Authorizer::new(authorization, Some(client)),
@@ -214,7 +220,27 @@ mod tests {
         }
     }
 
-    /// The gate's lines in the log, with their fields as `name=value`.
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_was_not_reviewed_is_not_called_invalid() {
+        for code in [403, 503] {
+            let failed = json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "", "code": code});
+            let router = gated(code, &failed).await;
+            let log = RecordedLines::default();
+            let _recording = tracing::subscriber::set_default(log.clone());
+            for _ in 0..2 {
+                let status = answered(&router, Some("valid")).await;
+                assert_eq!(status, StatusCode::UNAUTHORIZED);
+            }
+            let lines = log.0.lock().unwrap().clone();
+            let [(Level::WARN, line)] = &lines[..] else {
+                panic!("{code}: {lines:?}");
+            };
+            assert!(line.contains("cannot review a token"), "{line}");
+            assert!(line.contains(&format!("reason=status {code} ")), "{line}");
+        }
+    }
+
+    /// The lines of this crate in the log, with their fields as `name=value`.
     #[derive(Clone, Default)]
     struct RecordedLines(Arc<Mutex<Vec<(Level, String)>>>);
 
@@ -232,7 +258,7 @@ mod tests {
 
     impl Subscriber for RecordedLines {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            metadata.target() == "ccm_serving::access_control"
+            metadata.target().starts_with("ccm_serving::")
         }
 
         fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -61,9 +61,13 @@ impl User {
     }
 }
 
-/// The request carries invalid credentials.
+/// Why a request that carries credentials has no user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unauthorized;
+pub(crate) enum Unauthorized {
+    Invalid,
+    /// The API server did not review them.
+    NotReviewed,
+}
 
 /// Certificates that the client presented, its own first.
 #[derive(Clone, Default)]
@@ -105,7 +109,7 @@ impl Authenticator {
     /// The user of a request.
     ///
     /// # Errors
-    /// Its credentials are invalid.
+    /// Its credentials are invalid, or could not be reviewed.
     pub(crate) async fn user(
         &self,
         peer: &PeerCertificates,
@@ -130,7 +134,7 @@ impl Authenticator {
         }
         match (bearer(headers), &self.reviewer) {
             (Some(token), Some(reviewer)) => Ok(reviewer.user(token).await?.authenticated()),
-            (Some(_), None) => Err(Unauthorized),
+            (Some(_), None) => Err(Unauthorized::Invalid),
             (None, _) => proxied.and(named).map(|_| User::anonymous()),
         }
     }

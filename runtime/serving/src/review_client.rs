@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::access_cache::AccessCache;
 use crate::access_control::{is_unanswered, status_code};
+use crate::told_reason::{ONCE_A_MINUTE, ToldReason};
 
 /// Time limit of a review, as upstream's (PROC-034).
 const TIME: Duration = Duration::from_secs(10);
@@ -32,6 +33,8 @@ pub(crate) struct Reviews<R, K, A> {
     what: &'static str,
     known: AccessCache<K, A>,
     under_way: Semaphore,
+    /// Limits the lines about failed reviews, of which anybody can cause any number.
+    told: ToldReason,
 }
 
 impl<R, K, A> Reviews<R, K, A>
@@ -46,6 +49,7 @@ where
             what,
             known: AccessCache::new(),
             under_way: Semaphore::new(UNDER_WAY),
+            told: ToldReason::new(ONCE_A_MINUTE),
         }
     }
 
@@ -62,30 +66,38 @@ where
         if let Some(known) = self.known.get(&key, now) {
             return Some(known);
         }
-        let answer = timeout(TIME, self.ask(&review())).await.ok()??;
-        let answer = read(answer);
+        let answer = match timeout(TIME, self.ask(&review())).await {
+            Ok(Ok(answer)) => read(answer),
+            // The error may quote the request.
+            Ok(Err(error)) => return self.failed(&format!("status {}", status_code(&error))),
+            Err(_) => return self.failed("no answer in time"),
+        };
         let time = kept(&answer);
         self.known.put(key, answer.clone(), now, time);
         Some(answer)
     }
 
+    /// Without an answer, for this reason.
+    fn failed(&self, reason: &str) -> Option<A> {
+        if self.told.is_due(reason, Instant::now().into_std()) {
+            let what = self.what;
+            tracing::warn!(
+                reason,
+                "the API server cannot review {what}; this is logged at most once a minute"
+            );
+        }
+        None
+    }
+
     /// The API server's answer. What passes by itself is asked for again.
-    async fn ask(&self, review: &R) -> Option<R> {
+    async fn ask(&self, review: &R) -> kube::Result<R> {
         let (mut tries, mut pause) = (TRIES, PAUSE);
         loop {
             let answer = self.ask_once(review).await;
             tries -= 1;
             match answer {
                 Err(error) if tries > 0 && may_pass(&error) => {}
-                answer => {
-                    return answer
-                        .inspect_err(|error| {
-                            // The error may quote the request.
-                            let status = status_code(error);
-                            tracing::warn!(status, "the API server cannot review {}", self.what);
-                        })
-                        .ok();
-                }
+                answer => return answer,
             }
             sleep(pause).await;
             pause = pause.mul_f64(GROWTH);

@@ -71,8 +71,8 @@ impl CertificateAuthority {
         };
         self.0
             .verify_client_cert(own, chain, UnixTime::now())
-            .map_err(|_| Unauthorized)?;
-        Subject::of(own).map(Some).ok_or(Unauthorized)
+            .map_err(|_| Unauthorized::Invalid)?;
+        Subject::of(own).map(Some).ok_or(Unauthorized::Invalid)
     }
 }
 

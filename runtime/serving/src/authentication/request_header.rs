@@ -24,7 +24,7 @@ pub(super) fn user(
         return Ok(None);
     };
     if !names.allowed_names.is_empty() && !names.allowed_names.contains(&proxy) {
-        return Err(Unauthorized);
+        return Err(Unauthorized::Invalid);
     }
     let Some(name) = first(headers, &names.user) else {
         return Ok(None);

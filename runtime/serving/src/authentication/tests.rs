@@ -266,7 +266,7 @@ async fn proc_075_a_front_proxy_names_all_of_a_user_by_the_headers_that_the_clus
     let another = peer(&proxies, "another");
     assert_eq!(
         authenticator.user(&another, &headers).await,
-        Err(Unauthorized)
+        Err(Unauthorized::Invalid)
     );
 }
 
@@ -401,7 +401,7 @@ async fn proc_075_a_review_that_failed_is_kept_for_ten_seconds_at_most() {
         let nobody = PeerCertificates::default();
         *answer.lock().unwrap() = reviewed(first);
         let refused = authenticator.user(&nobody, &with_token()).await;
-        assert_eq!(refused, Err(Unauthorized));
+        assert_eq!(refused, Err(Unauthorized::Invalid));
         *answer.lock().unwrap() =
             reviewed(&json!({"authenticated": true, "user": {"username": "joe"}}));
         tokio::time::advance(Duration::from_secs(seconds)).await;

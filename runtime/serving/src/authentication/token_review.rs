@@ -43,7 +43,7 @@ impl TokenReviewer {
     /// The API server does not know it, or cannot be asked.
     pub(super) async fn user(&self, token: &str) -> Result<User, Unauthorized> {
         if token.len() > LONGEST {
-            return Err(Unauthorized);
+            return Err(Unauthorized::Invalid);
         }
         let key: [u8; 32] = Sha256::digest(token).into();
         let kept = |answer: &Result<User, Refusal>| match answer {
@@ -51,7 +51,8 @@ impl TokenReviewer {
             Ok(_) | Err(Refusal::Invalid) => self.time,
         };
         let answer = self.reviews.answer(key, || review(token), user, kept);
-        answer.await.and_then(Result::ok).ok_or(Unauthorized)
+        let answer = answer.await.ok_or(Unauthorized::NotReviewed)?;
+        answer.map_err(|_| Unauthorized::Invalid)
     }
 }
 
