@@ -1,4 +1,5 @@
-//! Computes the writes that make a load balancer match the desired state, in the Go manager's order. Pure.
+//! Computes the writes that make a load balancer match the desired state, in the Go manager's order, except where the
+//! cloud refuses a write until another one is done. Pure.
 //!
 //! Only specified fields are compared; others stay unchanged. So a Service that has not changed causes no write.
 
@@ -13,8 +14,8 @@ use super::api::{self, LoadBalancer};
 use super::certificates::ORDERED;
 use super::request_bodies::{self, Known};
 use super::wanted::{
-    HealthCheckHttp, Target, TypeSource, Wanted, WantedHealthCheck, WantedHttp, WantedService,
-    WantedTargets,
+    HealthCheckHttp, ServiceProtocol, Target, TypeSource, Wanted, WantedHealthCheck, WantedHttp,
+    WantedService, WantedTargets,
 };
 
 #[cfg(test)]
@@ -24,6 +25,9 @@ mod tests;
 pub const UPDATE: &str = "update";
 /// The action that adds a target.
 pub const ADD_TARGET: &str = "add_target";
+
+/// The port that a redirect to HTTPS uses, beside that of its service.
+const HTTP_PORT: u16 = 80;
 
 /// One write of the load balancer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -197,14 +201,16 @@ fn networks(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change>
     vec![Change::new("attach_to_network", Value::Object(body), why).unsettling()]
 }
 
-/// The changes to services.
+/// The changes to services. A port is free before another service takes it.
 pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
     let shown = found.services.iter().map(|one| (one.listen_port, one));
     let shown: BTreeMap<u16, &api::Service> = shown.collect();
     let body = |port: &u16, service| request_bodies::service(*port, service, known);
     let mut changes = Vec::new();
+    let mut ends_of_redirects = Vec::new();
     let mut deletions = Vec::new();
     let mut added = 0_usize;
+    let mut takes_http_port = false;
     let found_changes = compare::changes(&wanted.services, &shown, |wanted, shown| {
         difference(wanted, known, shown)
     });
@@ -212,29 +218,53 @@ pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<
         match change {
             compare::Change::Missing(port, service) => {
                 added += 1;
+                takes_http_port |= *port == HTTP_PORT || will_redirect(service, None);
                 let why = format!("port {port} is missing");
                 changes.push(Change::new("add_service", body(port, service), why));
             }
-            compare::Change::Differs(port, service, _, what) => {
+            compare::Change::Differs(port, service, &shown, what) => {
                 let why = format!("port {port} has another {what}");
-                changes.push(Change::new("update_service", body(port, service), why));
+                let update = Change::new("update_service", body(port, service), why);
+                match (shown.redirects(), will_redirect(service, Some(shown))) {
+                    (true, false) => ends_of_redirects.push(update),
+                    (redirects, will) => {
+                        takes_http_port |= will && !redirects;
+                        changes.push(update);
+                    }
+                }
             }
-            compare::Change::Extra(port, _) if !wanted.keep_foreign => {
+            compare::Change::Extra(port, &shown) if !wanted.keep_foreign => {
+                let frees_http_port = *port == HTTP_PORT || shown.redirects();
                 let why = format!("the Service has no port {port}");
                 let body = json!({"listen_port": port});
-                deletions.push(Change::new("delete_service", body, why));
+                let deletion = Change::new("delete_service", body, why);
+                deletions.push((frees_http_port, deletion));
             }
             compare::Change::Extra(..) => {}
         }
     }
-    // New services come first, to keep listening without a gap, unless the maximum does not allow both.
+    // New services come first, to keep listening without a gap, unless the maximum does not allow both, or an old one
+    // uses the port 80 that a new one or its redirect needs.
     let limit = found.load_balancer_type.max_services;
-    let at = match limit.is_some_and(|limit| found.services.len() + added > limit) {
-        true => 0,
-        false => changes.len(),
-    };
-    changes.splice(at..at, deletions);
-    changes
+    let is_full = limit.is_some_and(|limit| found.services.len() + added > limit);
+    let (first, last): (Vec<_>, Vec<_>) = deletions
+        .into_iter()
+        .partition(|(frees_http_port, _)| is_full || (*frees_http_port && takes_http_port));
+    let deletion = |(_, change): (bool, Change)| change;
+    let first = first.into_iter().map(deletion);
+    let last = last.into_iter().map(deletion);
+    first
+        .chain(ends_of_redirects)
+        .chain(changes)
+        .chain(last)
+        .collect()
+}
+
+/// Whether port 80 redirects to the service after it is added or updated. An unspecified redirect stays as it is.
+fn will_redirect(wanted: &WantedService, shown: Option<&api::Service>) -> bool {
+    let redirect = wanted.http.as_ref().and_then(|http| http.redirect_http);
+    let stays = || shown.is_some_and(api::Service::redirects);
+    wanted.protocol == ServiceProtocol::Https && redirect.unwrap_or_else(stays)
 }
 
 /// The first difference of a service, as a short name.

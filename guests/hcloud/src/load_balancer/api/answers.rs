@@ -127,6 +127,13 @@ pub struct Service {
     pub health_check: Option<HealthCheck>,
 }
 
+impl Service {
+    /// Whether port 80 redirects to it. It then uses that port, too.
+    pub fn redirects(&self) -> bool {
+        self.http.as_ref().is_some_and(|http| http.redirect_http)
+    }
+}
+
 /// The HTTP options of a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Http {

@@ -306,13 +306,89 @@ fn a_new_port_comes_before_an_old_one_goes_unless_there_is_no_room() {
         (Some(1), ["delete_service", "add_service"]),
         (None, ["add_service", "delete_service"]),
     ] {
-        let mut wanted = wanted_with(&[]);
+        let mut wanted = wanted_with(&[(annotations::HTTP_REDIRECT_HTTP, "false")]);
         let service = wanted.services.remove(&443).unwrap();
         wanted.services.insert(8443, service);
         let mut found = found();
+        found["services"][0]["http"]["redirect_http"] = json!(false);
         found["load_balancer_type"]["max_services"] = json!(room);
         let writes = writes(of_services(&wanted, &known(), &read(found)));
         let names: Vec<&str> = writes.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, expected);
+    }
+}
+
+/// A redirect listens on port 80, where the cloud takes no second listener.
+#[test]
+fn port_80_is_free_before_a_service_or_a_redirect_takes_it() {
+    // The services found, and those wanted, each by its port and whether port 80 redirects to it; the writes.
+    type Row<'a> = (&'a [(u16, bool)], &'a [(u16, bool)], &'a [&'a str]);
+    let table: [Row<'_>; 7] = [
+        (
+            &[(443, true)],
+            &[(80, false), (443, false)],
+            &["update_service 443", "add_service 80"],
+        ),
+        (
+            &[(80, false), (443, false)],
+            &[(443, true)],
+            &["delete_service 80", "update_service 443"],
+        ),
+        (
+            &[(80, false)],
+            &[(443, true)],
+            &["delete_service 80", "add_service 443"],
+        ),
+        (
+            &[(443, true)],
+            &[(8443, true)],
+            &["delete_service 443", "add_service 8443"],
+        ),
+        (
+            &[(443, true)],
+            &[(80, false)],
+            &["delete_service 443", "add_service 80"],
+        ),
+        // Another old port listens until the new one does.
+        (
+            &[(80, false), (8080, false)],
+            &[(443, true)],
+            &[
+                "delete_service 80",
+                "add_service 443",
+                "delete_service 8080",
+            ],
+        ),
+        // Nothing takes port 80.
+        (
+            &[(80, false), (443, false)],
+            &[(443, false), (8443, false)],
+            &["add_service 8443", "delete_service 80"],
+        ),
+    ];
+    for (shown, wished, expected) in table {
+        let mut found = found();
+        let https = found["services"][0].take();
+        let one_found = |(port, redirects): &(u16, bool)| {
+            let mut service = https.clone();
+            service["listen_port"] = json!(port);
+            service["http"]["redirect_http"] = json!(redirects);
+            service
+        };
+        found["services"] = shown.iter().map(one_found).collect();
+        let mut wanted = wanted_with(&[]);
+        let https = wanted.services.remove(&443).unwrap();
+        let one_wanted = |(port, redirects): &(u16, bool)| {
+            let mut service = https.clone();
+            service.http.as_mut().unwrap().redirect_http = Some(*redirects);
+            (*port, service)
+        };
+        wanted.services = wished.iter().map(one_wanted).collect();
+        let writes = writes(of_services(&wanted, &known(), &read(found)));
+        let names: Vec<String> = writes
+            .iter()
+            .map(|(name, body)| format!("{name} {}", body["listen_port"]))
+            .collect();
         assert_eq!(names, expected);
     }
 }
