@@ -25,6 +25,8 @@ mod tests;
 pub const UPDATE: &str = "update";
 /// The action that adds a target.
 pub const ADD_TARGET: &str = "add_target";
+/// The action that disables the public interface.
+const DISABLE_PUBLIC_INTERFACE: &str = "disable_public_interface";
 
 /// The port that a redirect to HTTPS uses, beside that of its service.
 const HTTP_PORT: u16 = 80;
@@ -111,7 +113,7 @@ pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Ch
     changes.extend(networks(wanted, known, found));
     match wanted.public_interface {
         Some(true) if !public.enabled => changes.push(public_interface("enable_public_interface")),
-        Some(false) if public.enabled => changes.push(public_interface("disable_public_interface")),
+        Some(false) if public.enabled => changes.push(public_interface(DISABLE_PUBLIC_INTERFACE)),
         None if !public.enabled && !unfinished && needs_public(wanted) => {
             changes.push(public_interface("enable_public_interface"));
         }
@@ -352,6 +354,20 @@ pub struct TargetChanges {
     pub changes: Vec<Change>,
     /// Nodes beyond the maximum number of targets.
     pub without_capacity: Vec<String>,
+    /// Whether a target is removed that is reached through the public interface.
+    pub removes_public: bool,
+}
+
+impl TargetChanges {
+    /// Takes the disabling of the public interface out of `changes` while targets that are reached through it have still
+    /// to be removed: the cloud refuses it before. Returns whether it did: then a new read shows the remaining work.
+    pub fn hold_back(&self, changes: &mut Vec<Change>) -> bool {
+        let all = changes.len();
+        if self.removes_public {
+            changes.retain(|change| change.action != DISABLE_PUBLIC_INTERFACE);
+        }
+        changes.len() < all
+    }
 }
 
 /// The changes to targets. Label selector targets belong to others and stay; so do IP targets, if `keep_addresses`.
@@ -379,6 +395,14 @@ pub fn of_targets(
             None => format!("{} is no target of the Service", name_of(target)),
         };
         let change = Change::new("remove_target", request_bodies::target(&target, false), why);
+        let is_private = matches!(
+            target,
+            Target::Server {
+                use_private_ip: true,
+                ..
+            }
+        );
+        all.removes_public |= !is_private;
         // The slot stays occupied: the server is added again after its removal.
         match same_server {
             Some(other) => again.push(other),

@@ -357,10 +357,11 @@ impl Ensuring<'_> {
         let (wanted, known) = (&self.wanted, &self.known);
         let mut done = Done::default();
         let mut changes = changes::of_itself(wanted, known, &found);
+        let keep_addresses = keeps_addresses(self.settings, &wanted.targets);
+        let targets = changes::of_targets(&wanted.targets, keep_addresses, &found);
+        done.more = targets.hold_back(&mut changes);
         // A new read shows the effect of such a change on services and targets.
         if !changes.iter().any(|change| change.unsettles) {
-            let keep_addresses = keeps_addresses(self.settings, &wanted.targets);
-            let targets = changes::of_targets(&wanted.targets, keep_addresses, &found);
             changes.extend(changes::of_services(wanted, known, &found));
             changes.extend(targets.changes);
             done.without_capacity = targets.without_capacity;

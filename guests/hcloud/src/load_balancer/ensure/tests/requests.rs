@@ -146,18 +146,12 @@ fn a_name_is_written_at_once_and_there_is_nothing_to_wait_for() {
 
 #[test]
 fn what_changes_more_than_it_says_is_followed_by_a_new_look() {
-    let table: [(&str, Change, &[&str], &str); 3] = [
+    let table: [(&str, Change, &[&str], &str); 2] = [
         (
             "a type",
             |world| world.annotate(annotations::TYPE, "lb21"),
             &[],
             "change_type",
-        ),
-        (
-            "the public interface",
-            |world| world.annotate(annotations::DISABLE_PUBLIC_NETWORK, "true"),
-            &[],
-            "disable_public_interface",
         ),
         (
             "a network",
@@ -235,6 +229,57 @@ fn the_network_is_in_the_order_and_targets_are_reached_through_it() {
     let requests = world.requests(before);
     let count = |what: &str| requests.iter().filter(|one| one.ends_with(what)).count();
     assert_eq!((count("/remove_target"), count("/add_target")), (4, 4));
+}
+
+#[test]
+fn the_public_interface_goes_after_the_targets_that_are_reached_through_it() {
+    let table: [(&str, Change, &[&str]); 2] = [
+        (
+            "other addresses of the targets",
+            |world| world.annotate(annotations::USE_PRIVATE_IP, "true"),
+            &[
+                LOOK,
+                "remove_target",
+                POLL,
+                LOOK,
+                "disable_public_interface",
+                POLL,
+                LOOK,
+                "add_target",
+                POLL,
+            ],
+        ),
+        (
+            "no targets any more",
+            |world| world.nodes.clear(),
+            &[
+                LOOK,
+                "remove_target",
+                POLL,
+                LOOK,
+                "disable_public_interface",
+                POLL,
+                LOOK,
+            ],
+        ),
+    ];
+    for (what, change, requests) in table {
+        let mut world = through_the_network();
+        world.annotate(annotations::USE_PRIVATE_IP, "false");
+        world.nodes.truncate(1);
+        world.ensure().unwrap();
+        change(&mut world);
+        world.annotate(annotations::DISABLE_PUBLIC_NETWORK, "true");
+        let before = world.count();
+        world.ensure().unwrap();
+        let line = |request: &&str| match request.starts_with("GET ") {
+            true => (*request).to_owned(),
+            false => act(request),
+        };
+        let expected: Vec<String> = requests.iter().map(line).collect();
+        assert_eq!(world.requests(before), expected, "{what}");
+        assert_eq!(world.only()["public_net"]["enabled"], false, "{what}");
+    }
 }
 
 #[test]
