@@ -84,17 +84,26 @@ impl Wanted {
     }
 }
 
-/// An empty annotation overrides the operator's choice.
+/// An empty annotation overrides the operator's choice. A number is a mistake: the cloud would take it as the id of a
+/// type, and show the type's name, so that the type would be changed again and again.
 fn type_of(settings: &Settings, annotations: &mut Values<'_>) -> (String, TypeSource) {
     let configured = settings.load_balancers.type_name.as_deref();
-    let chosen = match annotations.text(annotations::TYPE) {
-        Some(name) => (name, TypeSource::Annotation),
-        None => (configured.unwrap_or_default(), TypeSource::Configuration),
+    let (name, source, key) = match annotations.text(annotations::TYPE) {
+        Some(name) => (name, TypeSource::Annotation, annotations::TYPE),
+        None => (
+            configured.unwrap_or_default(),
+            TypeSource::Configuration,
+            "HCLOUD_LOAD_BALANCERS_TYPE",
+        ),
     };
-    if chosen.0.is_empty() {
+    if name.is_empty() {
         return (DEFAULT_TYPE.to_owned(), TypeSource::Default);
     }
-    (chosen.0.to_owned(), chosen.1)
+    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        let what = "must be the name of a load balancer type such as lb11";
+        annotations.wrong_part::<()>(key, name, what);
+    }
+    (name.to_owned(), source)
 }
 
 /// A location takes precedence over a network zone, whatever their sources. An empty annotation overrides the

@@ -151,6 +151,26 @@ fn the_type_is_the_services_then_the_operators_then_the_smallest() {
 }
 
 #[test]
+fn a_type_that_is_a_number_is_a_mistake_of_the_one_who_chose_it() {
+    let configured = ("HCLOUD_LOAD_BALANCERS_TYPE", "1");
+    // The configuration, the annotations, and the key that the mistake names.
+    let table: [(&[Pair], &[Pair], &str); 3] = [
+        (&[], &[(TYPE, "1")], TYPE),
+        (&[configured], &[], configured.0),
+        (&[configured], &[(TYPE, "0012")], TYPE),
+    ];
+    for (configured, annotated, key) in table {
+        let message = refused(configured, annotated);
+        assert!(message.starts_with(key), "{annotated:?}: {message}");
+        assert!(message.contains("such as lb11"), "{message}");
+    }
+    for other in ["lb21", ""] {
+        let named = wanted(&[configured], &[(TYPE, other)]);
+        assert!(named.type_name.starts_with("lb"), "{other}");
+    }
+}
+
+#[test]
 fn annotations_count_before_the_configuration() {
     let algorithm = ("HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE", "least_connections");
     let table = [
