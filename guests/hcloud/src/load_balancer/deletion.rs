@@ -6,7 +6,10 @@
 //!   it, so that it has no owner, and an event reports it. It can be deleted manually, or adopted by a Service that
 //!   names it.
 //! - Managed certificates ordered for the Service are deleted too (the Go manager leaves them behind), unless another
-//!   load balancer uses them now.
+//!   load balancer uses them now. The cloud may name a deleted one as user for a while: where no hint tells which were
+//!   deleted, only the second look counts.
+
+use std::time::Duration;
 
 use ccm_guest::hint::busy_delay;
 use ccm_guest::load_balancer::{DeleteRequest, Found, ProgressReply, Service};
@@ -27,13 +30,19 @@ use crate::config::Settings;
 #[cfg(test)]
 mod tests;
 
-/// Progress before the cloud was busy.
+/// Delay before the second look at the users of a certificate.
+const SECOND_LOOK: Duration = Duration::from_secs(10);
+
+/// Progress before the cloud was busy, or before the second look.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Hint {
     /// Load balancers that were deleted.
     gone: Vec<u64>,
     /// Whether there may be certificates.
     certificates: bool,
+    /// Whether the users of the certificates were looked at before. Hints of earlier versions lack it.
+    #[serde(default)]
+    looked: bool,
 }
 
 /// See [`ccm_guest::LoadBalancer::delete`].
@@ -47,6 +56,7 @@ pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let found = api::by_owner(&service.uid)?;
     // An earlier call may have deleted the load balancer and failed afterwards: then no hint is left.
     hint.certificates |= found.is_empty();
+    let is_hint_lost = found.is_empty() && hint.gone.is_empty();
     for found in found {
         hint.certificates |= shows_certificates(&found);
         match remove(&found, &mut hint, &mut events) {
@@ -64,6 +74,11 @@ pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
             }
             answer => answer?,
         };
+        if is_hint_lost && !hint.looked && found.iter().any(|one| is_kept(one, &hint)) {
+            hint.looked = true;
+            let pending = Pending::after(SECOND_LOOK).with_hint(&hint);
+            return Ok(ProgressReply::pending(pending).with_events(events));
+        }
         for found in found {
             match remove_certificate(&found, &hint, &mut events) {
                 Ok(()) => {}
@@ -131,21 +146,27 @@ fn release(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal>
     Ok(())
 }
 
+/// The label on an uploaded certificate was set by a person, and the certificate cannot be issued again.
+fn is_managed(found: &Certificate) -> bool {
+    found.kind == "managed"
+}
+
+/// Whether a managed certificate stays, because it has a user that is not known to be deleted.
+fn is_kept(found: &Certificate, hint: &Hint) -> bool {
+    let mut users = found.used_by.iter();
+    is_managed(found) && users.any(|user| !hint.gone.contains(&user.id))
+}
+
 fn remove_certificate(
     found: &Certificate,
     hint: &Hint,
     events: &mut Vec<Event>,
 ) -> Result<(), Refusal> {
-    // The label on an uploaded certificate was set by a person, and the certificate cannot be issued again.
-    if found.kind != "managed" {
+    if !is_managed(found) {
         return Ok(());
     }
     let Certificate { id, name, .. } = found;
-    if found
-        .used_by
-        .iter()
-        .any(|user| !hint.gone.contains(&user.id))
-    {
+    if is_kept(found, hint) {
         let message = format!("managed certificate {name} ({id}) stays: something else uses it");
         events.push(Event::warning("CertificateKept", &message));
         return Ok(());

@@ -192,6 +192,40 @@ fn a_certificate_that_something_else_uses_stays_with_an_event() {
     assert_eq!(project.borrow().certificates.len(), 1);
 }
 
+/// A restart between the deletion of the load balancer and that of its certificate loses the hint.
+#[test]
+fn a_user_that_nothing_else_shows_counts_at_the_second_look() {
+    // The users at the second look, how many certificates stay, and the Events.
+    type Row<'a> = (&'a [u64], usize, &'a [&'a str]);
+    let table: [Row<'_>; 2] = [(&[], 0, &[]), (&[7], 1, &["CertificateKept"])];
+    for (users, kept, expected) in table {
+        let mut project = Project::new();
+        project.certificates = [(1, certificate(1, "managed", &[7]))].into();
+        let (_host, project) = serve(project);
+        let ask = |hint| {
+            let service = service(&[]);
+            delete(&DeleteRequest { service, hint }).unwrap()
+        };
+        let first = ask(None);
+        assert!(first.events.is_empty(), "{users:?}");
+        let Progress::Pending(pending) = first.progress else {
+            panic!("it is not looked at again");
+        };
+        assert_eq!(project.borrow().certificates.len(), 1);
+        let then = certificate(1, "managed", users);
+        project.borrow_mut().certificates.insert(1, then);
+        let second = ask(pending.hint);
+        assert!(matches!(second.progress, Progress::Done), "{users:?}");
+        let reasons: Vec<&str> = second
+            .events
+            .iter()
+            .map(|one| one.reason.as_str())
+            .collect();
+        assert_eq!(reasons, expected);
+        assert_eq!(project.borrow().certificates.len(), kept, "{users:?}");
+    }
+}
+
 #[test]
 fn a_mistake_in_an_annotation_hides_nothing_and_keeps_nothing() {
     let mut project = Project::new();
