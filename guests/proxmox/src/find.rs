@@ -62,7 +62,8 @@ enum Question<'a> {
     Known(&'a Machine),
     /// The list lacks the machine of this number. Is it gone, or hidden?
     Absent(u64),
-    /// A machine of another name has the number. Was the machine renamed, or destroyed and its number given away?
+    /// The node is known, and a machine of another name has its number. Was the machine renamed, or destroyed and its
+    /// number given away?
     Renamed(&'a Machine),
     /// The node is new, and its kubelet was given its provider ID. What is the machine like?
     Given(&'a Machine),
@@ -82,9 +83,9 @@ fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Questio
             }
             // No virtual machine has the number of a container.
             Some(machine) if machine.is_container() => Question::Absent(vmid),
-            Some(machine) if !is_named(machine, &node.name) => Question::Renamed(machine),
-            Some(machine) if node.initialized => Question::Known(machine),
-            Some(machine) => Question::Given(machine),
+            Some(machine) if !node.initialized => Question::Given(machine),
+            Some(machine) if is_named(machine, &node.name) => Question::Known(machine),
+            Some(machine) => Question::Renamed(machine),
         },
         ProviderId::Missing => {
             let machines = || machines.iter().filter(|machine| !machine.is_container());
@@ -169,8 +170,12 @@ impl<'a> Answers<'a> {
             Question::Known(machine) => Lookup::Found(machine::listed(self.settings, machine)),
             Question::Absent(vmid) => self.absent(*vmid),
             Question::Renamed(machine) => self.renamed(node, machine),
-            Question::Given(machine) => self.described(node, self.given(node, machine)),
-            Question::New(machines) => self.described(node, self.named(node, machines)),
+            Question::Given(machine) => {
+                self.described(node, self.given(node, machine), Lookup::Gone)
+            }
+            Question::New(machines) => {
+                self.described(node, self.named(node, machines), Lookup::NotMine)
+            }
         }
     }
 
@@ -190,24 +195,25 @@ impl<'a> Answers<'a> {
             Ok(config) => match is_same(config, node) {
                 Some(true) => Lookup::Found(machine::listed(self.settings, machine)),
                 Some(false) => Lookup::Gone,
-                None => Lookup::Unknown(format!(
-                    "machine {} has another name, and there is no UUID to compare",
-                    machine.vmid
-                )),
+                None => Lookup::Unknown(without_uuid(machine.vmid)),
             },
         }
     }
 
-    /// The machine of a node whose kubelet was given its provider ID, or why that is not known.
+    /// The machine of a node whose kubelet was given its provider ID, or why that is not known. `None`: the number
+    /// belongs to another machine.
     fn given<'b>(&'b self, node: &Node, machine: &'b Machine) -> Result<Option<Own<'b>>, String> {
         let vmid = machine.vmid;
         let config = of(&self.configs, vmid)?;
-        if is_same(config, node) == Some(false) {
-            return Err(format!(
+        let has_name = is_named(machine, &node.name);
+        match is_same(config, node) {
+            Some(false) if has_name => Err(format!(
                 "machine {vmid} has the node's name and another UUID"
-            ));
+            )),
+            Some(false) => Ok(None),
+            None if !has_name => Err(without_uuid(vmid)),
+            Some(true) | None => self.in_zone((machine, config)).map(Some),
         }
-        self.in_zone((machine, config)).map(Some)
     }
 
     /// Which of these machines is the new node's, if any, or why that is not known.
@@ -250,10 +256,11 @@ impl<'a> Answers<'a> {
         }
     }
 
-    fn described(&self, node: &Node, own: Result<Option<Own<'_>>, String>) -> Lookup {
+    /// The answer about a new node; `none` is the one if no machine is its own.
+    fn described(&self, node: &Node, own: Result<Option<Own<'_>>, String>, none: Lookup) -> Lookup {
         let (machine, config) = match own {
             Ok(Some(own)) => own,
-            Ok(None) => return Lookup::NotMine,
+            Ok(None) => return none,
             Err(why) => return Lookup::Unknown(why),
         };
         let reported = match self.reported.get(&machine.vmid) {
@@ -266,6 +273,10 @@ impl<'a> Answers<'a> {
             settings, node, machine, config, reported,
         ))
     }
+}
+
+fn without_uuid(vmid: u64) -> String {
+    format!("machine {vmid} has another name, and there is no UUID to compare")
 }
 
 /// The answer about one machine, or why there is none.

@@ -203,6 +203,19 @@ fn each_node_gets_what_is_proven_about_its_machine() {
             given("a", "proxmox://home/101", "u-x"),
             "unknown: machine 101 has the node's name and another UUID",
         ),
+        (
+            given("bare", "proxmox://home/108", "u-x"),
+            "proxmox://home/108",
+        ),
+        (
+            given("e", "proxmox://home/105", "u-e"),
+            "proxmox://home/105",
+        ),
+        (given("d", "proxmox://home/104", "u-gone"), "gone"),
+        (
+            given("f", "proxmox://home/108", "u-f"),
+            "unknown: machine 108 has another name, and there is no UUID to compare",
+        ),
     ];
     let _host = pve().host();
     let (nodes, expected): (Vec<Node>, Vec<&str>) = table.into_iter().unzip();
@@ -214,6 +227,32 @@ fn each_node_gets_what_is_proven_about_its_machine() {
             "{}",
             node.name
         );
+    }
+}
+
+/// The labels of a new node are written once, so its answer has all of them; those of a known node stay as they are.
+#[test]
+fn a_new_node_is_described_whatever_its_machine_is_called() {
+    let table = [
+        (new("a", "u-a"), true),
+        (given("a", "proxmox://home/101", "u-a"), true),
+        (given("e", "proxmox://home/105", "u-e"), true),
+        (known("a", "proxmox://home/101", "u-a"), false),
+        (known("e", "proxmox://home/105", "u-e"), false),
+    ];
+    let _host = pve().host();
+    for (node, expected) in table {
+        let described = format!("{} {:?}", node.name, node.provider_id);
+        match provider().find(vec![node]).unwrap().lookups.remove(0) {
+            Lookup::Found(instance) => {
+                let has = (
+                    instance.instance_type.is_some(),
+                    !instance.labels.is_empty(),
+                );
+                assert_eq!(has, (expected, expected), "{described}");
+            }
+            other => panic!("{described}: {other:?}"),
+        }
     }
 }
 
