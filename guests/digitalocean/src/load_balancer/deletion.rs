@@ -14,6 +14,8 @@ use super::status::status;
 /// See [`ccm_guest::LoadBalancer::delete`].
 pub fn delete(service: &Service) -> Result<ProgressReply, Error> {
     if is_disowned(service)? {
+        // The Service may have been disowned after the last `ensure`.
+        owner::release(&service.uid)?;
         return Err(Error::Elsewhere);
     }
     let Some(found) = owner::find_own(service)? else {

@@ -116,6 +116,8 @@ fn a_disowned_one_is_left_alone_and_free() {
         [
             format!("GET {tag}"),
             format!("DELETE {tag}"),
+            format!("GET {tag}"),
+            // The deletion asks, too.
             format!("GET {tag}")
         ]
     );
@@ -125,6 +127,23 @@ fn a_disowned_one_is_left_alone_and_free() {
         &[("service.kubernetes.io/do-loadbalancer-disown", "maybe")],
     );
     assert!(matches!(deletion::delete(&odd), Err(Error::Invalid(_))));
+}
+
+/// Between the annotation and the deletion there may be no `ensure`.
+#[test]
+fn one_that_is_disowned_at_the_last_moment_is_free() {
+    let mut account =
+        of_the_go_manager(&value!({"tags": ["k8s-service-uid:uid-of-web", "foreign"]}));
+    account.tags.push("k8s-service-uid:uid-of-web".to_owned());
+    let (_host, account) = account.serve();
+    let service = owned(
+        FIXTURE,
+        &[("service.kubernetes.io/do-loadbalancer-disown", "true")],
+    );
+    assert_eq!(deletion::delete(&service), Err(Error::Elsewhere));
+    let account = account.borrow();
+    assert_eq!(account.load_balancers.len(), 1);
+    assert_eq!(account.load_balancers[0]["tags"], value!(["foreign"]));
 }
 
 #[test]
