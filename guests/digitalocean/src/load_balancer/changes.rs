@@ -20,7 +20,7 @@ pub fn differing(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Ve
         .filter(|one| (one.form)(fields.get(one.field)) != (one.form)(actual.get(one.field)))
         .map(|one| one.field)
         .collect();
-    if units(&fields) != units(actual) && has_units(wanted.kind, &fields, actual) {
+    if has_units(actual) && units(&fields) != units(actual) {
         differing.push("size");
     }
     differing
@@ -172,7 +172,7 @@ fn firewall(value: Option<&Value>) -> Value {
     json!([set(firewall.get("allow")), set(firewall.get("deny"))])
 }
 
-/// The number of the load balancer's nodes, from either of the two fields for it.
+/// The number of the load balancer's nodes, from either of the two fields for it. The vendor's default is one.
 fn units(fields: &Map<String, Value>) -> u64 {
     let by_slug = || match fields.get("size").map(text) {
         Some("lb-medium") => 3,
@@ -183,13 +183,7 @@ fn units(fields: &Map<String, Value>) -> u64 {
     units.filter(|units| *units > 0).unwrap_or_else(by_slug)
 }
 
-/// Whether the number of nodes is compared. For a load balancer that forwards packets, only if it is annotated; and
-/// never if the vendor does not return it.
-fn has_units(kind: Type, wanted: &Map<String, Value>, actual: &Map<String, Value>) -> bool {
-    let has = |fields: &Map<String, Value>| {
-        ["size", "size_unit"]
-            .iter()
-            .any(|key| fields.contains_key(*key))
-    };
-    has(actual) && (kind == Type::Regional || has(wanted))
+/// Whether the vendor returned the number of nodes, without which it is not compared.
+fn has_units(actual: &Map<String, Value>) -> bool {
+    actual.contains_key("size") || actual.contains_key("size_unit")
 }

@@ -202,6 +202,8 @@ fn each_difference_is_written_and_settles() {
         value!({"enable_backend_keepalive": true}),
         value!({"disable_lets_encrypt_dns_records": true}),
         value!({"firewall": {"allow": ["ip:1.2.3.4"], "deny": []}}),
+        // The annotation is gone, and the vendor's default applies.
+        value!({"size": "lb-large", "size_unit": 6}),
     ];
     for fields in table {
         let mut shown = fields.clone();
@@ -220,7 +222,6 @@ fn each_difference_is_written_and_settles() {
     }
     // Fields that the vendor sets by itself, and the other spelling in its documentation.
     for fields in [
-        value!({"size": "lb-large", "size_unit": 6}),
         value!({"http_idle_timeout_seconds": 90}),
         value!({"algorithm": "least_connections"}),
         value!({"firewall": null}),
