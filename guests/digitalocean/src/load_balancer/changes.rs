@@ -138,8 +138,8 @@ fn rules(value: Option<&Value>) -> Value {
     json!(rules)
 }
 
-/// The path counts with HTTP only. The vendor's documentation lacks `proxy_protocol`; it is not compared unless both
-/// sides have it.
+/// The path counts with HTTP only. `proxy_protocol` is sent and not compared: the vendor's documentation lacks it, so an
+/// answer may lack it, too.
 fn health_check(value: Option<&Value>) -> Value {
     let check = value.unwrap_or(&Value::Null);
     let protocol = text(&check["protocol"]);
