@@ -1,7 +1,6 @@
 //! Finds a Service's load balancer: only the owner label decides.
 //!
 //! A load balancer with only the right name belongs to another owner, unless the host allows its adoption: naming
-//! A load balancer with only the right name belongs to another owner, unless the host allows its adoption: naming
 //! another owner's load balancer in an annotation has no effect. One without an owner that serves other machines is
 //! never adopted: its clients depend on it, such as those of an API server.
 
