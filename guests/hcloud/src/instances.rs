@@ -71,15 +71,13 @@ fn public_ipv4(server: &Server) -> Option<Ipv4Addr> {
         .filter(|ip: &Ipv4Addr| !ip.is_unspecified())
 }
 
-/// A server gets a whole /64; by convention its own address is the first one in it.
 fn public_ipv6(server: &Server) -> Option<Ipv6Addr> {
-    let range = &server.public_net.ipv6.as_ref()?.ip;
-    let network = range
-        .split_once('/')
-        .map_or(range.as_str(), |(network, _)| network);
-    let network: Ipv6Addr = network
-        .parse()
-        .ok()
-        .filter(|ip: &Ipv6Addr| !ip.is_unspecified())?;
-    Some(Ipv6Addr::from_bits(network.to_bits() | 1))
+    first_of(&server.public_net.ipv6.as_ref()?.ip)
+}
+
+/// The address of a server, which has a whole network: by convention the first one in it.
+pub fn first_of(network: &str) -> Option<Ipv6Addr> {
+    let network = network.split('/').next().unwrap_or(network);
+    let network: Ipv6Addr = network.parse().ok()?;
+    (!network.is_unspecified()).then(|| Ipv6Addr::from_bits(network.to_bits() | 1))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ccm_guest::config::Values;
 
-use crate::address_range::read_cidr;
+use crate::load_balancer::annotations::ip_range;
 use crate::load_balancer::wanted::{Algorithm, Place};
 
 const LOCATION: &str = "HCLOUD_LOAD_BALANCERS_LOCATION";
@@ -64,7 +64,7 @@ impl LoadBalancerSettings {
             type_name: values.text("HCLOUD_LOAD_BALANCERS_TYPE").map(str::to_owned),
             algorithm: values.choice("HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE", &Algorithm::WORDS),
             public_interface: disable_public_network.map(|disable| !disable),
-            private_subnet_ip_range: subnet(values),
+            private_subnet_ip_range: ip_range(values, SUBNET),
             private_ingress: !disable_private_ingress.unwrap_or(false),
             use_private_ip,
             ipv6: !disable_ipv6.unwrap_or(false),
@@ -82,14 +82,6 @@ fn place(values: &mut Values<'_>) -> Option<Place> {
         (Some(_), Some(_)) => values.wrong(LOCATION, format_args!("excludes {NETWORK_ZONE}")),
         (Some(location), None) => Some(Place::Location(location.to_owned())),
         (None, zone) => zone.map(|zone| Place::NetworkZone(zone.to_owned())),
-    }
-}
-
-fn subnet(values: &mut Values<'_>) -> Option<String> {
-    let text = values.text(SUBNET)?;
-    match read_cidr(text) {
-        Some(range) => Some(range.to_string()),
-        None => values.wrong(SUBNET, "must be an IPv4 range such as 10.0.1.0/24"),
     }
 }
 

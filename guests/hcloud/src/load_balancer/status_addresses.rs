@@ -17,10 +17,7 @@ impl Shown {
     /// # Errors
     /// [`Error::Invalid`] with every mistake at once.
     pub fn read(settings: &Settings, service: &Service) -> Result<Shown, Error> {
-        let mut annotations = service.values();
-        let shown = Shown::of(&settings.load_balancers, &mut annotations);
-        annotations.finish()?;
-        Ok(shown)
+        service.read(|annotations| Shown::of(&settings.load_balancers, annotations))
     }
 
     /// As [`Shown::read`], with a shared annotation reader.

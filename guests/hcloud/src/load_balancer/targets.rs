@@ -32,10 +32,7 @@ impl WantedTargets {
         service: &Service,
         nodes: &[Node],
     ) -> Result<WantedTargets, Error> {
-        let mut annotations = service.values();
-        let targets = WantedTargets::of(settings, service, nodes, &mut annotations);
-        annotations.finish()?;
-        Ok(targets)
+        service.read(|annotations| WantedTargets::of(settings, service, nodes, annotations))
     }
 
     /// As [`WantedTargets::read`], with a shared annotation reader.

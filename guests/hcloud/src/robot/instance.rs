@@ -1,12 +1,12 @@
 //! Converts a Robot server to an instance of the contract. Pure: no request, no clock.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ccm_guest::{Address, AddressType, Event, Instance, Node};
 
 use super::Server;
 use crate::config::{AddressFamily, Settings};
-use crate::instances::PROVIDED_BY;
+use crate::instances::{PROVIDED_BY, first_of};
 use crate::provider_id;
 
 #[cfg(test)]
@@ -106,11 +106,4 @@ fn misconfigured(family: AddressFamily, external: &[IpAddr], ip: IpAddr) -> Opti
         _ if external.contains(&ip) => Some("it is an ExternalIP of the server already"),
         _ => None,
     }
-}
-
-/// A server has a whole network; by convention its own address is the first one in it.
-fn first_of(network: &str) -> Option<Ipv6Addr> {
-    let network = network.split('/').next().unwrap_or(network);
-    let network: Ipv6Addr = network.parse().ok()?;
-    (!network.is_unspecified()).then(|| Ipv6Addr::from_bits(network.to_bits() | 1))
 }
