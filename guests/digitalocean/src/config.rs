@@ -53,18 +53,15 @@ impl Settings {
     /// # Errors
     /// [`Error::Invalid`] with every mistake at once.
     pub fn read(config: &Config) -> Result<Settings, Error> {
-        let mut values = config.values();
-        let settings = Settings {
-            region: tag_text(&mut values, "REGION"),
-            cluster: tag_text(&mut values, "DO_CLUSTER_ID"),
-            vpc: tag_text(&mut values, "DO_CLUSTER_VPC_ID"),
+        config.read(|values| Settings {
+            region: tag_text(values, "REGION"),
+            cluster: tag_text(values, "DO_CLUSTER_ID"),
+            vpc: tag_text(values, "DO_CLUSTER_VPC_ID"),
             default_type: values
                 .choice("DEFAULT_LB_TYPE", &Type::NAMES)
                 .unwrap_or(Type::RegionalNetwork),
-            project: tag_text(&mut values, "DO_PROJECT_ID"),
-        };
-        values.finish()?;
-        Ok(settings)
+            project: tag_text(values, "DO_PROJECT_ID"),
+        })
     }
 
     /// The tag of the cluster's load balancers.

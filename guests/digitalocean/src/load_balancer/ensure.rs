@@ -20,7 +20,7 @@ use super::annotations::{ID, is_disowned};
 use super::api::{self, LoadBalancer, Status};
 use super::status::status;
 use super::targets::Targets;
-use super::wanted::{Network, Wanted};
+use super::wanted::{Network, Wanted, meant};
 use super::{certificates, changes, owner};
 use crate::config::{Settings, Type};
 
@@ -317,14 +317,8 @@ fn droplets(
     nodes: &[Node],
     found: &LoadBalancer,
 ) -> Result<BTreeSet<u64>, Error> {
-    let kind = match found.kind() {
-        Some("REGIONAL_NETWORK") => Type::RegionalNetwork,
-        _ => Type::Regional,
-    };
-    let network = match found.network() {
-        Some("INTERNAL") => Network::Internal,
-        _ => Network::External,
-    };
+    let kind = meant(&Type::NAMES, found.kind()).unwrap_or(Type::Regional);
+    let network = meant(&Network::NAMES, found.network()).unwrap_or(Network::External);
     let targets = Targets::read(kind, network, nodes);
     if !targets.unknown.is_empty() {
         let names = listed(&targets.unknown);

@@ -62,7 +62,7 @@ fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str
 }
 
 /// The variant with this name.
-fn meant<T: Copy>(names: &[(&'static str, T)], name: Option<&str>) -> Option<T> {
+pub(super) fn meant<T: Copy>(names: &[(&'static str, T)], name: Option<&str>) -> Option<T> {
     let found = names.iter().find(|(one, _)| Some(*one) == name)?;
     Some(found.1)
 }
