@@ -7,6 +7,8 @@
 //! | `aws:///ZONE/fargate-…` and the like | a Fargate node: see [`Id::Fargate`] |
 //! | any other text that begins with `aws:` | unreadable: the node is left alone |
 
+use ccm_guest::Node;
+
 /// The meaning of a provider ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Id<'a> {
@@ -45,6 +47,14 @@ pub fn read(text: &str) -> Id<'_> {
         Id::Instance { id: last, zone }
     } else {
         Id::Unreadable
+    }
+}
+
+/// The ID of the instance that a node's provider ID names.
+pub fn instance_of(node: &Node) -> Option<&str> {
+    match read(node.provider_id.as_deref()?) {
+        Id::Instance { id, .. } => Some(id),
+        _ => None,
     }
 }
 

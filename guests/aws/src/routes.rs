@@ -11,7 +11,7 @@ use ipnet::IpNet;
 
 use crate::config::Settings;
 use crate::ec2::{self, RouteTable};
-use crate::provider_id::{self, Id};
+use crate::provider_id::instance_of;
 use crate::query::Query;
 
 #[cfg(test)]
@@ -152,11 +152,8 @@ fn table(settings: &Settings) -> Result<RouteTable, Error> {
 
 fn route_to<'a>(table: &'a RouteTable, cidr: &str) -> Option<&'a ec2::Route> {
     let wanted: IpNet = cidr.parse().ok()?;
-    table
-        .route_set
-        .items
-        .iter()
-        .find(|route| destination(route) == Some(wanted))
+    let mut routes = table.route_set.items.iter();
+    routes.find(|route| destination(route) == Some(wanted))
 }
 
 fn destination(route: &ec2::Route) -> Option<IpNet> {
@@ -170,11 +167,4 @@ fn destination(route: &ec2::Route) -> Option<IpNet> {
 
 fn is_blackhole(route: &ec2::Route) -> bool {
     route.state == "blackhole"
-}
-
-fn instance_of(node: &Node) -> Option<&str> {
-    match provider_id::read(node.provider_id.as_deref()?) {
-        Id::Instance { id, .. } => Some(id),
-        _ => None,
-    }
 }

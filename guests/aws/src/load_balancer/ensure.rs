@@ -13,7 +13,7 @@ use super::wanted::{self, Groups, Wanted};
 use super::{annotations, classic, subnets};
 use crate::config::{Claim, Settings};
 use crate::ec2::{self, Instance, Subnet};
-use crate::provider_id::{self, Id};
+use crate::provider_id::instance_of;
 
 /// See [`ccm_guest::LoadBalancer::ensure`].
 ///
@@ -366,11 +366,8 @@ impl Nodes {
 /// A node without a readable provider ID is left out: one odd node must not block the others.
 fn instance_ids(service: &Service, nodes: &[Node]) -> BTreeSet<String> {
     let targets = wanted::targets(service, nodes).into_iter();
-    let id = |node: &Node| match provider_id::read(node.provider_id.as_deref()?) {
-        Id::Instance { id, .. } => Some(id.to_owned()),
-        _ => None,
-    };
-    targets.filter_map(id).collect()
+    let ids = targets.filter_map(instance_of);
+    ids.map(str::to_owned).collect()
 }
 
 pub(super) fn tagged(all: &[Group], settings: &Settings) -> BTreeSet<String> {

@@ -204,12 +204,8 @@ pub fn for_nodes(wanted: &Wanted, subnets: &[String]) -> Rules {
 pub fn for_own(wanted: &Wanted) -> Rules {
     let mut rules = Rules::new();
     for range in &wanted.sources {
-        rules.extend(
-            wanted
-                .ports
-                .iter()
-                .map(|port| (Rule::new(transport(port), port.front, range), String::new())),
-        );
+        let rule = |port: &Port| (Rule::new(transport(port), port.front, range), String::new());
+        rules.extend(wanted.ports.iter().map(rule));
         if !range.contains(':') {
             rules.insert(Rule::packet_size(range), String::new());
         }

@@ -320,12 +320,9 @@ fn tags(settings: &Settings, service: &Service) -> Vec<(String, String)> {
 }
 
 fn ports(service: &Service, health: &Health, mistakes: &mut Vec<String>) -> Vec<Port> {
-    let protocols = service.ports.iter().map(|port| port.protocol);
-    let mixed = protocols
-        .clone()
-        .zip(protocols.skip(1))
-        .any(|(one, next)| one != next);
-    if mixed {
+    let mut protocols = service.ports.iter().map(|port| port.protocol);
+    let first = protocols.next();
+    if protocols.any(|one| Some(one) != first) {
         mistakes.push("ports: several protocols in one load balancer are not possible".to_owned());
     }
     if service.ports.is_empty() {

@@ -133,28 +133,23 @@ pub(super) fn group_attributes(
     mistakes: &mut Vec<String>,
 ) -> BTreeMap<String, String> {
     let mut attributes = BTreeMap::new();
+    let mut ports = service.ports.iter();
+    let is_udp = ports.any(|port| port.protocol == Protocol::Udp);
     for (key, value) in pairs(service, names::ATTRIBUTES) {
         let is_known =
             ["preserve_client_ip.enabled", "proxy_protocol_v2.enabled"].contains(&key.as_str());
-        let is_udp = service
-            .ports
-            .iter()
-            .any(|port| port.protocol == Protocol::Udp);
-        if !is_known {
-            mistakes.push(format!("{}: {key} is not supported", names::ATTRIBUTES));
+        let why = if !is_known {
+            "is not supported"
         } else if value != "true" && value != "false" {
-            mistakes.push(format!(
-                "{}: {key} must be true or false",
-                names::ATTRIBUTES
-            ));
+            "must be true or false"
         } else if is_udp && value == "false" && key.starts_with("preserve") {
-            mistakes.push(format!(
-                "{}: {key} cannot be false with UDP",
-                names::ATTRIBUTES
-            ));
+            "cannot be false with UDP"
         } else if attributes.insert(key.clone(), value).is_some() {
-            mistakes.push(format!("{}: {key} is there twice", names::ATTRIBUTES));
-        }
+            "is there twice"
+        } else {
+            continue;
+        };
+        mistakes.push(format!("{}: {key} {why}", names::ATTRIBUTES));
     }
     attributes
 }
