@@ -18,21 +18,12 @@ pub fn clean(text: &str, cap: usize) -> String {
         }
         if clean.len() > cap {
             clean.truncate(before);
-            cut(&mut clean, cap.saturating_sub('…'.len_utf8()));
+            clean.truncate(clean.floor_char_boundary(cap.saturating_sub('…'.len_utf8())));
             clean.push('…');
             break;
         }
     }
     clean
-}
-
-/// Cuts at the last character boundary within `cap` bytes.
-fn cut(text: &mut String, cap: usize) {
-    let mut end = cap.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
 }
 
 /// Marks, embeddings, overrides and isolates of the bidirectional algorithm (Unicode UAX #9, table 4), and the
