@@ -58,7 +58,7 @@ pub use provider_view::{
     cloud_service, health_check, needs_health_check, requests_only_local_traffic,
 };
 pub use retained_state::RetainedState;
-pub use source_ranges::{SourceRangesError, is_allow_all, source_ranges};
+pub use source_ranges::{SourceRangesError, source_ranges};
 pub use stored_state::{
     has_address, has_finalizer, is_load_balancer, is_relevant, needs_cleanup, recorded_owner,
     service_ref,

@@ -51,11 +51,6 @@ pub fn source_ranges(service: &Service) -> Result<Vec<IpNet>, SourceRangesError>
     }
 }
 
-/// Whether `ranges` contains all IPv4 addresses.
-pub fn is_allow_all(ranges: &[IpNet]) -> bool {
-    ranges.contains(&everybody())
-}
-
 fn everybody() -> IpNet {
     IpNet::new_assert(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)
 }
