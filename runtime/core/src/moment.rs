@@ -33,6 +33,11 @@ pub fn rounded(duration: Duration) -> Duration {
     step.saturating_mul(steps)
 }
 
+/// A date in the form of RFC 3339 and in whole seconds, as the API server has it.
+pub fn rfc3339(date: Timestamp) -> String {
+    date.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 /// The moment of a decision, on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {

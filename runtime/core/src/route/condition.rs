@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::jiff::Timestamp;
 
+use crate::moment::rfc3339;
 use crate::node::object::uid;
 use crate::reconciliation::patch::NetworkConditionPatch;
 use crate::well_known::NETWORK_UNAVAILABLE;
@@ -56,8 +57,8 @@ pub(super) fn patch(
         is_unavailable,
         reason,
         message,
-        heartbeat: seconds(now),
-        last_transition: seconds(since),
+        heartbeat: rfc3339(now),
+        last_transition: rfc3339(since),
     })
 }
 
@@ -70,9 +71,4 @@ fn stored(node: &Node) -> Option<&NodeCondition> {
     let conditions = node.status.as_ref()?.conditions.as_deref()?;
     let mut conditions = conditions.iter();
     conditions.find(|condition| condition.type_ == NETWORK_UNAVAILABLE)
-}
-
-/// API timestamps have a resolution of one second.
-fn seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

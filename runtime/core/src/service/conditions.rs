@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::stored_state::condition;
 use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::LoadBalancerStatus;
-use crate::moment::Now;
+use crate::moment::{Now, rfc3339};
 use crate::node::answer_check;
 use crate::reconciliation::patch::ConditionChange;
 use crate::well_known::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
@@ -138,7 +138,7 @@ fn change(
         is_true,
         reason: reason.to_owned(),
         message,
-        last_transition: since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        last_transition: rfc3339(since),
         observed_generation: service.metadata.generation,
     })
 }

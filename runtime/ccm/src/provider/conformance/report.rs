@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use ccm_core::moment::rfc3339;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
@@ -46,7 +47,7 @@ impl Report {
             contract: format!("{}@{}", ccm_host::CONTRACT_PACKAGE, manifest.contract),
             trust: loadable.trust.clone(),
             ccm: env!("CARGO_PKG_VERSION"),
-            tested: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            tested: rfc3339(Timestamp::now()),
             warnings,
             conforms: failed == 0,
             passed,
