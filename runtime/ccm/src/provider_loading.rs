@@ -48,18 +48,30 @@ pub(crate) const PROCESS: ConfigContext<'static> = ConfigContext {
         if let Some(text) = WORKLOAD.get().and_then(|it| it.files.get(path)) {
             return Ok(text.to_string());
         }
-        text(read(path, TEXT_CAP))
+        text(read(path))
     },
     secret: &|_| Err("there is no cluster to read it from".to_owned()),
     absent: None,
 };
 
+/// Reads a file of [`PROCESS`] that a flag or an argument names.
+///
+/// # Errors
+/// It cannot be read; the text names it.
+pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
+    (PROCESS.file)(path)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| format!("cannot read {}", path.display()))
+}
+
 /// Reads standard input as [`PROCESS`] reads a file: text of at most 1 MiB.
 ///
 /// # Errors
 /// It cannot be read, is larger, or is not UTF-8.
-pub(crate) fn standard_input() -> Result<String, String> {
-    text(at_most(TEXT_CAP, std::io::stdin().lock()))
+pub(crate) fn standard_input() -> anyhow::Result<String> {
+    text(capped(std::io::stdin().lock()))
+        .map_err(anyhow::Error::msg)
+        .context("cannot read standard input")
 }
 
 /// Variables and mounted files of a container in the cluster.
@@ -161,8 +173,8 @@ pub(crate) async fn load(
     Err(Mistakes(mistakes).into())
 }
 
-/// Reads a regular file of at most `cap` bytes through one handle, so that the file cannot be exchanged meanwhile.
-fn read(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
+/// Reads a regular file through one handle, so that the file cannot be exchanged meanwhile.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let irregular = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file");
     // open(2) on a FIFO would block until it has a writer, so the type is checked first; the check on the handle is
     // decisive.
@@ -173,14 +185,15 @@ fn read(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
         return Err(irregular());
     }
-    at_most(cap, file)
+    capped(file)
 }
 
-fn at_most(cap: u64, reader: impl Read) -> std::io::Result<Vec<u8>> {
+/// Refuses more than [`TEXT_CAP`] bytes.
+fn capped(reader: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    reader.take(cap + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > cap {
-        let text = format!("larger than {cap} bytes");
+    reader.take(TEXT_CAP + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > TEXT_CAP {
+        let text = format!("larger than {TEXT_CAP} bytes");
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
     }
     Ok(bytes)

@@ -410,10 +410,7 @@ fn migration(flags: &crate::flags::LeadershipFlags) -> anyhow::Result<Option<Mig
     let Some(path) = &migration.config else {
         return Ok(Some(Migration::built_in()));
     };
-    let text = (provider_loading::PROCESS.file)(path)
-        .map_err(anyhow::Error::msg)
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    let read = Migration::read(&text)
+    let read = Migration::read(&provider_loading::read_text(path)?)
         .with_context(|| format!("{} is not a valid configuration", path.display()))?;
     Ok(Some(read))
 }

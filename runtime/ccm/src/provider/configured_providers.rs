@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 
 use crate::builtin_grants::{self, CloudConfig};
 use crate::config::{self, Absent, ConfigContext, Mistakes, PLACEHOLDER, ProviderConfig};
-use crate::provider_loading::{PROCESS, standard_input};
+use crate::provider_loading::{PROCESS, read_text, standard_input};
 
 /// The inputs of a configuration that have to exist on this machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,12 +127,10 @@ pub(super) fn entry(
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    let (read, shown) = match path.as_os_str() == "-" {
-        true => (standard_input(), "standard input".to_owned()),
-        false => ((PROCESS.file)(path), path.display().to_string()),
-    };
-    read.map_err(anyhow::Error::msg)
-        .with_context(|| format!("cannot read {shown}"))
+    match path.as_os_str() == "-" {
+        true => standard_input(),
+        false => read_text(path),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::source::unpack;
 use ccm_host::manifest::Manifest;
@@ -20,7 +20,7 @@ use super::output;
 use super::terminal::Screen;
 use super::{Refusal, Verdict};
 use crate::cli;
-use crate::provider_loading::PROCESS;
+use crate::provider_loading::read_text;
 
 /// Step of the progress bar, in bytes.
 const PIECE: usize = 64 << 10;
@@ -73,9 +73,7 @@ pub(super) async fn pack(options: &Pack, screen: Screen) -> anyhow::Result<Verdi
 
 /// Reads a manifest and reports all its mistakes.
 fn manifest(path: &Path) -> anyhow::Result<String> {
-    let text = (PROCESS.file)(path)
-        .map_err(anyhow::Error::msg)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text = read_text(path)?;
     match Manifest::parse(text.as_bytes()) {
         Ok(_) => Ok(text),
         Err(reason) => {

@@ -20,7 +20,7 @@ use super::terminal::Screen;
 use super::{Verdict, output};
 use crate::cli;
 use crate::config::{self, ProxyChoice};
-use crate::provider_loading::PROCESS;
+use crate::provider_loading::{PROCESS, read_text};
 
 /// Disables polling.
 const NEVER: Duration = Duration::MAX;
@@ -135,7 +135,7 @@ fn authorities(access: &RegistryArguments) -> anyhow::Result<Option<String>> {
     let Some(path) = &access.ca_file else {
         return Ok(None);
     };
-    let pem = config::certificates(read(path)?).map_err(anyhow::Error::msg);
+    let pem = config::certificates(read_text(path)?).map_err(anyhow::Error::msg);
     let pem = pem.with_context(|| format!("--ca-file {} is not usable", path.display()))?;
     Ok(Some(pem))
 }
@@ -166,7 +166,7 @@ fn credentials(access: &RegistryArguments) -> anyhow::Result<Option<RegistryCred
         (None, Some(path)) if path.exists() => path,
         (None, _) => return Ok(None),
     };
-    let read = RegistryCredentials::parse_docker_config(&read(&path)?);
+    let read = RegistryCredentials::parse_docker_config(&read_text(&path)?);
     read.map(Some)
         .with_context(|| format!("{} is not a docker configuration", path.display()))
 }
@@ -178,12 +178,6 @@ fn docker_config() -> Option<PathBuf> {
         None => PathBuf::from((PROCESS.variable)("HOME")?).join(".docker"),
     };
     Some(folder.join("config.json"))
-}
-
-fn read(path: &std::path::Path) -> anyhow::Result<String> {
-    (PROCESS.file)(path)
-        .map_err(anyhow::Error::msg)
-        .with_context(|| format!("cannot read {}", path.display()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! `ccm provider verify`: checks a module's signatures against the options or a configuration. Offline except for
 //! fetching the module.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -15,7 +14,7 @@ use super::configured_providers::{self, Inputs};
 use super::module_reference::ModuleReference;
 use super::terminal::Screen;
 use super::{Verdict, output};
-use crate::provider_loading::PROCESS;
+use crate::provider_loading::read_text;
 
 /// Verifies the current content.
 pub(super) async fn verify(options: &Verify, screen: Screen) -> anyhow::Result<Verdict> {
@@ -86,7 +85,7 @@ fn policy(options: &Verify) -> anyhow::Result<TrustPolicy> {
         ..TrustPolicy::default()
     };
     for path in &options.key {
-        let key = PublicKey::from_pem(&read(path)?);
+        let key = PublicKey::from_pem(&read_text(path)?);
         policy
             .keys
             .push(key.with_context(|| format!("{} cannot be used", path.display()))?);
@@ -104,7 +103,7 @@ fn policy(options: &Verify) -> anyhow::Result<TrustPolicy> {
         &options.certificate_oidc_issuer,
         &options.trust_root,
     ) {
-        let roots = Roots::from_trusted_root(&read(root)?)
+        let roots = Roots::from_trusted_root(&read_text(root)?)
             .with_context(|| format!("{} cannot be used", root.display()))?;
         let keyless = Keyless::new(identity, issuer.clone(), Arc::new(roots));
         policy.keyless.push(keyless);
@@ -112,10 +111,4 @@ fn policy(options: &Verify) -> anyhow::Result<TrustPolicy> {
     let minimum = options.minimum_version.as_deref();
     policy.minimum_version = minimum.map(MinimumVersion::parse).transpose()?;
     Ok(policy)
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    (PROCESS.file)(path)
-        .map_err(anyhow::Error::msg)
-        .with_context(|| format!("cannot read {}", path.display()))
 }

@@ -21,7 +21,7 @@ use crate::config::{
     Written, WrittenObject,
 };
 use crate::flags::CloudProxy;
-use crate::provider_loading::PROCESS;
+use crate::provider_loading::{PROCESS, read_text};
 
 /// Maximum number of objects that are read; the oldest count.
 const MOST_OBJECTS: usize = 32;
@@ -208,9 +208,7 @@ impl Configuration {
     ) -> anyhow::Result<(ValidFile, Vec<ProviderConfig>)> {
         let mut file = ValidFile::default();
         if let Some(path) = &self.file {
-            let text = (PROCESS.file)(path)
-                .map_err(anyhow::Error::msg)
-                .with_context(|| format!("cannot read {}", path.display()))?;
+            let text = read_text(path)?;
             let invalid = || format!("{} is not a valid configuration", path.display());
             let name = self.name.as_deref();
             let may_be_empty = self.is_cloud_config && self.said_nothing();
