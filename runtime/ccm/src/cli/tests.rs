@@ -36,7 +36,10 @@ fn flags_that_a_vendors_manager_sets_by_itself_need_not_be_given_and_can_be() {
         let flags = flags_of(words).unwrap();
         assert_eq!(flags.cloud_provider.as_deref(), provider, "{words:?}");
         let serving = flags.serving.unwrap();
-        assert_eq!(serving.skips_lookup, skips_lookup, "{words:?}");
+        assert_eq!(
+            serving.authentication.skips_lookup, skips_lookup,
+            "{words:?}"
+        );
     }
     // The last flag lacks its value, and takes none that nobody wrote.
     let error = flags_of(&[DIGITALOCEAN, "--kubeconfig"]).err().unwrap();

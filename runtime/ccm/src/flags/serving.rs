@@ -3,9 +3,11 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use ccm_serving::{HeaderNames, RequestHeader, SecureServing, SniCertificate, TlsSettings};
+use ccm_serving::{
+    Authentication, Authorization, HeaderNames, RequestHeader, SecureServing, SniCertificate,
+    TlsSettings,
+};
 use clap::ArgMatches;
 
 use super::election::duration;
@@ -17,22 +19,12 @@ pub(crate) struct ServingFlags {
     pub secure: SecureServing,
     /// `--authentication-kubeconfig`.
     pub authentication_kubeconfig: Option<PathBuf>,
-    /// `--authentication-token-webhook-cache-ttl`.
-    pub token_cache: Duration,
-    /// `--client-ca-file`.
-    pub client_ca: Option<PathBuf>,
-    /// The `--requestheader-` flags, if there is a CA.
-    pub request_header: Option<RequestHeader>,
-    /// `--authentication-skip-lookup`.
-    pub skips_lookup: bool,
-    /// `--authentication-tolerate-lookup-failure`.
-    pub tolerates_failed_lookup: bool,
+    /// How users are determined, but for the cluster of the kubeconfig above.
+    pub authentication: Authentication,
     /// `--authorization-kubeconfig`.
     pub authorization_kubeconfig: Option<PathBuf>,
-    /// `--authorization-webhook-cache-authorized-ttl` and `-unauthorized-ttl`.
-    pub access_cache: (Duration, Duration),
-    /// `--authorization-always-allow-paths`.
-    pub always_allowed: Vec<String>,
+    /// What users may read, but for the cluster of the kubeconfig above.
+    pub authorization: Authorization,
     /// `--profiling`, which serves `/debug/flags/v`.
     pub profiles: bool,
 }
@@ -107,17 +99,21 @@ impl ServingFlags {
         let flags = ServingFlags {
             secure,
             authentication_kubeconfig: path(matches, "authentication-kubeconfig"),
-            token_cache: duration(matches, "authentication-token-webhook-cache-ttl"),
-            client_ca: path(matches, "client-ca-file"),
-            request_header,
-            skips_lookup: is_set("authentication-skip-lookup"),
-            tolerates_failed_lookup: is_set("authentication-tolerate-lookup-failure"),
+            authentication: Authentication {
+                cluster: None,
+                cache: duration(matches, "authentication-token-webhook-cache-ttl"),
+                client_ca: path(matches, "client-ca-file"),
+                request_header,
+                skips_lookup: is_set("authentication-skip-lookup"),
+                tolerates_failed_lookup: is_set("authentication-tolerate-lookup-failure"),
+            },
             authorization_kubeconfig: path(matches, "authorization-kubeconfig"),
-            access_cache: (
-                duration(matches, "authorization-webhook-cache-authorized-ttl"),
-                duration(matches, "authorization-webhook-cache-unauthorized-ttl"),
-            ),
-            always_allowed: open_paths(matches, mistakes),
+            authorization: Authorization {
+                cluster: None,
+                cache_allowed: duration(matches, "authorization-webhook-cache-authorized-ttl"),
+                cache_denied: duration(matches, "authorization-webhook-cache-unauthorized-ttl"),
+                always_allowed: open_paths(matches, mistakes),
+            },
             profiles: is_set("profiling"),
         };
         (port != 0).then_some(flags)
@@ -212,7 +208,10 @@ mod tests {
             IpAddr::from([0, 0, 0, 0])
         );
         assert_eq!(flags.secure.http2_streams, Some(0));
-        assert_eq!(flags.always_allowed, ["/healthz", "/readyz", "/livez"]);
+        assert_eq!(
+            flags.authorization.always_allowed,
+            ["/healthz", "/readyz", "/livez"]
+        );
         assert!(
             run("--cloud-provider=x --secure-port=0")
                 .unwrap()
@@ -252,7 +251,7 @@ mod tests {
             "--authorization-always-allow-paths= --tls-sni-cert-key=/a.crt,/a.key:a.example.com,*.b.example.com \
              --tls-sni-cert-key=/c.crt,/c.key",
         );
-        assert!(flags.always_allowed.is_empty());
+        assert!(flags.authorization.always_allowed.is_empty());
         let names: Vec<_> = flags
             .secure
             .sni

@@ -11,9 +11,7 @@ use ccm_controllers::{Heartbeats, RestClients};
 use ccm_core::safety::tenure::Tenure;
 use ccm_delivery::source::Location;
 use ccm_host::egress::now;
-use ccm_serving::{
-    Authentication, Authorization, Checks, ClusterAccess, Endpoints, RuntimeHeartbeat, Server,
-};
+use ccm_serving::{Checks, ClusterAccess, Endpoints, RuntimeHeartbeat, Server};
 use clap::ArgMatches;
 use kube::Config;
 use prometheus_client::registry::Registry;
@@ -191,22 +189,12 @@ async fn secure(
     );
     let reviews = reviewer(reviews, kubernetes, clients).await?;
     let access = reviewer(access, kubernetes, clients).await?;
-    let (cache_allowed, cache_denied) = flags.access_cache;
-    let authentication = Authentication {
-        // As upstream, the look-up has to succeed if its cluster was named or is this pod's own.
-        tolerates_failed_lookup: flags.tolerates_failed_lookup || reviews.is_fallback,
-        cluster: Some(reviews.cluster),
-        cache: flags.token_cache,
-        client_ca: flags.client_ca,
-        request_header: flags.request_header,
-        skips_lookup: flags.skips_lookup,
-    };
-    let authorization = Authorization {
-        cluster: Some(access.cluster),
-        cache_allowed,
-        cache_denied,
-        always_allowed: flags.always_allowed,
-    };
+    let mut authentication = flags.authentication;
+    // As upstream, the look-up has to succeed if its cluster was named or is this pod's own.
+    authentication.tolerates_failed_lookup |= reviews.is_fallback;
+    authentication.cluster = Some(reviews.cluster);
+    let mut authorization = flags.authorization;
+    authorization.cluster = Some(access.cluster);
     let server = Server::secure(flags.secure, authentication, authorization, endpoints)
         .await
         .context("cannot serve the secure port (--secure-port=0 turns it off)")?;
