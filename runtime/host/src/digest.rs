@@ -30,15 +30,21 @@ impl Digest {
         Some(Digest(bytes))
     }
 
-    /// First twelve hexadecimal digits: enough to tell modules apart in a log line.
+    /// See [`short_digest`].
     pub fn short(&self) -> String {
-        self.hex().chars().take(12).collect()
+        short_digest(&self.hex())
     }
 
     /// All 64 hexadecimal digits without the algorithm's name; usable in file names.
     pub fn hex(&self) -> String {
         hex::encode(self.0)
     }
+}
+
+/// First twelve hexadecimal digits of a digest as displayed, or without the algorithm's name: enough to tell modules apart.
+pub fn short_digest(digest: &str) -> String {
+    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
+    digits.chars().take(12).collect()
 }
 
 impl fmt::Display for Digest {
@@ -49,7 +55,7 @@ impl fmt::Display for Digest {
 
 #[cfg(test)]
 mod tests {
-    use super::Digest;
+    use super::{Digest, short_digest};
 
     #[test]
     fn a_digest_is_read_as_it_is_displayed_and_in_no_other_form() {
@@ -78,5 +84,6 @@ mod tests {
             "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
         );
         assert_eq!(digest.short(), "e3b0c44298fc");
+        assert_eq!(short_digest(&digest.to_string()), "e3b0c44298fc");
     }
 }

@@ -58,7 +58,7 @@ pub use compile::child::compile_child;
 pub use compile::refusal::ModuleRefusal;
 pub use compile::{CompileError, Compiler};
 pub use component::{CONTRACT_PACKAGE, CONTRACT_VERSION, Inspection, inspect};
-pub use digest::Digest;
+pub use digest::{Digest, short_digest};
 pub use guest_config::GuestConfig;
 pub use host::{Host, HostError, HostOptions, Module};
 pub use interceptor::{CallUsage, InjectedFault, Interceptor};

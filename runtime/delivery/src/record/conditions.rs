@@ -2,12 +2,13 @@
 //! only the transition times of conditions are read back.
 
 use ccm_core::rollout::{Orders, Phase, state};
+use ccm_host::short_digest;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Report;
 use super::status::{ConditionStatus, ProviderStatus};
-use super::status_json::{self, phase_name, short};
+use super::status_json::{self, phase_name};
 
 /// Maximum length of a condition's message, in bytes. The lines of a trial are listed in full in another field.
 const MESSAGE_BYTES: usize = 1024;
@@ -23,7 +24,7 @@ pub(super) fn status(
     let digest = record
         .active
         .as_ref()
-        .map(|active| short(&active.release.digest));
+        .map(|active| short_digest(&active.release.digest));
     let generation = report.specification.generation;
     let conditions = [
         Some(ready(report)),

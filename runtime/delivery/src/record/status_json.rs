@@ -15,12 +15,6 @@ use super::status::{ActiveStatus, RecordStatus, RejectedStatus, ReleaseStatus, T
 const VERSION_BYTES: usize = 128;
 const ORIGIN_BYTES: usize = 2048;
 
-/// The first twelve hexadecimal digits of a digest.
-pub(super) fn short(digest: &str) -> String {
-    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    digits.chars().take(12).collect()
-}
-
 /// The record in the form of the object's `status` and of the file of a record in memory. Absent values are left out.
 pub(super) fn write(record: &Record) -> RecordStatus {
     let active = record.active.as_ref().map(|active| ActiveStatus {

@@ -3,14 +3,13 @@
 
 use std::fmt::Write as _;
 
+use ccm_host::short_digest;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde::Deserialize;
 
 use crate::text_table::aligned;
 
-/// Length of a shown digest: `sha256:` and twelve digits, enough to distinguish versions.
-const SHORT_DIGEST: usize = 19;
 const HEADER: [&str; 6] = ["NAME", "VERSION", "DIGEST", "STATE", "CANDIDATE", "AGE"];
 
 // The fields read from an object's status.
@@ -70,7 +69,7 @@ fn row(name: &str, shown: &Shown, age: Option<String>, is_wide: bool) -> [String
     let active = shown.active.as_ref().unwrap_or(&none);
     let digest = match is_wide {
         true => active.digest.clone(),
-        false => short(&active.digest),
+        false => short_digest(&active.digest),
     };
     [
         name.to_owned(),
@@ -154,11 +153,6 @@ fn title(version: &Version) -> String {
         true => version.digest.clone(),
         false => format!("{} ({})", version.version, version.digest),
     }
-}
-
-fn short(digest: &str) -> String {
-    let start = digest.chars().take(SHORT_DIGEST).collect::<String>();
-    start.strip_prefix("sha256:").unwrap_or(&start).to_owned()
 }
 
 fn or_dash(text: &str) -> String {
