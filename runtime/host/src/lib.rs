@@ -67,4 +67,4 @@ pub use load_options::{CallLimits, LimitsGranted, Loading};
 pub use private_folder::{FolderError, check_ownership};
 pub use provider::Provider;
 pub use sandbox::{Isolation, SandboxProgram, sandbox_child};
-pub use sanitize::clean;
+pub use sanitize::{clean, list_first};

@@ -1,5 +1,7 @@
-//! Makes text of modules and guests safe for logs, Events and error messages. Never decides anything from such text.
+//! Makes text of modules and guests safe for logs, Events and error messages, and long lists short. Never decides
+//! anything from such text.
 
+use std::borrow::Borrow;
 use std::fmt::Write as _;
 
 /// Returns `text` as one line of at most `cap` bytes: line ends and tabs become spaces, other control characters and
@@ -26,6 +28,15 @@ pub fn clean(text: &str, cap: usize) -> String {
     clean
 }
 
+/// The first `most` of these texts and the number of the others: `a, b and 3 more`. Changes no text.
+pub fn list_first<S: Borrow<str>>(texts: &[S], most: usize) -> String {
+    let shown = texts.get(..most).unwrap_or(texts).join(", ");
+    match texts.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// Marks, embeddings, overrides and isolates of the bidirectional algorithm (Unicode UAX #9, table 4), and the
 /// separators that some terminals and log viewers treat as line ends.
 fn turns_writing(character: char) -> bool {
@@ -34,7 +45,7 @@ fn turns_writing(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::clean;
+    use super::{clean, list_first};
 
     #[test]
     fn hostile_text_becomes_one_visible_line() {
@@ -50,6 +61,18 @@ mod tests {
         ];
         for (text, cap, expected) in table {
             assert_eq!(clean(text, cap), expected, "{text:?} in {cap}");
+        }
+    }
+
+    #[test]
+    fn a_list_names_a_few_and_counts_the_others() {
+        for (texts, expected) in [
+            (&[][..], ""),
+            (&["a"], "a"),
+            (&["a", "b"], "a, b"),
+            (&["a", "b", "c", "d"], "a, b and 2 more"),
+        ] {
+            assert_eq!(list_first(texts, 2), expected);
         }
     }
 }

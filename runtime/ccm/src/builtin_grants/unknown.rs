@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use ccm_host::list_first;
 use ccm_host::manifest::Manifest;
 
 use super::profile::Profile;
@@ -31,14 +32,9 @@ pub(crate) fn unknown(
     if unknown.is_empty() {
         return None;
     }
-    let shown = unknown.iter().take(SHOWN).copied().collect::<Vec<_>>();
-    let more = match unknown.len() - shown.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     Some(format!(
-        "without effect, because nothing here has such a setting (is there a typing error?): {}{more}",
-        shown.join(", ")
+        "without effect, because nothing here has such a setting (is there a typing error?): {}",
+        list_first(&unknown, SHOWN)
     ))
 }
 

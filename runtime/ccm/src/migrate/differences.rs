@@ -6,6 +6,7 @@ use std::fmt;
 
 use ccm_core::route::read_network;
 use ccm_core::well_known::SOURCE_RANGES;
+use ccm_host::list_first;
 use ccm_proxy::from_environment;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -161,14 +162,9 @@ fn of_pod_cidrs(cluster: &[IpNet], nodes: &[Node]) -> Option<Difference> {
     if outside.is_empty() {
         return None;
     }
-    let more = match outside.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    outside.truncate(NAMED);
     let what = format!(
-        "pod CIDRs lie outside of it ({}{more}): where its cloud makes routes, the Go manager makes them to these all the same; here their routes stay, and new nodes outside of it get none: set it to the range of all pods",
-        outside.join(", ")
+        "pod CIDRs lie outside of it ({}): where its cloud makes routes, the Go manager makes them to these all the same; here their routes stay, and new nodes outside of it get none: set it to the range of all pods",
+        list_first(&outside, NAMED)
     );
     Some(Difference::new("--cluster-cidr", &what))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ccm_host::{Digest, clean};
+use ccm_host::{Digest, clean, list_first};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::artifact::{EVIDENCE_BYTES, SignatureEvidence};
@@ -183,18 +183,8 @@ fn missing(map: &ConfigMap, key: &str) -> String {
     if keys.is_empty() {
         return format!("it has no key {key}, and no other");
     }
-    let more = keys.len().saturating_sub(MOST_SHOWN);
-    let rest = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    let shown: Vec<String> = keys
-        .iter()
-        .take(MOST_SHOWN)
-        .map(|key| clean(key, 253))
-        .collect();
-    format!("it has no key {key}, but {}{rest}", shown.join(", "))
+    let keys: Vec<String> = keys.iter().map(|key| clean(key, 253)).collect();
+    format!("it has no key {key}, but {}", list_first(&keys, MOST_SHOWN))
 }
 
 #[cfg(test)]

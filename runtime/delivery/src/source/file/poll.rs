@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _}
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ccm_host::clean;
+use ccm_host::{clean, list_first};
 use rustix::fs::OFlags;
 
 use super::{FilePlace, SourceError, unpack};
@@ -223,7 +223,7 @@ fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceErro
             modules.sort();
             let why = format!(
                 "no module is called {entry}.wasm, and there are several: {}",
-                list(&modules)
+                cleaned(&modules)
             );
             Err(SourceError::refused(place, why))
         }
@@ -232,7 +232,7 @@ fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceErro
             names.sort();
             Err(SourceError::refused(
                 place,
-                format!("which one is meant? {}", list(&names)),
+                format!("which one is meant? {}", cleaned(&names)),
             ))
         }
     }
@@ -262,19 +262,9 @@ pub(super) fn failed(place: &str, path: &Path, error: &io::Error) -> SourceError
     }
 }
 
-fn list(names: &[String]) -> String {
-    let cleaned: Vec<String> = names
-        .iter()
-        .take(MOST_SHOWN)
-        .map(|name| clean(name, NAME_SHOWN))
-        .collect();
-    let more = names.len().saturating_sub(MOST_SHOWN);
-    let rest = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    format!("{}{rest}", cleaned.join(", "))
+fn cleaned(names: &[String]) -> String {
+    let cleaned: Vec<String> = names.iter().map(|name| clean(name, NAME_SHOWN)).collect();
+    list_first(&cleaned, MOST_SHOWN)
 }
 
 /// The last component of a path, formatted for one line.
