@@ -21,9 +21,9 @@ use ccm_core::name_syntax::is_dns_label;
 use ccm_core::node::ownership::{self, Claim, NodeClaim};
 use ccm_core::rollout::RolloutRules;
 use ccm_core::selector::Selector;
-use ccm_delivery::load_policy::LimitsGranted;
 use ccm_delivery::source::Location;
 use ccm_delivery::trust::TrustPolicy;
+use ccm_host::LimitsGranted;
 use ccm_host::grant::{Grants, Secret};
 
 pub(crate) use credential::{INSTANCE_METADATA, SESSION_NAME, dns_suffix, is_isolated, sts};

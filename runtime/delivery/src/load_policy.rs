@@ -1,9 +1,7 @@
 //! Load policy: what the operator grants and configures for a module. Never reads the module's bytes.
 
 use ccm_host::grant::Grants;
-use ccm_host::{GuestConfig, Inspection};
-
-pub use ccm_host::LimitsGranted;
+use ccm_host::{GuestConfig, Inspection, LimitsGranted};
 
 /// The operator's grants and configuration for one provider. Implemented by the reader of the configuration.
 pub trait LoadPolicyOf: Send + Sync {
