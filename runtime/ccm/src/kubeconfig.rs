@@ -1,11 +1,42 @@
 //! Kubeconfig files, read as client-go reads them: a field that is empty is not set. kube takes an empty one for a value,
 //! and an empty path for the folder of the file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kube::config::Kubeconfig;
 use serde_json::Value;
+
+/// The files that kubectl reads without `--kubeconfig`: those of $KUBECONFIG, or else `~/.kube/config`. Whoever names files
+/// means these: if none of them exists, the one in the home folder, perhaps of another cluster, does not take their place.
+pub(crate) fn usual_files() -> Vec<PathBuf> {
+    match std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
+        Some(list) => std::env::split_paths(&list)
+            .filter(|file| !file.as_os_str().is_empty())
+            .collect(),
+        None => std::env::home_dir()
+            .map(|home| home.join(".kube").join("config"))
+            .into_iter()
+            .collect(),
+    }
+}
+
+/// Reads those of these files that exist as one kubeconfig: of each value, cluster, user and context, the first counts.
+/// `None` if there is no file or if the files name no context at all: `KUBECONFIG=/dev/null` stands for none.
+///
+/// # Errors
+/// A file exists and cannot be read, or is no kubeconfig.
+pub(crate) fn read_existing(files: &[PathBuf]) -> anyhow::Result<Option<Kubeconfig>> {
+    let mut merged = Kubeconfig::default();
+    for file in files {
+        // An error of the look-up is not an absence.
+        if !matches!(file.try_exists(), Ok(false)) {
+            merged = merged.merge(read_kubeconfig(file)?)?;
+        }
+    }
+    let names_a_context = merged.current_context.is_some() || !merged.contexts.is_empty();
+    Ok(names_a_context.then_some(merged))
+}
 
 /// Reads the kubeconfig in this file.
 ///
@@ -31,5 +62,8 @@ pub(crate) fn read_kubeconfig(path: &Path) -> anyhow::Result<Kubeconfig> {
             });
         }
     }
-    serde_json::from_value(written).with_context(unreadable)
+    let mut kubeconfig: Kubeconfig = serde_json::from_value(written).with_context(unreadable)?;
+    let context = kubeconfig.current_context.take();
+    kubeconfig.current_context = context.filter(|name| !name.is_empty());
+    Ok(kubeconfig)
 }

@@ -145,6 +145,56 @@ fn clusters_that_do_not_answer_are_told_apart() {
     assert!(output.err.contains("/nowhere"), "{}", output.err);
 }
 
+/// kubectl skips what is missing or empty, and reads the home folder only if the variable is not set.
+#[test]
+fn without_its_option_the_kubeconfig_is_found_as_by_kubectl() {
+    let folder = TempDir::new().unwrap();
+    // The ports 7 (echo) and 9 (discard) are closed.
+    let at_home = kubeconfig(&folder, "http://127.0.0.1:7");
+    std::fs::create_dir(folder.path().join(".kube")).unwrap();
+    std::fs::rename(at_home, folder.path().join(".kube/config")).unwrap();
+    let away = kubeconfig(&folder, "http://127.0.0.1:9");
+    let empty_fields = "{apiVersion: v1, kind: Config, current-context: '', contexts: [{name: y, context: {cluster: y, user: y}}], clusters: [{name: y, cluster: {server: 'http://127.0.0.1:7', certificate-authority: ''}}], users: []}";
+    let empty_fields = file(&folder, "empty-fields", empty_fields.as_bytes());
+    let broken = file(&folder, "broken", b"hello world\n");
+    let (away, empty_fields, broken) = (text(&away), text(&empty_fields), text(&broken));
+    let (cluster, other) = ("http://127.0.0.1:9", "http://127.0.0.1:7");
+    let none = "Error: there is no kubeconfig, and this is not a pod";
+    let unusable = "Error: the kubeconfig is not usable\n";
+    for (list, context, expected) in [
+        (format!("/nowhere:{away}"), None, cluster),
+        (format!("{away}:/nowhere"), None, cluster),
+        (format!(":{away}:"), None, cluster),
+        (format!("{empty_fields}:{away}"), None, cluster),
+        (format!("{away}:{empty_fields}"), Some("y"), other),
+        (String::new(), None, other),
+        ("/nowhere:/elsewhere".to_owned(), None, none),
+        (
+            "/nowhere:/elsewhere".to_owned(),
+            None,
+            "/nowhere, /elsewhere\n",
+        ),
+        (":".to_owned(), None, none),
+        ("/dev/null".to_owned(), None, none),
+        (
+            "/nowhere".to_owned(),
+            Some("y"),
+            "Error: there is no kubeconfig\n",
+        ),
+        (format!("{away}:{broken}"), None, unusable),
+        (empty_fields.to_owned(), None, unusable),
+        (away.to_owned(), Some("y"), unusable),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        command.args(["provider", "status"]);
+        command.args(context.map(|name| format!("--context={name}")));
+        command.env("KUBECONFIG", &list).env("HOME", folder.path());
+        let output = ended(command.env_remove("KUBERNETES_SERVICE_HOST"));
+        assert_eq!(output.code, 1, "{list}: {}", output.out);
+        assert!(output.err.contains(expected), "{list}: {}", output.err);
+    }
+}
+
 /// Runs `ccm status` in a pod with a proxy.
 fn status_page(server: &str, more: &[&str]) -> ProgramOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));

@@ -68,7 +68,7 @@ fn with_causes(error: &anyhow::Error) -> String {
 
 /// The text of an error of the Kubernetes client, its causes included, where the client's own text has structures of
 /// Rust, or lines of a kubeconfig, which may contain a token.
-pub(crate) fn in_our_words(error: &(dyn Error + 'static)) -> Option<String> {
+fn in_our_words(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(kube::Error::Api(status)) = error.downcast_ref() {
         return Some(failure::of_status(status.code, &status.message));
     }
