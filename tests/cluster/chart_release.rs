@@ -264,27 +264,40 @@ async fn an_account_that_another_component_made_stays_its_own() {
     assert_eq!(kept.metadata.uid, own.metadata.uid);
 }
 
-/// The patch is in `deploy/chart/README.md`.
+/// The patches are in `deploy/chart/README.md`.
 #[tokio::test]
-async fn a_release_with_an_election_goes_on_without_one_after_the_documented_patch() {
+async fn a_release_goes_on_without_an_election_and_with_one_again_after_the_documented_patches() {
     let server = ApiServer::start().await.unwrap();
     let admin = server.client_for("admin").await.unwrap();
     let deployments: Api<Deployment> = Api::namespaced(admin, "kube-system");
     let helm = Helm::with_cluster(server.kubeconfig("admin").unwrap()).unwrap();
     let release = Release { helm };
-    release.run(&["install"], &json!({}));
     let page = std::fs::read_to_string(chart().join("README.md")).unwrap();
-    let (_, patch) = page.split_once("patch deployment ccm -p '").unwrap();
-    let (patch, _) = patch.split_once('\'').unwrap();
-    let patch: Value = serde_json::from_str(patch).unwrap();
-    let params = PatchParams::default();
-    let patch = Patch::Strategic(patch);
-    let patched = deployments.patch("ccm", &params, &patch);
-    patched.await.unwrap();
-    release.run(&["upgrade"], &json!({"args": {"leader-elect": false}}));
-    let upgraded = deployments.get("ccm").await.unwrap().spec.unwrap();
-    let strategy = json!(upgraded.strategy);
-    assert_eq!(strategy, json!({"type": "Recreate"}));
+    let patches: Vec<Value> = page
+        .split("patch deployment ccm -p '")
+        .skip(1)
+        .map(|patch| serde_json::from_str(patch.split('\'').next().unwrap()).unwrap())
+        .collect();
+    let rolling =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
+    let expected = [json!({"type": "Recreate"}), rolling];
+    release.run(&["install"], &json!({}));
+    // In the pod's network, the chart leaves the strategy to the API server's defaults; in the node's, it sets one.
+    for host_network in [false, true] {
+        assert_eq!(patches.len(), expected.len());
+        for (patch, (has_election, expected)) in
+            patches.iter().zip([false, true].iter().zip(&expected))
+        {
+            let params = PatchParams::default();
+            let patched = deployments.patch("ccm", &params, &Patch::Strategic(patch));
+            patched.await.unwrap();
+            let values =
+                json!({"args": {"leader-elect": has_election}, "hostNetwork": host_network});
+            release.run(&["upgrade"], &values);
+            let upgraded = deployments.get("ccm").await.unwrap().spec.unwrap();
+            assert_eq!(json!(upgraded.strategy), *expected, "{values}");
+        }
+    }
 }
 
 /// Hetzner's chart from the folder that CCM_HCLOUD_CHART names; without it, a chart that renders the recorded output.
