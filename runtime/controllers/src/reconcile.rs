@@ -148,7 +148,7 @@ impl Facts for service::Facts {
     }
 
     fn is_deletion(&self) -> bool {
-        service::needs_cleanup(&self.service)
+        service::is_removal(self)
     }
 
     fn object(&self) -> String {

@@ -188,7 +188,7 @@ impl ServiceController {
             } else if let Some(at) = memory.seen_counts_at() {
                 self.queue.ask(&key, at, false);
             }
-        } else if is_relevant(&service) {
+        } else if is_relevant(&service) || holds(&self.executor, &service) {
             slot.current = Some(ServiceMemory::new(service, now));
             self.queue.ask(&key, now, is_urgent);
         } else if slot.is_empty() {
@@ -365,6 +365,13 @@ impl ServiceController {
         };
         self.reconciliations.spawn(running, task);
     }
+}
+
+/// Whether this provider may have a load balancer for a Service that does not show it any more: the controllers that these
+/// replace had not ended its removal.
+fn holds(executor: &EffectExecutor, service: &Service) -> bool {
+    let holder = executor.cluster.service_index().holder(uid(service));
+    holder.as_deref() == Some(executor.name())
 }
 
 /// The Service as `namespace/name`.

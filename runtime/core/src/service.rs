@@ -91,7 +91,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<ServiceEffect, (When, Retaine
     let retained = carry_over::after(facts, &effective, &last, &when, now.moment);
     let when = match &last {
         // Until the retry, the targets follow the nodes.
-        Step::Wait(obstacle) if obstacle.is_ensure_failure() => {
+        Step::Wait(obstacle) if obstacle.is_ensure_failure() || facts.updated().is_some() => {
             waiting::no_later(facts, when, effective.hold.clone())
         }
         _ => when,
@@ -160,8 +160,8 @@ fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a>
     match role(facts) {
         Role::None => match facts.keeper() {
             // The recorded owner was edited to this provider: the keeper sets it back, or lets go.
-            // Of a Service that is gone only the keeper still knows more.
-            Some(keeper) if !facts.is_gone && facts.world.owns(&facts.service) => {
+            // Of a Service that wants no load balancer only the keeper still knows more.
+            Some(keeper) if facts.is_wanted() && facts.world.owns(&facts.service) => {
                 Step::Wait(Obstacle::Kept(keeper))
             }
             _ => leave_alone(facts),
@@ -170,9 +170,7 @@ fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a>
         Role::Owner if is_to_go(facts) => cleanup::step(facts, Role::Owner, now),
         Role::Owner if matches!(state.work, Work::Released) => cleanup::deletion_reported(facts),
         Role::Owner if facts.is_gone => Step::Done,
-        Role::Owner if is_load_balancer(&facts.service) && !is_deleting(&facts.service) => {
-            ensure::step(facts, effective, now)
-        }
+        Role::Owner if facts.is_wanted() => ensure::step(facts, effective, now),
         Role::Owner => Step::Done,
     }
 }
@@ -202,9 +200,13 @@ fn role(facts: &Facts) -> Role {
     }
 }
 
+/// Whether the load balancer is to be removed.
+pub fn is_removal(facts: &Facts) -> bool {
+    role(facts) == Role::Former || is_to_go(facts)
+}
+
 /// Whether there may be a load balancer that is no longer wanted.
 fn is_to_go(facts: &Facts) -> bool {
-    let service = &*facts.service;
     if facts.is_gone {
         return match facts.past.phase {
             Phase::Idle => is_traced(facts),
@@ -212,7 +214,7 @@ fn is_to_go(facts: &Facts) -> bool {
             Phase::Released => false,
         };
     }
-    (is_deleting(service) || !is_load_balancer(service)) && is_traced(facts)
+    !facts.is_wanted() && is_traced(facts)
 }
 
 /// Whether the Service shows that there may be a load balancer, or this process knows it: one write can make the
@@ -269,7 +271,7 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
     Some(match &facts.state.work {
         Work::Looked(Ok(_)) => Step::Done,
         Work::Looked(Err(error)) => {
-            let doing = waiting::Doing::Check;
+            let doing = work::Doing::Check;
             Step::Wait(Obstacle::Provider { doing, error })
         }
         _ => Step::Do(vec![ServiceAction::Get(

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use super::effect::{ProofScope, ServiceAction};
 use super::stored_state::annotations;
-use super::waiting::{Doing, Obstacle};
+use super::waiting::Obstacle;
+use super::work::Doing;
 use super::{Facts, Step};
 use crate::cloud::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::moment::Now;

@@ -2,6 +2,7 @@
 //! nothing: what to do and when to retry is settled before.
 
 use crate::reconciliation::event::reasons;
+use std::sync::Arc;
 
 use super::effective_targets::LazyTargets;
 use super::facts::Facts;
@@ -74,7 +75,17 @@ fn phase(facts: &Facts, last: &Step<'_>, now: Moment) -> Phase {
     match &facts.state.work {
         Work::None | Work::Looked(_) => past.clone(),
         Work::Released => Phase::Released,
-        Work::Removing(removing) => Phase::Removing(request(facts, &removing.asked, now)),
+        Work::Removing(removing) => {
+            let mut request = request(facts, &removing.asked, now);
+            // The class of the load balancer, which is not the Service's any more if that is why it is removed.
+            if let Some(before) = past.asked()
+                && before.service.class != removing.asked.service.class
+            {
+                let service = Arc::make_mut(&mut request.asked.service);
+                service.class.clone_from(&before.service.class);
+            }
+            Phase::Removing(request)
+        }
         Work::Making(making) => {
             let request = request(facts, &making.asked, now);
             let is_made = match &making.ensured {
@@ -95,16 +106,19 @@ fn phase(facts: &Facts, last: &Step<'_>, now: Moment) -> Phase {
 }
 
 fn request(facts: &Facts, asked: &Asked, now: Moment) -> Request {
-    let before = facts.pending_before();
     let pending = facts.state.work.pending();
     Request {
         asked: asked.clone(),
-        pending: pending.map(|pending| PendingOperation {
-            since: before.map_or(now, |before| before.since),
-            is_reported: before.is_some_and(|before| before.is_reported)
-                || facts.has_recorded(PENDING),
-            poll_at: now.after(retry_delay(pending)),
-            hint: pending.hint.clone(),
+        pending: pending.map(|(doing, pending)| {
+            let before = facts.pending_before(doing);
+            PendingOperation {
+                doing,
+                since: before.map_or(now, |before| before.since),
+                is_reported: before.is_some_and(|before| before.is_reported)
+                    || facts.has_recorded(PENDING),
+                poll_at: now.after(retry_delay(pending)),
+                hint: pending.hint.clone(),
+            }
         }),
     }
 }

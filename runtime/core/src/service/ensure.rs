@@ -9,8 +9,8 @@ use super::effective_targets::LazyTargets;
 use super::facts::Stored;
 use super::retained_state::{Phase, Request};
 use super::stored_state::{load_balancer_status, recorded_owner, uid};
-use super::waiting::{Doing, Obstacle};
-use super::work::{Asked, EnsureAnswer, Making, Work};
+use super::waiting::Obstacle;
+use super::work::{Asked, Doing, EnsureAnswer, Making, Work};
 use super::{
     Facts, Step, account_proof, cloud_service, conditions, finalizer, granted_annotations,
     ingress_validation, normal, service_ref, source_ranges, targets, update, waiting, warning,
@@ -300,7 +300,7 @@ fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> 
             };
             Some(store.or_else(adopted).unwrap_or_else(|| {
                 let obstacle = waiting::begun(facts, Doing::Ensure, pending, now.moment);
-                let before = facts.pending_before();
+                let before = facts.pending_before(Doing::Ensure);
                 match before.is_some_and(|before| before.is_slow(now.moment)) {
                     true => follow_nodes(facts, effective, obstacle, now),
                     false => Step::Wait(obstacle),

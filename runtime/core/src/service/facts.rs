@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::Service;
 use super::account_proof::Account;
 use super::effect::{ServiceAction, ServiceEffect, ServiceOutcome, Witnesses};
 use super::owning_provider::Owner;
-use super::retained_state::{PendingOperation, Phase, RetainedState};
+use super::retained_state::{PendingOperation, RetainedState};
 use super::stored_state::{annotations, is_deleting, is_load_balancer, uid};
 use super::targets::Targets;
-use super::work::{Asked, EnsureAnswer, Making, Work, without_status};
+use super::work::{Asked, Doing, EnsureAnswer, Making, Work, without_status};
 use super::world::World;
 use super::{cloud_service, finalizer};
 use crate::cloud::error::{CallFailure, ProviderError};
@@ -144,15 +144,16 @@ impl Facts {
             return false;
         }
         match &self.state.work {
-            Work::Released => {
-                is_load_balancer(&self.service)
-                    && !is_deleting(&self.service)
-                    && self.world.owns(&self.service)
-            }
+            Work::Released => self.is_wanted() && self.world.owns(&self.service),
             work => work
                 .asked()
                 .is_some_and(|asked| asked.service != self.wanted()),
         }
+    }
+
+    /// Whether the Service wants a load balancer.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.is_gone && is_load_balancer(&self.service) && !is_deleting(&self.service)
     }
 
     /// The configured provider that may have a load balancer for the Service. An owner that another client edited
@@ -178,13 +179,10 @@ impl Facts {
         without_status(&cloud_service(&self.service))
     }
 
-    /// The operation that was pending before this reconciliation, unless it is another one now: a removal has its own
-    /// age.
-    pub(super) fn pending_before(&self) -> Option<&PendingOperation> {
-        let past = &self.past.phase;
-        let was_removal = matches!(past, Phase::Removing(_));
-        let is_removal = matches!(self.state.work, Work::Removing(_));
-        past.pending().filter(|_| was_removal == is_removal)
+    /// The operation that was pending before this reconciliation, if it is this one: each has its own age.
+    pub(super) fn pending_before(&self, doing: Doing) -> Option<&PendingOperation> {
+        let before = self.past.phase.pending();
+        before.filter(|before| before.doing == doing)
     }
 
     /// Adds the result of `effect`.

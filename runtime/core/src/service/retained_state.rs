@@ -1,5 +1,6 @@
 //! State kept from one reconciliation of a Service to the next. The controller stores it and loses it at a restart:
-//! nothing in it is needed to reach the same end. [`super::carry_over`] computes it.
+//! nothing in it is needed to reach the same end, but for a load balancer that no Service shows any more.
+//! [`super::carry_over`] computes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::stored_state::{has_finalizer, load_balancer_status};
 use super::targets::{Targets, are_same};
-use super::work::Asked;
+use super::work::{Asked, Doing};
 use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::{CloudService, LoadBalancerStatus};
 use crate::moment::Moment;
@@ -62,6 +63,7 @@ pub(super) struct Request {
 /// An operation that every answer since `since` has called pending.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PendingOperation {
+    pub(super) doing: Doing,
     pub(super) since: Moment,
     /// Whether an Event has reported it.
     pub(super) is_reported: bool,

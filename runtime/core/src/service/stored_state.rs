@@ -19,7 +19,7 @@ pub fn needs_cleanup(service: &Service) -> bool {
     has_finalizer(service) && (is_deleting(service) || !is_load_balancer(service))
 }
 
-/// Whether the controller can have any work for the Service.
+/// Whether the Service wants a load balancer, or shows that there may be one.
 pub fn is_relevant(service: &Service) -> bool {
     is_load_balancer(service) || has_finalizer(service) || recorded_owner(service).is_some()
 }

@@ -4,7 +4,8 @@ use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use super::effect::ServiceAction;
-use super::waiting::{self, Doing, Obstacle};
+use super::waiting::{self, Obstacle};
+use super::work::Doing;
 use super::{Facts, Step, cloud_service, normal, warning};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;

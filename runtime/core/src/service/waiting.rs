@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::effect::{ServiceAction, ServiceRef};
 use super::facts::{Stored, Trouble};
 use super::source_ranges::SourceRangesError;
+use super::work::Doing;
 use super::{Facts, conditions, ingress_validation, stored_state, warning};
 use crate::cloud::error::{Owner, ProviderError};
 use crate::cloud::load_balancer::Pending;
@@ -105,30 +106,6 @@ pub(super) enum Obstacle<'a> {
     Cluster(Trouble<'a>),
 }
 
-/// Operation requested from the provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
-    Ensure,
-    Update,
-    Delete,
-    /// The look before a deletion.
-    Look,
-    Check,
-}
-
-impl Doing {
-    /// Upstream's wording: the end of "failed to …" (SVC-036, SVC-040, SVC-041).
-    fn as_str(self) -> &'static str {
-        match self {
-            Doing::Ensure => "ensure load balancer",
-            Doing::Update => "update load balancer hosts",
-            Doing::Delete => "delete load balancer",
-            Doing::Look => "check if load balancer exists before cleanup",
-            Doing::Check => "check if load balancer exists after cleanup",
-        }
-    }
-}
-
 /// The report of the obstacle that is due, if any: first an Event, then a condition.
 pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option<ServiceAction> {
     if let Some(reason) = obstacle.reason(facts)
@@ -169,7 +146,11 @@ pub(super) fn no_later(facts: &Facts, when: When, hold: Option<Obstacle<'_>>) ->
         Some(Obstacle::Removal { again }) => Some(again.max(ASKED.0)),
         _ => None,
     };
-    let polled = facts.state.work.pending().map(retry_delay);
+    let polled = facts
+        .state
+        .work
+        .pending()
+        .map(|(_, pending)| retry_delay(pending));
     match (when, confirmed.into_iter().chain(polled).min()) {
         (When::Retry { after, why }, Some(earlier)) => When::Retry {
             after: after.min(earlier),
@@ -189,7 +170,7 @@ pub(super) fn begun<'a>(
     pending: &'a Pending,
     now: Moment,
 ) -> Obstacle<'a> {
-    let before = facts.pending_before();
+    let before = facts.pending_before(doing);
     Obstacle::Pending {
         doing,
         pending,

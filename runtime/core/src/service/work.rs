@@ -12,6 +12,30 @@ use crate::cloud::load_balancer::{
 use crate::reconciliation::effect::Answered;
 use crate::reconciliation::patch::ServicePatch;
 
+/// Operation requested from the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    Ensure,
+    Update,
+    Delete,
+    /// The look before a deletion.
+    Look,
+    Check,
+}
+
+impl Doing {
+    /// Upstream's wording: the end of "failed to …" (SVC-036, SVC-040, SVC-041).
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Doing::Ensure => "ensure load balancer",
+            Doing::Update => "update load balancer hosts",
+            Doing::Delete => "delete load balancer",
+            Doing::Look => "check if load balancer exists before cleanup",
+            Doing::Check => "check if load balancer exists after cleanup",
+        }
+    }
+}
+
 /// An answer to an ensure call.
 pub(super) type EnsureAnswer = Result<Answered<EnsureReply>, ProviderError>;
 
@@ -122,17 +146,22 @@ impl Work {
     }
 
     /// The operation that the last answers call pending.
-    pub(super) fn pending(&self) -> Option<&Pending> {
-        match self {
-            Work::Making(making) => match &making.ensured {
-                Some(Ok(answered)) => match &answered.reply.ensured {
-                    Ensured::Pending(pending) => Some(pending),
-                    Ensured::Ready(_) => pending_of(making.updated.as_ref()),
-                },
-                Some(Err(_)) | None => pending_of(making.updated.as_ref()),
-            },
-            Work::Removing(removing) => pending_of(removing.deleted.as_ref()),
-            Work::None | Work::Looked(_) | Work::Released => None,
+    pub(super) fn pending(&self) -> Option<(Doing, &Pending)> {
+        let (doing, progress) = match self {
+            Work::Making(making) => {
+                if let Some(Ok(answered)) = &making.ensured
+                    && let Ensured::Pending(pending) = &answered.reply.ensured
+                {
+                    return Some((Doing::Ensure, pending));
+                }
+                (Doing::Update, making.updated.as_ref())
+            }
+            Work::Removing(removing) => (Doing::Delete, removing.deleted.as_ref()),
+            Work::None | Work::Looked(_) | Work::Released => return None,
+        };
+        match progress? {
+            Ok(Progress::Pending(pending)) => Some((doing, pending)),
+            Ok(Progress::Done) | Err(_) => None,
         }
     }
 
@@ -196,11 +225,4 @@ pub(super) fn is_unsure(answer: &EnsureAnswer) -> bool {
         )
     };
     error.is_some_and(|error| error.is_crash() || is_cut_off(error))
-}
-
-fn pending_of(progress: Option<&Result<Progress, ProviderError>>) -> Option<&Pending> {
-    match progress? {
-        Ok(Progress::Pending(pending)) => Some(pending),
-        Ok(Progress::Done) | Err(_) => None,
-    }
 }

@@ -155,9 +155,15 @@ async fn an_owner_that_is_not_configured_here_is_not_set_back() {
     .await;
 }
 
+/// A Service that vanished, and one that dropped both marks in the write that wants no load balancer any more.
 #[tokio::test(start_paused = true)]
-async fn edge_066_the_controllers_of_other_settings_remove_what_was_left_of_a_service_that_vanished()
- {
+async fn edge_066_the_controllers_of_other_settings_remove_what_was_left_without_a_mark() {
+    for is_gone in [true, false] {
+        the_controllers_of_other_settings_remove_what_was_left(is_gone).await;
+    }
+}
+
+async fn the_controllers_of_other_settings_remove_what_was_left(is_gone: bool) {
     let may_delete = Arc::new(AtomicBool::new(false));
     let allowed = may_delete.clone();
     let one = ScriptedProvider::new("one").balancing();
@@ -169,7 +175,13 @@ async fn edge_066_the_controllers_of_other_settings_remove_what_was_left_of_a_se
         })
     });
     with_providers(one, async |world, [one, two], list| {
-        world.remove_by_force("web").await;
+        if is_gone {
+            world.remove_by_force("web").await;
+        } else {
+            let metadata = json!({ "annotations": { OWNER: null }, "finalizers": null });
+            let edit = json!({ "metadata": metadata, "spec": { "type": "ClusterIP" } });
+            world.edit("web", edit).await;
+        }
         a_while().await;
         assert_eq!(one.balanced().len(), 1);
         let mut settings = provided(one, true);

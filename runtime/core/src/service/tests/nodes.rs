@@ -6,7 +6,7 @@ use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::Progress;
 use crate::reconciliation::effect::When;
 use crate::service::targets::{is_eligible, wakes};
-use crate::service::{ServiceAction, Targets};
+use crate::service::{Account, ServiceAction, Targets};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -260,6 +260,30 @@ fn an_update_that_does_not_end_is_reported_after_ten_minutes_once() {
 }
 
 #[test]
+fn an_update_has_an_age_of_its_own() {
+    let mut world = made();
+    world.stored["spec"]["ports"][0]["port"] = json!(81);
+    world.ensure = [begun("h")].into();
+    world.reconcile();
+    world.wait(590);
+    world.with_nodes(&["a", "b", "c"]);
+    world.ensure = [Err(denied())].into();
+    world.update = [Ok(Progress::Pending(pending("h")))].into();
+    world.reconcile();
+    // The ensure call fails again in between.
+    for (seconds, is_reported) in [(11, false), (600, false), (1, true)] {
+        world.wait(seconds);
+        let run = world.reconcile();
+        let reasons = run.event_reasons();
+        assert_eq!(
+            reasons.contains(&"LoadBalancerPending"),
+            is_reported,
+            "{reasons:?}"
+        );
+    }
+}
+
+#[test]
 fn a_pending_update_of_targets_hides_no_failure_and_repeats_no_ensure_call() {
     let invalid_ranges: fn(&mut Value) =
         |stored| stored["spec"]["loadBalancerSourceRanges"] = json!(["nonsense"]);
@@ -289,6 +313,24 @@ fn a_pending_update_of_targets_hides_no_failure_and_repeats_no_ensure_call() {
                 assert_eq!(run.again(), poll);
             }
         }
+    }
+}
+
+#[test]
+fn a_pending_update_of_targets_is_polled_while_the_account_cannot_be_proven() {
+    let mut world = made();
+    world.account = Account {
+        generation: 1,
+        is_known: false,
+    };
+    world.witnesses = Err(unavailable());
+    world.stored["spec"]["ports"][0]["port"] = json!(81);
+    world.with_nodes(&["a", "b", "c"]);
+    world.update = [Ok(Progress::Pending(pending("h")))].into();
+    for _ in 0..6 {
+        let run = world.reconcile();
+        assert_eq!(run.again(), Duration::from_millis(500), "{:?}", run.acts());
+        world.wait(1);
     }
 }
 

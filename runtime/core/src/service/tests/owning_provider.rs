@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::world::*;
+use crate::cloud::load_balancer::Progress;
 use crate::moment::{Moment, Now};
 use crate::node::ownership::OwnershipContext;
 use crate::reconciliation::effect::{Decision, When};
@@ -204,14 +206,15 @@ fn an_owner_is_kept_when_defaults_and_classes_change() {
 #[test]
 fn what_has_got_somebody_elses_class_by_way_of_another_type_is_let_go() {
     let mut world = made();
+    // The removal lasts longer than one reconciliation.
+    world.delete = [Ok(Progress::Pending(pending("h")))].into();
     // The watch delivered both changes as one.
     world.stored["spec"]["loadBalancerClass"] = json!("io.cilium/node");
     world.stored["status"]["loadBalancer"] = json!({ "ingress": [{ "ip": "198.51.100.9" }] });
-    let run = world.reconcile();
-    assert_eq!(
-        run.event_reasons(),
-        ["DeletingLoadBalancer", "DeletedLoadBalancer"]
-    );
+    assert_eq!(world.reconcile().event_reasons(), ["DeletingLoadBalancer"]);
+    world.delete = [Ok(Progress::Done)].into();
+    world.wait(10);
+    assert_eq!(world.reconcile().event_reasons(), ["DeletedLoadBalancer"]);
     assert_eq!(world.annotation(OWNER), None);
     assert!(world.has_finalizer(), "the other one needs it");
     assert_eq!(world.addresses(), ["198.51.100.9"], "and it is its status");
@@ -330,13 +333,23 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
     );
 }
 
-/// A Service whose recorded owner was edited to this provider waits for the one that has its load balancer; when it is
-/// gone, that one removes it, and nobody waits.
+/// A Service whose recorded owner was edited to this provider waits for the one that has its load balancer. When the
+/// Service wants none any more, that one removes it, and nobody waits.
 #[test]
-fn nobody_waits_for_a_service_that_is_gone() {
+fn nobody_waits_for_a_service_that_wants_no_load_balancer() {
     let claims = vec![claim("one", &[], true), claim("sim", &["two"], false)];
     let claims = Arc::new(Claims::new(claims).unwrap());
-    for is_gone in [false, true] {
+    type Change = fn(&mut Service);
+    let other_type: Change =
+        |service| service.spec.as_mut().unwrap().type_ = Some("ClusterIP".to_owned());
+    let deletion: Change =
+        |service| service.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    for (is_gone, change, waits) in [
+        (false, (|_| {}) as Change, true),
+        (true, |_| {}, false),
+        (false, other_type, false),
+        (false, deletion, false),
+    ] {
         let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
         let world = service::World {
             claims: claims.clone(),
@@ -347,7 +360,9 @@ fn nobody_waits_for_a_service_that_is_gone() {
                 Mode::Enforce,
             )
         };
-        let service = Arc::new(service("", "sim"));
+        let mut service = service("", "sim");
+        change(&mut service);
+        let service = Arc::new(service);
         let targets = Targets::of([].iter(), true);
         let (past, account) = (RetainedState::default(), Account::default());
         let facts = Facts {
@@ -361,6 +376,6 @@ fn nobody_waits_for_a_service_that_is_gone() {
         let Decision::Done((end, _)) = decide(&facts, now) else {
             panic!("there is nothing to do");
         };
-        assert_eq!(matches!(end, When::Retry { .. }), !is_gone);
+        assert_eq!(matches!(end, When::Retry { .. }), waits);
     }
 }
