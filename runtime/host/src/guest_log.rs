@@ -117,11 +117,10 @@ impl GuestLog {
         for (level, text) in std::mem::take(&mut lines.late) {
             let text = clean(&text, limits::LOG_LINE_BYTES);
             match &self.reader {
-                Reader::Operator { scope, .. } => {
-                    let scope = scope.as_ref();
-                    let text = scope.map_or_else(|| text.clone(), |scope| scope.redacted(&text));
-                    lines.show(text);
-                }
+                Reader::Operator { scope, .. } => lines.show(match scope {
+                    Some(scope) => scope.redacted(&text),
+                    None => text,
+                }),
                 // Which counts it, as every line beyond the limit.
                 Reader::Parent(parent) => {
                     parent.log(level, &text, false);
