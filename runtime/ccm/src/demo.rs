@@ -21,9 +21,10 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, bail, ensure};
 use ccm_controllers::{Pace, Reports};
 use ccm_core::safety::brake::Allowances;
+use ccm_core::safety::brake::target_removal::CONFIRM_AFTER;
 use ccm_core::safety::permit::{Access, Mode};
 use ccm_core::safety::tenure::Tenure;
-use ccm_core::settings::{LifecycleSettings, ServiceRules};
+use ccm_core::settings::{LifecycleSettings, ServiceSettings};
 use ccm_core::well_known;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::rollout_controller::Lead;
@@ -39,7 +40,7 @@ use kube::api::{ObjectMeta, PostParams};
 
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
-use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
+use crate::flags::{NodeFlags, ProviderIsolation};
 use crate::load_policy::Remarks;
 use crate::provider_loading;
 use crate::provider_loading::ClusterAddresses;
@@ -218,7 +219,7 @@ fn settings() -> anyhow::Result<ccm_controllers::Settings> {
     let settings = provider_loading::settings(
         &NodeFlags::UNSET,
         &LifecycleSettings::default(),
-        provider_loading::service_settings(&ServiceFlags::UNSET, ServiceRules::default()),
+        ServiceSettings::default(),
         Vec::new(),
     );
     let (route, ipam) = network::settings()?;
@@ -240,14 +241,13 @@ fn shared(host: Arc<Host>) -> Shared {
         mode: Mode::Enforce,
         service_rules: Box::new(|load_balancers, is_alone| {
             let unknown = ClusterAddresses::default();
-            let confirm_removal = ServiceFlags::UNSET.confirm_removal;
             let allowances = Allowances::default();
             provider_loading::service_rules(
                 load_balancers,
                 is_alone,
                 &unknown,
                 &allowances,
-                confirm_removal,
+                CONFIRM_AFTER,
             )
         }),
         pace: PACE,

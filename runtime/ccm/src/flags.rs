@@ -174,14 +174,6 @@ pub(crate) struct ServiceFlags {
 }
 
 impl ServiceFlags {
-    /// The values when no flag is given.
-    #[cfg(feature = "demo")]
-    pub(crate) const UNSET: ServiceFlags = ServiceFlags {
-        concurrent_syncs: None,
-        drift_check: Some(Duration::from_secs(3600)),
-        confirm_removal: ccm_core::safety::brake::target_removal::CONFIRM_AFTER,
-    };
-
     fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> ServiceFlags {
         let concurrent_syncs = count(matches, "concurrent-service-syncs");
         if concurrent_syncs.is_none() {

@@ -7,13 +7,14 @@ use std::path::Path;
 
 use ccm_core::node::ownership::NodeClaim;
 use ccm_core::safety::brake::Allowances;
+use ccm_core::safety::brake::target_removal::CONFIRM_AFTER;
 use ccm_fixtures::provider::ScriptedProvider;
 use serde_json::json;
 
 use super::objects::ObjectSpec;
 use super::*;
 use crate::config::{API_VERSION, KIND};
-use crate::flags::{CloudProxy, ProviderIsolation, ServiceFlags};
+use crate::flags::{CloudProxy, ProviderIsolation};
 use crate::provider_loading::{self, ClusterAddresses};
 
 /// Providers whose modules are kept in this folder.
@@ -31,7 +32,7 @@ fn manager(store: &Path) -> ProviderManager {
                 is_alone,
                 &ClusterAddresses::default(),
                 &Allowances::default(),
-                ServiceFlags::UNSET.confirm_removal,
+                CONFIRM_AFTER,
             )
         }),
         pace: 1,
