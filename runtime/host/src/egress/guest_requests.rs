@@ -9,7 +9,7 @@ use bytes::Bytes;
 use ccm_core::cloud::CloudEvent;
 use ccm_core::safety::audit::Attempt;
 use ccm_core::safety::permit::{Permit, Refusal};
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use http::{HeaderMap, Method};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -291,12 +291,17 @@ impl Call {
             let until = self.until()?;
             target.authentication.attachment(tenure, until).await
         };
-        // Before the slots, which all targets share: a slow issuer holds up its own target only.
-        drop(attachment().await?);
-        let _slot = self.slot(&self.slots).await?;
-        let _slot = self.slot(&egress.slots).await?;
-        let taken = self.turn(target).await?;
-        let request = target.request(prepared, &attachment().await?)?;
+        let (_slots, taken, request) = loop {
+            // Without the slots, which all targets share: a slow issuer holds up its own target only.
+            drop(attachment().await?);
+            let of_call = self.slot(&self.slots).await?;
+            let slots = (of_call, self.slot(&egress.slots).await?);
+            let taken = self.turn(target).await?;
+            // The credential may have ended or been refused meanwhile.
+            if let Some(attachment) = attachment().now_or_never() {
+                break (slots, taken, target.request(prepared, &attachment?)?);
+            }
+        };
         let cloud_request = request_identity::cloud_request(egress, target, prepared);
         let until = self.until()?;
         let allowed = Allowed::ask(&self.permit, cloud_request)

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-use ccm_host::egress::{SystemLookup, WallClock};
+use ccm_host::egress::{FetchRequest, SystemLookup, WallClock};
 
 use super::*;
 
@@ -226,4 +226,74 @@ async fn after_revocation(refusal: fn(&str) -> Reply) -> Vec<Option<u16>> {
     }
     assert_eq!(endpoint.lines().len(), 2);
     statuses
+}
+
+#[tokio::test]
+async fn a_request_whose_token_was_refused_waits_for_another_without_a_slot() {
+    let (refusal, token) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (day, issued, held) = (Day::begin(), AtomicUsize::new(0), token.clone());
+    let endpoint = Server::start(move |_| {
+        let number = issued.fetch_add(1, Ordering::SeqCst) + 1;
+        let issued = ok(&bearer("").replace("ISSUED", &number.to_string()));
+        match number {
+            1 => issued,
+            _ => Reply::Held(held.clone(), Box::new(issued)),
+        }
+    })
+    .await;
+    let held = refusal.clone();
+    let cloud = Server::start(move |request| match request.line.as_str() {
+        "GET /servers/1" => Reply::Held(held.clone(), Box::new(answer(401, &[], ""))),
+        _ => ok("{}"),
+    })
+    .await;
+    let manifest = json!({
+        "contract": "0.2.0", "name": "test", "version": "1",
+        "targets": [
+            { "name": "api", "endpoint": "https://cloud.test", "auth": "oauth2", "rules": rules() },
+            { "name": "open", "endpoint": "https://cloud.test", "auth": "none", "rules": rules() },
+        ],
+    });
+    let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+    let mut grants = manifest.as_grants();
+    for target in &mut grants.targets {
+        target.endpoint = format!("http://{}", cloud.address).parse().unwrap();
+    }
+    let grant = OAuth2Grant::ClientCredentials;
+    grants.targets[0].credential = oauth2(&endpoint, Some(client(true)), grant);
+    let granted = manifest.narrow(grants).unwrap();
+    let limits = EgressLimits {
+        in_flight: 1,
+        ..EgressLimits::standard()
+    };
+    let names = Arc::new(SystemLookup);
+    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
+    let egress = Arc::new(egress.unwrap());
+    scope(&egress).fetch(get("/servers")).await.unwrap();
+    // A token that is refused is replaced unless it is new.
+    day.pass(Duration::from_secs(60));
+
+    let first = scope(&egress);
+    let first = tokio::spawn(async move { first.fetch(get("/servers/1")).await });
+    crate::world::eventually("the slot is used", || cloud.lines().len() == 2).await;
+    let second = scope(&egress);
+    let mut second = Box::pin(second.fetch(get("/servers/2")));
+    assert!(futures::poll!(second.as_mut()).is_pending());
+    refusal.add_permits(1);
+    assert_eq!(first.await.unwrap().unwrap().status, 401);
+
+    let open = async {
+        let request = FetchRequest {
+            target: "open".to_owned(),
+            ..get("/servers")
+        };
+        let answer = scope(&egress).fetch(request).await;
+        token.add_permits(1);
+        answer
+    };
+    let (second, open) = tokio::join!(second, open);
+    assert_eq!((open.unwrap().status, second.unwrap().status), (200, 200));
+    let arrived = cloud.arrived();
+    let authorization = arrived.last().unwrap().header("authorization");
+    assert_eq!(authorization, "Bearer bearer-token-2");
 }
