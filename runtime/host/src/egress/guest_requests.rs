@@ -332,7 +332,6 @@ impl Call {
             requests.cloud_admits(provider, &target.name, &target.share.shown(&quota));
         }
         allowed.answered(answer.status, cloud_request_id(&answer));
-        target.observe_acceptance(answer.status, &answer.body, None);
         Ok(answer)
     }
 

@@ -19,7 +19,7 @@ use hyper::body::{Body as _, Incoming};
 use rustls::CertificateError;
 use tokio::time::{Instant, timeout_at};
 
-use super::budget::{Body, Budget, Held};
+use super::budget::{Body, Budget};
 use super::headers;
 use super::lease_gate::NotLeader;
 use super::limits::EgressLimits;
@@ -93,25 +93,19 @@ async fn exchange(
         }
         Err(_) => return Err(late()),
     };
-    let status = response.status();
+    let status = response.status().as_u16();
     target.share.observe(
-        status.as_u16(),
+        status,
         response.headers(),
         Instant::now(),
         SystemTime::now(),
     );
-    // What follows may withhold the answer from the guest: the credential is refused all the same.
-    if status == StatusCode::UNAUTHORIZED {
-        target.observe_acceptance(status.as_u16(), &[], None);
-    }
-    let mut held = budget.hold();
-    held.grow(check_head(status, response.headers())?)?;
-    let body = if method == Method::HEAD {
-        Bytes::new().into()
-    } else {
-        body(&mut response, limits, until, held).await?
-    };
-    if let Some(why) = target.refuses(status.as_u16(), response.headers(), &body) {
+    let body = body(&mut response, &method, limits, until, budget).await;
+    // Also of an answer that the guest does not get: the credential is refused all the same.
+    let text = body.as_deref().unwrap_or_default();
+    let clock = target.observe_acceptance(status, response.headers(), text);
+    let body = body?;
+    if let Some(why) = clock {
         return Err(FetchError::Unavailable(why));
     }
     let headers = headers::answer(response.headers());
@@ -120,13 +114,12 @@ async fn exchange(
         .any(|(_, value)| target.redactor.finds(value.as_bytes()))
         || target.redactor.finds(&body);
     if repeats {
-        target.observe_acceptance(status.as_u16(), &body, None);
         return Err(FetchError::Unavailable(
             "the answer repeats the credential and is withheld".to_owned(),
         ));
     }
     Ok(FetchResponse {
-        status: status.as_u16(),
+        status,
         headers,
         body,
     })
@@ -165,12 +158,19 @@ fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<usize, FetchErr
     Ok(bytes)
 }
 
+/// Checks the head of the response and reads its body.
 async fn body(
     response: &mut Response<Incoming>,
+    method: &Method,
     limits: &EgressLimits,
     until: Instant,
-    mut held: Held,
+    budget: &Arc<Budget>,
 ) -> Result<Body, FetchError> {
+    let mut held = budget.hold();
+    held.grow(check_head(response.status(), response.headers())?)?;
+    if *method == Method::HEAD {
+        return Ok(Bytes::new().into());
+    }
     let cap = limits.response_bytes;
     let large = || FetchError::TooLarge(format!("more than {cap} bytes"));
     let announced = response.body().size_hint().exact();

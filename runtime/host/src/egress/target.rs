@@ -168,26 +168,28 @@ impl Target {
         proxy.map_or_else(String::new, |proxy| format!(", through the proxy {proxy}"))
     }
 
-    /// Reason for withholding an answer that refuses a signature because of the clock: only the operator can correct
-    /// the clock, and AWS's text about it may repeat the session token.
-    pub(super) fn refuses(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Option<String> {
-        let why = self.authentication.clock(status, headers, body)?;
-        self.observe_acceptance(status, body, Some(&why));
-        Some(why)
-    }
-
     /// Logs when the target starts or stops refusing the credential: a provider can do nothing without one, and only
-    /// the operator can replace it. `why`: the reason, if it is known.
-    pub(super) fn observe_acceptance(&self, status: u16, body: &[u8], why: Option<&str>) {
+    /// the operator can replace it. `body` is empty if it cannot be read.
+    ///
+    /// Returns the reason for withholding an answer that refuses a signature because of the clock: only the operator can
+    /// correct the clock, and AWS's text about it may repeat the session token.
+    pub(super) fn observe_acceptance(
+        &self,
+        status: u16,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Option<String> {
         if !self.authentication.is_some() {
-            return;
+            return None;
         }
+        let clock = self.authentication.clock(status, headers, body);
         let is_refused = self.authentication.is_refused(status, body);
         let (endpoint, name) = (&self.endpoint, &self.name);
         let origin = self.credential_origin.as_deref();
         let origin = origin.map_or_else(String::new, |origin| format!(" from {origin}"));
         match self.acceptance.observe(status, is_refused) {
             Some(AcceptanceChange::Refused) => {
+                let why = clock.as_deref();
                 let why = why.unwrap_or("is it the right one, and still valid?");
                 tracing::error!(
                     target: "egress",
@@ -207,6 +209,7 @@ impl Target {
             ),
             None => {}
         }
+        clock
     }
 
     /// The parts of the target that requests are checked against.
