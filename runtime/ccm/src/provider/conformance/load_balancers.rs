@@ -5,11 +5,12 @@ pub(super) mod sequence;
 use std::sync::Arc;
 
 use ccm_core::cloud::load_balancer::{
-    CloudService, DeleteRequest, EnsureRequest, Ensured, Found, LoadBalancerStatus, Progress,
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, LoadBalancerStatus,
+    Progress,
 };
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
-use ccm_core::safety::permit::LOAD_BALANCER_CHANGES;
+use ccm_core::safety::permit::{LOAD_BALANCER_CHANGES, Permit};
 use ccm_core::service::cloud_service;
 use ccm_host::InjectedFault;
 use k8s_openapi::api::core::v1::Service;
@@ -19,7 +20,7 @@ use uuid::Uuid;
 
 use super::instances::named;
 use super::law::{self, Findings, Law, Verdict};
-use super::module_under_test::{Counted, ModuleUnderTest};
+use super::module_under_test::{Counted, LoadedModule, ModuleUnderTest};
 use crate::provider::try_command::objects::completed;
 use sequence::{Hints, Made, made, removed, targets_set, twice};
 
@@ -120,21 +121,28 @@ fn all_targets(tested: &ModuleUnderTest) -> Arc<[CloudNode]> {
     tested.known().into()
 }
 
-async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    let loaded = tested.load().await?;
-    let service = service(tested);
+/// Calls `ensure` once, for all nodes and without a hint.
+async fn ensure(
+    tested: &ModuleUnderTest,
+    loaded: &LoadedModule<'_>,
+    service: &Arc<CloudService>,
+    permit: Arc<Permit>,
+) -> Result<EnsureReply, ProviderError> {
     let request = EnsureRequest {
         service: service.clone(),
         targets: all_targets(tested),
         adopt: None,
         hint: None,
     };
+    let answer = loaded.provider.ensure_load_balancer(&request, permit);
+    loaded.recorded(answer.await)
+}
+
+async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let loaded = tested.load().await?;
+    let service = service(tested);
     let permit = loaded.reading();
-    let answer = loaded
-        .provider
-        .ensure_load_balancer(&request, permit.clone())
-        .await;
-    let answer = loaded.recorded(answer);
+    let answer = ensure(tested, &loaded, &service, permit.clone()).await;
     if !permit.has_withheld() {
         return Ok(Verdict::Fail(match answer {
             Ok(_) => "ensure tried no change, and gave an answer".to_owned(),
@@ -229,17 +237,8 @@ async fn not_settled(
 ) -> anyhow::Result<Option<String>> {
     let loaded = tested.load().await?;
     let mark = loaded.mark();
-    let request = EnsureRequest {
-        service: service.clone(),
-        targets: all_targets(tested),
-        adopt: None,
-        hint: None,
-    };
-    let answer = loaded
-        .provider
-        .ensure_load_balancer(&request, loaded.changing(LOAD_BALANCER_CHANGES))
-        .await;
-    let answer = loaded.recorded(answer)?;
+    let permit = loaded.changing(LOAD_BALANCER_CHANGES);
+    let answer = ensure(tested, &loaded, service, permit).await?;
     let changes = loaded.changes_since(mark);
     Ok(match answer.ensured {
         _ if changes > 0 => Some(format!("one more ensure makes {changes} change(s)")),
@@ -467,17 +466,8 @@ async fn delete_lost(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 async fn throttled(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result<Verdict> {
     let (service, loaded) = (service(tested), tested.load().await?);
     loaded.disturb(Counted::Changes, 0, InjectedFault::Throttle(THROTTLE_PAUSE));
-    let request = EnsureRequest {
-        service: service.clone(),
-        targets: all_targets(tested),
-        adopt: None,
-        hint: None,
-    };
-    let answer = loaded
-        .provider
-        .ensure_load_balancer(&request, loaded.changing(LOAD_BALANCER_CHANGES))
-        .await;
-    let broken = match loaded.recorded(answer) {
+    let permit = loaded.changing(LOAD_BALANCER_CHANGES);
+    let broken = match ensure(tested, &loaded, &service, permit).await {
         Err(ProviderError::Throttled { .. }) => None,
         Err(error) => Some(format!("after 429 the error is: {error}")),
         Ok(_) => Some("after 429 there is an answer".to_owned()),
