@@ -4,6 +4,7 @@
 //! A leaf: it depends on no other crate of ours. It reads only, and logs nothing.
 #![forbid(unsafe_code)]
 
+mod one_object;
 mod watch_backoff;
 
 use std::fmt::Debug;
@@ -13,6 +14,7 @@ use kube::runtime::watcher;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
+pub use one_object::{Seen, watch_one};
 pub use watch_backoff::WatchBackoff;
 
 /// Consecutive failures after which the objects are listed again.

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use ccm_controllers::api_error::describe;
 use ccm_serving::is_unanswered;
-use ccm_watch::{WatchBackoff, list_and_watch};
+use ccm_watch::watch_one;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
-use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -152,26 +151,10 @@ impl Secrets {
     }
 
     async fn watch(self, api: Api<Secret>, place: (String, String)) {
-        let only = watcher::Config::default().fields(&format!("metadata.name={}", place.1));
-        let events = list_and_watch(api, only).backoff(WatchBackoff::default());
-        let mut events = std::pin::pin!(events);
-        let mut listed = None;
+        let mut events = std::pin::pin!(watch_one(api, &place.1));
         while let Some(event) = events.next().await {
             let seen = match event {
-                Ok(watcher::Event::Init) => {
-                    listed = Some(Err(Unknown::missing()));
-                    continue;
-                }
-                Ok(watcher::Event::InitApply(secret)) => {
-                    listed = Some(Ok(data(secret)));
-                    continue;
-                }
-                Ok(watcher::Event::InitDone) => match listed.take() {
-                    Some(seen) => seen,
-                    None => continue,
-                },
-                Ok(watcher::Event::Apply(secret)) => Ok(data(secret)),
-                Ok(watcher::Event::Delete(_)) => Err(Unknown::missing()),
+                Ok(seen) => seen.object.map(data).ok_or_else(Unknown::missing),
                 Err(error) => {
                     // Keeps the known value: an unavailable API server does not revoke credentials.
                     tracing::warn!(

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use ccm_core::rollout::Release;
 use ccm_host::Digest;
-use ccm_watch::{WatchBackoff, list_and_watch};
+use ccm_watch::{Seen, watch_one};
 use futures::{Stream, StreamExt as _, future};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout_at};
 
@@ -25,31 +25,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Longest delay of the first of such changes.
 const AT_MOST: Duration = Duration::from_secs(2);
 
-type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Seen>> + Send>>;
-
-/// The object as an event shows it.
-struct Seen {
-    /// `None`: there is no such object.
-    object: Option<ConfigMap>,
-    /// Whether a watch brought it, not a list.
-    is_watched: bool,
-}
-
-impl Seen {
-    fn listed(object: Option<ConfigMap>) -> Self {
-        Self {
-            object,
-            is_watched: false,
-        }
-    }
-
-    fn watched(object: Option<ConfigMap>) -> Self {
-        Self {
-            object,
-            is_watched: true,
-        }
-    }
-}
+type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Seen<ConfigMap>>> + Send>>;
 
 /// See the module's documentation.
 pub struct ConfigMapSource {
@@ -85,7 +61,7 @@ impl ConfigMapSource {
     pub fn new(place: String, client: Client, at: ConfigMapKey) -> Self {
         let api = Api::namespaced(client, &at.namespace);
         Self {
-            objects: watch(&api, &at.name),
+            objects: watch_one(api.clone(), &at.name).boxed(),
             reader: Reader { place, at, api },
             latest: None,
             gather: None,
@@ -262,32 +238,6 @@ impl Source for ConfigMapSource {
     fn place(&self) -> &str {
         &self.reader.place
     }
-}
-
-/// Watches the object.
-fn watch(api: &Api<ConfigMap>, name: &str) -> Objects {
-    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut is_there = false;
-    let objects = list_and_watch(api.clone(), only)
-        .backoff(WatchBackoff::default())
-        .filter_map(move |event| {
-            let seen = match event {
-                Ok(watcher::Event::Init) => {
-                    is_there = false;
-                    None
-                }
-                Ok(watcher::Event::InitApply(object)) => {
-                    is_there = true;
-                    Some(Ok(Seen::listed(Some(object))))
-                }
-                Ok(watcher::Event::InitDone) => (!is_there).then(|| Ok(Seen::listed(None))),
-                Ok(watcher::Event::Apply(object)) => Some(Ok(Seen::watched(Some(object)))),
-                Ok(watcher::Event::Delete(_)) => Some(Ok(Seen::watched(None))),
-                Err(error) => Some(Err(error)),
-            };
-            future::ready(seen)
-        });
-    objects.boxed()
 }
 
 #[cfg(test)]

@@ -1,0 +1,50 @@
+//! One object, watched by its name: no other object of its kind is ever read.
+
+use std::fmt::Debug;
+
+use futures::{Stream, StreamExt as _, future};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::{WatchBackoff, list_and_watch};
+
+/// The object as an event shows it.
+pub struct Seen<K> {
+    /// `None`: there is no such object.
+    pub object: Option<K>,
+    /// Whether a watch brought it, not a list.
+    pub is_watched: bool,
+}
+
+/// [`list_and_watch`] for the object `name`, with the pauses of [`WatchBackoff`] between the attempts.
+pub fn watch_one<K>(
+    api: Api<K>,
+    name: &str,
+) -> impl Stream<Item = watcher::Result<Seen<K>>> + Send + use<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut is_there = false;
+    list_and_watch(api, only)
+        .backoff(WatchBackoff::default())
+        .filter_map(move |event| {
+            let (object, is_watched) = match event {
+                Ok(watcher::Event::Init) => {
+                    is_there = false;
+                    return future::ready(None);
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    is_there = true;
+                    (Some(object), false)
+                }
+                Ok(watcher::Event::InitDone) if is_there => return future::ready(None),
+                Ok(watcher::Event::InitDone) => (None, false),
+                Ok(watcher::Event::Apply(object)) => (Some(object), true),
+                Ok(watcher::Event::Delete(_)) => (None, true),
+                Err(error) => return future::ready(Some(Err(error))),
+            };
+            future::ready(Some(Ok(Seen { object, is_watched })))
+        })
+}
