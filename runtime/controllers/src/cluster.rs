@@ -146,6 +146,11 @@ impl Cluster {
         }
     }
 
+    /// Whether the controllers are ending, so that nothing begins any more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.known_nodes.are_closed()
+    }
+
     /// Ends the wait for the first list.
     pub(crate) fn give_up_listing(&self) {
         self.first_list.send_if_modified(|first_list| {

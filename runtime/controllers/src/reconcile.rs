@@ -225,6 +225,15 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
     let mut has_failed = false;
     let mut turn = WritePermit::default();
     for _ in 0..MOST_ROUNDS {
+        // The manager itself refuses writes by now: that is no failure to report.
+        if has_failed && executor.cluster().is_stopping() {
+            return cut_short(
+                facts,
+                "the manager is stopping".to_owned(),
+                has_written,
+                clock,
+            );
+        }
         let effects = match facts.decide(clock) {
             Decision::Done((when, retained)) => {
                 let severity = Severity::of(&*facts, &retained, has_failed);
@@ -243,6 +252,15 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
             Decision::Do(effects) => effects,
         };
         for effect in &effects {
+            // What was done is written down; nothing else begins, and no budget is taken for it.
+            if !is_report(effect) && executor.cluster().is_stopping() {
+                return cut_short(
+                    facts,
+                    "the manager is stopping".to_owned(),
+                    has_written,
+                    clock,
+                );
+            }
             let priority = facts.priority();
             let performed = perform(executor, effect, priority, &mut turn).await;
             log_effect(&*facts, executor, effect, &performed, priority);
@@ -263,6 +281,24 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
     let why =
         format!("the reconciliation did not end within {MOST_ROUNDS} rounds; this is a defect");
     tracing::error!(object = %facts.object(), "{why}");
+    cut_short(facts, why, has_written, clock)
+}
+
+/// Whether the effect writes an Event or an object of the cluster.
+fn is_report(effect: &impl Effect) -> bool {
+    matches!(
+        effect.modification(),
+        Modification::Event | Modification::Object(_)
+    )
+}
+
+/// The result of a reconciliation that is stopped before its end.
+fn cut_short<F: Facts>(
+    facts: Box<F>,
+    why: String,
+    has_written: bool,
+    clock: Clock,
+) -> ConclusionOf<F> {
     let after = retry::CLOUD.after(facts.failures().saturating_add(1));
     let when = When::Retry { after, why };
     Conclusion {

@@ -68,7 +68,7 @@ pub use world::World;
 
 use effective_targets::{EffectiveTargets, LazyTargets};
 use retained_state::Phase;
-use stored_state::{class, is_deleting};
+use stored_state::class;
 use waiting::Obstacle;
 use work::Work;
 

@@ -53,7 +53,7 @@ impl NodeWrites {
     }
 
     /// Whether no further write may begin.
-    pub(super) fn are_closed(&self) -> bool {
+    pub(crate) fn are_closed(&self) -> bool {
         self.0.borrow().is_closed
     }
 

@@ -8,6 +8,7 @@ use ccm_core::safety::permit::Mode;
 use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, found, instance};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
+use k8s_openapi::api::core::v1::Event as Recorded;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use parking_lot::Mutex;
@@ -129,4 +130,60 @@ async fn a_node_that_needs_nothing_any_more_leaves_the_plan() {
         ended.unwrap();
         assert_eq!(looked, (planned, (0, true)), "{change:?}");
     }
+}
+
+/// Runs this controller until `stops_after` with the node `a`, whose machine is gone, and `b`, which is Ready. Returns when `a` is
+/// deleted, if it is, and the reasons of all Events.
+async fn deletes(cluster: &Cluster, stops_after: Duration) -> (Option<Duration>, Vec<String>) {
+    let nodes: Api<Node> = Api::all(cluster.client_as("test"));
+    create(&nodes, node("a").provider_id("sim://1")).await;
+    create(&nodes, node("b").provider_id("sim://2")).await;
+    let conditions = json!([{ "type": "Ready", "status": "True" }]);
+    let patch = Patch::Merge(json!({ "status": { "conditions": conditions } }));
+    let params = PatchParams::default();
+    nodes.patch_status("b", &params, &patch).await.unwrap();
+    let cloud = ScriptedProvider::new("sim").finding(|node| match node.name.as_str() {
+        "a" => Lookup::Gone,
+        _ => found(instance("sim://2", "10.0.0.2")),
+    });
+    let settings = Settings {
+        mode: Mode::Enforce,
+        ..plans(&SharedPlan::default())
+    };
+    let began = tokio::time::Instant::now();
+    let run = run_one(
+        cluster.client_as("ccm"),
+        Arc::new(cloud),
+        settings,
+        Metrics::default(),
+        sleep(stops_after),
+    );
+    let watch = async {
+        while began.elapsed() < stops_after {
+            sleep(Duration::from_millis(100)).await;
+            if nodes.get_opt("a").await.unwrap().is_none() {
+                return Some(began.elapsed());
+            }
+        }
+        None
+    };
+    let (ended, deleted_at) = tokio::join!(run, watch);
+    ended.unwrap();
+    let events: Api<Recorded> = Api::all(cluster.client_as("test"));
+    let events = events.list(&Default::default()).await.unwrap();
+    let reasons = events.items.into_iter().filter_map(|event| event.reason);
+    (deleted_at, reasons.collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_stops_reports_no_deletion_as_failed() {
+    let (deleted_at, _) = deletes(&Cluster::new(), Duration::from_secs(1200)).await;
+    // It is told to stop while it writes the Event that comes before the deletion.
+    let cluster = Cluster::new();
+    let slow = FaultEffect::Delayed(Duration::from_secs(4));
+    cluster.inject(Fault::next(Verb::Create, "events", slow));
+    let stops_after = deleted_at.unwrap() + Duration::from_secs(1);
+    let (deleted_at, reasons) = deletes(&cluster, stops_after).await;
+    assert_eq!(deleted_at, None);
+    assert_eq!(reasons, ["DeletingNode"]);
 }

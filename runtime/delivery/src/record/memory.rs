@@ -141,7 +141,7 @@ fn load(file: &Path) -> std::io::Result<Option<Record>> {
     Ok(Some(status_json::read(&value)))
 }
 
-/// Writes atomically: to a temporary file, which then replaces the old one.
+/// Writes atomically, also if the machine loses power: to a temporary file, which then replaces the old one.
 fn save(file: &Path, record: &Record) -> std::io::Result<()> {
     let beside = file.with_extension("json.new");
     let mut open = std::fs::OpenOptions::new();
@@ -153,5 +153,7 @@ fn save(file: &Path, record: &Record) -> std::io::Result<()> {
         .open(&beside)?;
     new.write_all(&serde_json::to_vec(&status_json::write(record))?)?;
     new.sync_all()?;
-    std::fs::rename(&beside, file)
+    std::fs::rename(&beside, file)?;
+    let folder = file.parent().filter(|folder| *folder != Path::new(""));
+    std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

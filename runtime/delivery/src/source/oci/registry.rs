@@ -1,13 +1,13 @@
 //! One repository of one registry over HTTP: authenticates as the registry requires, follows redirects one by one and
 //! limits all answers. Credentials go to the registry and its token endpoint only, never to a redirect target.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use ccm_host::egress::address_policy;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
-    LINK, LOCATION, RETRY_AFTER,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, DATE, HeaderMap, HeaderName,
+    HeaderValue, LINK, LOCATION, RETRY_AFTER,
 };
 use parking_lot::Mutex;
 use reqwest::{Method, Response, StatusCode};
@@ -348,15 +348,15 @@ pub(super) fn wanted_hold(headers: &HeaderMap) -> Duration {
     retry_after(headers).unwrap_or(HOLD).min(LONGEST_HOLD)
 }
 
-/// Accepts seconds or a date.
+/// Accepts seconds or a date, by the registry's clock: this machine's may differ.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
     let date = httpdate::parse_http_date(text).ok()?;
-    Some(
-        date.duration_since(std::time::SystemTime::now())
-            .unwrap_or_default(),
-    )
+    let sent = headers.get(DATE).and_then(|sent| sent.to_str().ok());
+    let sent = sent.and_then(|sent| httpdate::parse_http_date(sent).ok());
+    let now = sent.unwrap_or_else(SystemTime::now);
+    Some(date.duration_since(now).unwrap_or_default())
 }

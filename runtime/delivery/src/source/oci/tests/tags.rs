@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::body::Body;
 use axum::response::Response;
@@ -231,11 +231,24 @@ async fn what_never_will_be_a_module_is_not_downloaded_again_until_the_tag_moves
 
 #[tokio::test]
 async fn a_registry_that_wants_to_be_left_alone_is() {
+    // Also one whose clock is two hours behind.
+    let sent = SystemTime::now() - Duration::from_secs(7200);
+    let dates = [sent, sent + Duration::from_secs(2)].map(httpdate::fmt_http_date);
+    for [sent, until] in [["", "2"].map(str::to_owned), dates] {
+        is_left_alone_for_two_seconds(sent, until).await;
+    }
+}
+
+async fn is_left_alone_for_two_seconds(sent: String, until: String) {
     let is_busy = Arc::new(AtomicBool::new(true));
     let (content, _) = RegistryContent::with(&module(100));
     let busy = is_busy.clone();
     let fake = FakeRegistry::start(content, move |_| {
-        let answer = Response::builder().status(429).header("retry-after", "2");
+        let mut answer = Response::builder().status(429);
+        if !sent.is_empty() {
+            answer = answer.header("date", &sent);
+        }
+        let answer = answer.header("retry-after", &until);
         busy.swap(false, Ordering::SeqCst)
             .then(|| answer.body(Body::empty()).unwrap())
     })
