@@ -14,7 +14,7 @@ use kube::runtime::watcher;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-pub use one_object::{Seen, watch_one};
+pub use one_object::{WatchedObject, watch_one};
 pub use watch_backoff::WatchBackoff;
 
 /// Consecutive failures after which the objects are listed again.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::{WatchBackoff, list_and_watch};
 
 /// The object as an event shows it.
-pub struct Seen<K> {
+pub struct WatchedObject<K> {
     /// `None`: there is no such object.
     pub object: Option<K>,
     /// Whether a watch brought it, not a list.
@@ -21,7 +21,7 @@ pub struct Seen<K> {
 pub fn watch_one<K>(
     api: Api<K>,
     name: &str,
-) -> impl Stream<Item = watcher::Result<Seen<K>>> + Send + use<K>
+) -> impl Stream<Item = watcher::Result<WatchedObject<K>>> + Send + use<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -45,6 +45,6 @@ where
                 Ok(watcher::Event::Delete(_)) => (None, true),
                 Err(error) => return future::ready(Some(Err(error))),
             };
-            future::ready(Some(Ok(Seen { object, is_watched })))
+            future::ready(Some(Ok(WatchedObject { object, is_watched })))
         })
 }

@@ -181,9 +181,13 @@ async fn a_manager_that_stops_reports_no_deletion_as_failed() {
     // It is told to stop while it writes the Event that comes before the deletion.
     let cluster = Cluster::new();
     let slow = FaultEffect::Delayed(Duration::from_secs(4));
-    cluster.inject(Fault::next(Verb::Create, "events", slow));
+    cluster.inject(Fault::next(Verb::Create, "events", slow).times(u32::MAX));
     let stops_after = deleted_at.unwrap() + Duration::from_secs(1);
     let (deleted_at, reasons) = deletes(&cluster, stops_after).await;
     assert_eq!(deleted_at, None);
-    assert_eq!(reasons, ["DeletingNode"]);
+    let about: Vec<&String> = reasons
+        .iter()
+        .filter(|reason| reason.starts_with("DeletingNode"))
+        .collect();
+    assert_eq!(about, ["DeletingNode"]);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ccm_core::rollout::Release;
 use ccm_host::Digest;
-use ccm_watch::{Seen, watch_one};
+use ccm_watch::{WatchedObject, watch_one};
 use futures::{Stream, StreamExt as _, future};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher;
@@ -25,7 +25,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Longest delay of the first of such changes.
 const AT_MOST: Duration = Duration::from_secs(2);
 
-type Objects = Pin<Box<dyn Stream<Item = watcher::Result<Seen<ConfigMap>>> + Send>>;
+type Objects = Pin<Box<dyn Stream<Item = watcher::Result<WatchedObject<ConfigMap>>> + Send>>;
 
 /// See the module's documentation.
 pub struct ConfigMapSource {
@@ -86,7 +86,7 @@ impl ConfigMapSource {
                 _ => self.objects.next().await,
             };
             match next {
-                Some(Ok(Seen { object, is_watched })) => {
+                Some(Ok(WatchedObject { object, is_watched })) => {
                     if is_watched {
                         self.unwatched = None;
                     }
