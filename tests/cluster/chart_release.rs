@@ -289,8 +289,8 @@ async fn a_release_goes_on_without_an_election_and_with_one_again_after_the_docu
             patches.iter().zip([false, true].iter().zip(&expected))
         {
             let params = PatchParams::default();
-            let patched = deployments.patch("ccm", &params, &Patch::Strategic(patch));
-            patched.await.unwrap();
+            let patch = Patch::Strategic(patch);
+            deployments.patch("ccm", &params, &patch).await.unwrap();
             let values =
                 json!({"args": {"leader-elect": has_election}, "hostNetwork": host_network});
             release.run(&["upgrade"], &values);

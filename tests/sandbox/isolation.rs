@@ -2,11 +2,13 @@
 //! other areas show with `CCM_PROVIDER_ISOLATION=child-process` that guests behave in it as they do without it.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
@@ -18,7 +20,7 @@ use guest_misbehaving::behaviour::Behaviour;
 use libtest_mimic::Trial;
 use rustix::process::{DumpableBehavior, Pid, Signal};
 
-use crate::host::{cache, child_process, compiler, sandboxes};
+use crate::host::{COMPILE, cache, child_process, compiler, sandboxes};
 use crate::misbehaving::target::{Target, TargetMode};
 use crate::misbehaving::world::{TIMEOUT, block_on, config, grants, module};
 use crate::permits;
@@ -28,6 +30,7 @@ pub(crate) const ESCAPE: &str = "escape";
 
 const TESTS: &[Test] = &[
     ("a_confined_child_gets_nothing_new", a_confined_child),
+    ("a_compiler_ends_with_its_parent", compiler_ends),
     ("a_program_that_is_no_sandbox_is_told", no_sandbox),
     ("too_much_memory_is_the_fault_of_the_module", own_memory),
 ];
@@ -47,6 +50,27 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = harness::table("isolation", TESTS);
     trials.extend(harness::table_alone("isolation", ALONE));
     trials
+}
+
+/// For the kernel, the thread that starts a process is its parent.
+fn compiler_ends() {
+    let program = std::env::current_exe().unwrap();
+    let start = move || {
+        let mut command = Command::new(program);
+        let command = command.arg(COMPILE).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        // It limits itself before it reads the module, which here begins and does not end.
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"\0asm").unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        (child, stdin)
+    };
+    let (mut child, stdin) = std::thread::spawn(start).join().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    // A compiler that goes on now refuses the module.
+    drop(stdin);
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
 }
 
 /// The attempts, and whether each may succeed.
@@ -238,7 +262,7 @@ fn killed() {
             })
         };
         // It computes until it is killed.
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         for pid in &pids {
             rustix::process::kill_process(*pid, Signal::KILL).unwrap();
         }
@@ -272,7 +296,7 @@ fn asked_to_stop() {
                 rustix::process::kill_process(*pid, signal).unwrap();
             }
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         let nodes = [cloud_node("one")];
         let reply = provider
             .find(&nodes, permits::reads_for(TIMEOUT))
@@ -308,7 +332,7 @@ fn ends() {
                 .is_empty()
         };
         while !pids.iter().any(gone) {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
 }

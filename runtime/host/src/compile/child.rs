@@ -7,6 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus, Stdio};
 
 use rlimit::Resource;
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
@@ -218,7 +219,7 @@ const UNABLE: i32 = 71;
 /// output, or an error to standard error with another exit code.
 ///
 /// Reads no environment and no file. First limits itself: address space, CPU time, low priority, and `confine`.
-/// `--memory-mib=N` and `--cpu-seconds=N` on the command line lower the limits.
+/// `--memory-mib=N` and `--cpu-seconds=N` on the command line lower the limits. Ends with the parent.
 pub fn compile_child() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let limits = ChildLimits::of(arguments.iter().map(|argument| argument.as_os_str()));
@@ -230,6 +231,7 @@ pub fn compile_child() -> ExitCode {
 }
 
 fn restrict(limits: ChildLimits) -> std::io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // Leader election and health checks of the parent have priority.
     rustix::process::nice(5)?;
     let memory = limits.memory_mib << 20;
