@@ -423,7 +423,11 @@ impl Controller for ServiceController {
         }
         let slot = self.slots.entry(key.clone()).or_default();
         let next = slot.with_uid(&uid).and_then(|memory| match ended {
-            Some(conclusion) => memory.conclude(conclusion, now, self.settings.drift_check),
+            Some(conclusion) => {
+                let next = memory.conclude(conclusion, now, self.settings.drift_check);
+                memory.share_targets(self.nodes.shared());
+                next
+            }
             None => {
                 tracing::error!(
                     service = key,

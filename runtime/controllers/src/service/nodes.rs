@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::cloud::CloudNode;
 use ccm_core::moment::Moment;
 use ccm_core::node::object::name;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Targets;
-use ccm_core::service::targets::{is_eligible, wakes};
+use ccm_core::service::targets::{are_same, is_eligible, wakes};
 use ccm_core::settings::ServiceSettings;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -32,6 +33,8 @@ pub(crate) struct NodeSet {
     executor: Arc<EffectExecutor>,
     count: watch::Receiver<ChangeCount>,
     targets: Targets,
+    /// A list that is equal to `targets` for a load balancer; the same one until the targets really change.
+    shared: Arc<[CloudNode]>,
     /// Number of changes that `targets` includes.
     seen: u64,
     /// First and last change since the last pass.
@@ -163,6 +166,7 @@ impl NodeSet {
             executor,
             count,
             targets: Targets::of(std::iter::empty(), false),
+            shared: Arc::default(),
             seen: 0,
             unsettled: None,
             quiet: settings.node_quiet,
@@ -204,6 +208,7 @@ impl NodeSet {
     /// of a node, and be recomputed each time that one of thousands of new nodes gets its machine.
     pub(super) fn forget_targets(&mut self) {
         self.targets = Targets::of(std::iter::empty(), false);
+        self.shared = Arc::default();
     }
 
     /// The current targets. Recomputed only when a node has changed.
@@ -215,7 +220,15 @@ impl NodeSet {
             let reached = nodes.iter().filter(|node| ownership.reaches(node));
             self.targets = Targets::of(reached.map(|node| &**node), count.is_complete);
             self.seen = count.changes;
+            if !are_same(&self.shared, &self.targets.nodes) {
+                self.shared = self.targets.nodes.clone();
+            }
         }
         &self.targets
+    }
+
+    /// The list that Services keep in place of equal ones. The current targets have newer labels, for the next request.
+    pub(super) fn shared(&self) -> &Arc<[CloudNode]> {
+        &self.shared
     }
 }

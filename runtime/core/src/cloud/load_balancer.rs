@@ -230,7 +230,7 @@ impl From<Option<Owner>> for Adoptable {
 pub struct EnsureRequest {
     /// The Service that the cloud has to match.
     pub service: Arc<CloudService>,
-    /// The nodes that receive traffic, sorted by name. Many Services share one list.
+    /// The nodes that receive traffic, sorted by name.
     pub targets: Arc<[CloudNode]>,
     /// The load balancers that may be taken over; set only after a conflict.
     pub adopt: Option<Adoptable>,

@@ -14,6 +14,7 @@ use super::retained_state::RetainedState;
 use super::targets::Targets;
 use super::world::World;
 use super::{is_load_balancer, needs_cleanup};
+use crate::cloud::instance::CloudNode;
 use crate::moment::Moment;
 use crate::reconciliation::conclusion::{Conclusion, Next};
 use crate::reconciliation::effect::When;
@@ -374,6 +375,11 @@ impl ServiceMemory {
                 Next::NotBefore(at)
             }
         })
+    }
+
+    /// See [`RetainedState::share_targets`].
+    pub fn share_targets(&mut self, shared: &Arc<[CloudNode]>) {
+        self.past.share_targets(shared);
     }
 
     /// Stores that the reconciliation panicked, and requests the next one.

@@ -209,6 +209,21 @@ impl RetainedState {
         confirmed.is_none_or(|confirmed| !are_same(confirmed, &targets.nodes))
     }
 
+    /// Holds `shared` in place of equal lists: each is as large as the cluster's nodes, and every Service has some.
+    pub fn share_targets(&mut self, shared: &Arc<[CloudNode]>) {
+        let asked = match &mut self.phase {
+            Phase::Requested(request) | Phase::Made(request) | Phase::Removing(request) => {
+                Some(&mut request.asked.targets)
+            }
+            Phase::Idle | Phase::Released => None,
+        };
+        for targets in asked.into_iter().chain(&mut self.targets.confirmed) {
+            if are_same(targets, shared) {
+                *targets = shared.clone();
+            }
+        }
+    }
+
     /// Whether targets follow the nodes after a failed ensure.
     pub fn follows_nodes(&self) -> bool {
         let ensure_failure = self.ensure_failure.as_ref();

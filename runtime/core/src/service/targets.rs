@@ -10,7 +10,7 @@ use crate::node::cloud_node::cloud_node;
 use crate::node::ownership::stored_provider_id;
 use crate::well_known::{EXCLUDE_FROM_LOAD_BALANCERS, TO_BE_DELETED_TAINT};
 
-/// Nodes that receive traffic. All Services share one list.
+/// Nodes that receive traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Targets {
     /// The eligible nodes, sorted by name.
@@ -72,7 +72,7 @@ fn is_excluded(node: &Node) -> bool {
 
 /// Whether two lists are equal for a load balancer. Labels are ignored, so that labelling a thousand nodes does not
 /// cause a request per load balancer; the drift check sees them.
-pub(super) fn are_same(left: &Arc<[CloudNode]>, right: &Arc<[CloudNode]>) -> bool {
+pub fn are_same(left: &Arc<[CloudNode]>, right: &Arc<[CloudNode]>) -> bool {
     Arc::ptr_eq(left, right)
         || left.len() == right.len()
             && left

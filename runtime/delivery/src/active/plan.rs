@@ -16,6 +16,7 @@ use ccm_core::rollout::Plans;
 use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
 use ccm_core::safety::permit::{CloudRequest, Mode, Permit, Refusal};
 use ccm_core::safety::tenure::Tenure;
+use ccm_core::service::targets::are_same;
 use ccm_host::egress::now;
 use parking_lot::Mutex;
 
@@ -40,14 +41,17 @@ impl Settled {
 
     /// Records that the load balancer matches this Service and has these targets.
     pub(super) fn agreed(&self, service: &Arc<CloudService>, targets: &Arc<[CloudNode]>) {
+        let mut settled = self.0.lock();
+        settled.retain(|one| one.service.uid != service.uid);
+        // Each list is as large as the cluster's nodes.
+        let mut lists = settled.iter().map(|one| &one.targets);
+        let shared = lists.find(|one| are_same(one, targets));
         let request = EnsureRequest {
             service: service.clone(),
-            targets: targets.clone(),
+            targets: shared.unwrap_or(targets).clone(),
             adopt: None,
             hint: None,
         };
-        let mut settled = self.0.lock();
-        settled.retain(|one| one.service.uid != service.uid);
         settled.push_back(Arc::new(request));
         if settled.len() > BALANCERS {
             settled.pop_front();
