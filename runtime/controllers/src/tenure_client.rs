@@ -170,13 +170,8 @@ fn to_proxy<C>(config: &Config, connector: C) -> Result<HttpsConnector<C>, Guard
         .map_err(GuardedError::Config)
 }
 
-/// Timeout of a request that begins now: `most`, or the rest of the lease if that is less.
-pub(crate) fn time_left(tenure: &Tenure, most: Duration) -> Duration {
-    most.min(boottime().until(tenure.ends()))
-}
-
 /// Completes when the lease ends; each renewal postpones that.
-async fn over(tenure: &Tenure) {
+pub(crate) async fn over(tenure: &Tenure) {
     loop {
         let left = boottime().until(tenure.ends());
         if left.is_zero() {

@@ -44,7 +44,6 @@ use crate::reconciliation::effect::{Decision, When};
 use crate::safety::permit::Mode;
 
 pub use account_proof::{Account, is_same};
-pub use change_filter::{is_edit, is_relevant_change, needs_update};
 pub use conditions::is_elsewhere;
 pub use effect::{
     OwnerState, ProofScope, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, Witnesses,

@@ -5,6 +5,7 @@ mod spam_filter;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccm_core::cloud::CloudEvent;
 use ccm_core::node::object::NodeRef;
@@ -23,13 +24,15 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::request::{in_time, stopping};
+use super::request::{stopping, within};
 use super::{params, strategic};
 use crate::clients::Clients;
 use crate::clock::{boottime, wall};
 use crate::cluster::Cluster;
 use spam_filter::SpamFilter;
 
+/// Timeout of one write of an Event: reconciliations of Services wait for theirs.
+const TIME: Duration = Duration::from_secs(10);
 /// Time during which an Event is counted up instead of created anew; client-go's value.
 const WINDOW: SignedDuration = SignedDuration::from_mins(10);
 /// Maximum number of remembered Events; client-go's value. Beyond it all are forgotten, which costs nothing but
@@ -125,15 +128,19 @@ impl Events {
         }
         if let Err(error) = result {
             self.recorder.lock().await.forget(about, event);
-            tracing::warn!(
-                component = about.component,
-                kind = about.kind,
-                namespace = about.namespace,
-                name = about.name,
-                reason = %event.reason,
-                %error,
-                "an Event could not be recorded"
-            );
+            if is_of_ending_namespace(&error) {
+                tracing::debug!(object = about.name, reason = %event.reason, %error);
+            } else {
+                tracing::warn!(
+                    component = about.component,
+                    kind = about.kind,
+                    namespace = about.namespace,
+                    name = about.name,
+                    reason = %event.reason,
+                    %error,
+                    "an Event could not be recorded"
+                );
+            }
             return EventOutcome::Unrecorded(error.to_string());
         }
         EventOutcome::Recorded
@@ -147,14 +154,19 @@ impl Events {
     ) -> Result<Option<Event>, ClusterError> {
         match recorded {
             Recorded::New(new) => {
-                in_time(&self.tenure, api.create(&PostParams::default(), new)).await
+                within(TIME, &self.tenure, api.create(&PostParams::default(), new)).await
             }
             Recorded::Again { name, patch } => {
                 let body = strategic(patch.clone());
-                in_time(&self.tenure, api.patch(name, &params(), &body)).await
+                within(TIME, &self.tenure, api.patch(name, &params(), &body)).await
             }
         }
     }
+}
+
+/// Whether the Event's namespace is being deleted, which no right would change; client-go does not warn about that either.
+pub(super) fn is_of_ending_namespace(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Denied(why) if why.ends_with("because it is being terminated"))
 }
 
 /// The recorded Events, of which one that is repeated within [`WINDOW`] is counted up.

@@ -8,11 +8,11 @@ use ccm_core::safety::tenure::Tenure;
 
 use crate::api_error::describe;
 use crate::pruned_objects::Pruned;
-use crate::tenure_client::time_left;
+use crate::tenure_client::over;
 
-/// Timeout of one API server request. Shorter than the lease duration (15 s), so that no request outlives the lease;
-/// far longer than a healthy API server needs.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// Timeout of one API server request: the API server's own. With a shorter one, the request would be given up while the
+/// API server still waits for an admission webhook that it may then ignore, again and again.
+const REQUEST_TIME: Duration = Duration::from_secs(60);
 
 pub(super) fn stopping() -> ClusterError {
     ClusterError::Unavailable("the manager is stopping or no longer leader".to_owned())
@@ -23,14 +23,25 @@ pub(crate) async fn in_time<T>(
     tenure: &Tenure,
     request: impl Future<Output = kube::Result<T>>,
 ) -> Result<Option<T>, ClusterError> {
-    let time = time_left(tenure, REQUEST_TIME);
-    match tokio::time::timeout(time, request).await {
-        Ok(Ok(object)) => Ok(Some(object)),
-        Ok(Err(error)) => meaning(error),
-        Err(_) => Err(ClusterError::Unavailable(format!(
-            "no answer within {time:?}"
-        ))),
-    }
+    within(REQUEST_TIME, tenure, request).await
+}
+
+/// As [`in_time`], with this timeout.
+pub(super) async fn within<T>(
+    time: Duration,
+    tenure: &Tenure,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<Option<T>, ClusterError> {
+    let why = tokio::select! {
+        biased;
+        answer = request => match answer {
+            Ok(object) => return Ok(Some(object)),
+            Err(error) => return meaning(error),
+        },
+        () = over(tenure) => "no answer before the lease ended".to_owned(),
+        () = tokio::time::sleep(time) => format!("no answer within {time:?}"),
+    };
+    Err(ClusterError::Unavailable(why))
 }
 
 /// As [`in_time`], for a request whose denial means that this manager lacks the right for ever. That an API server does

@@ -20,8 +20,10 @@ use kube::core::Status;
 
 use ccm_core::well_known::NODE_CONTROLLER;
 
-use super::events::{Events, Recorded, Recorder, about_node, about_service};
-use super::request::meaning;
+use super::events::{
+    Events, Recorded, Recorder, about_node, about_service, is_of_ending_namespace,
+};
+use super::request::{in_time, meaning};
 use super::*;
 use crate::activity::BrakeLevel;
 use crate::fixtures;
@@ -51,6 +53,32 @@ fn every_answer_of_the_api_server_has_one_meaning() {
         assert!(error.starts_with(expected), "{code}: {error}");
     }
     assert_eq!(meaning::<Node>(api_error(404)), Ok(None));
+}
+
+#[test]
+fn an_event_in_a_namespace_that_is_being_deleted_is_no_missing_right() {
+    let forbidden = "events \"e\" is forbidden: unable to create new content in namespace shop because it is being terminated";
+    assert!(is_of_ending_namespace(&ClusterError::Denied(
+        forbidden.to_owned()
+    )));
+    let forbidden = "events is forbidden: User \"ccm\" cannot create resource \"events\" in the namespace \"shop\"";
+    assert!(!is_of_ending_namespace(&ClusterError::Denied(
+        forbidden.to_owned()
+    )));
+}
+
+/// As an admission webhook has it that does not answer, and that is then ignored.
+#[tokio::test(start_paused = true)]
+async fn a_request_may_take_as_long_as_the_api_server_waits_for_webhooks() {
+    let tenure = Tenure::unlimited();
+    for (seconds, is_answered) in [(25, true), (59, true), (61, false)] {
+        let request = async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            Ok(())
+        };
+        let answer = in_time(&tenure, request).await;
+        assert_eq!(answer.is_ok(), is_answered, "{seconds} s: {answer:?}");
+    }
 }
 
 fn node() -> NodeRef {

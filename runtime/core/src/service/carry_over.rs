@@ -164,6 +164,13 @@ fn answers(facts: &Facts, phase: &Phase, now: Moment) -> RetainedAnswers {
             Some(_) | None => past.unsure_at,
         },
         owes_ensured: owes_ensured(facts),
+        annotations: match work.last_ensured() {
+            Some(Ok(answered)) => {
+                let changes = answered.reply.annotations.iter();
+                changes.map(|change| change.key.clone()).collect()
+            }
+            Some(Err(_)) | None => past.annotations.clone(),
+        },
     }
 }
 

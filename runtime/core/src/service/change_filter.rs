@@ -1,6 +1,8 @@
 //! Which changes of a Service trigger a reconciliation: upstream's table (section 4.3 of its `needsUpdate`), and edits
 //! that upstream leaves unrepaired: of the status, the finalizer or the owner (SVC-012, SVC-013, EDGE-065).
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 
 use super::stored_state::{
@@ -8,9 +10,10 @@ use super::stored_state::{
     needs_cleanup, recorded_owner, spec, uid,
 };
 
-/// Whether the change from `old` to `new` needs a reconciliation, because something else is wanted now.
-pub fn is_relevant_change(old: &Service, new: &Service) -> bool {
-    needs_update(old, new)
+/// Whether the change from `old` to `new` needs a reconciliation, because something else is wanted now. The annotations
+/// `written` are the provider's.
+pub(super) fn is_relevant_change(old: &Service, new: &Service, written: &BTreeSet<String>) -> bool {
+    needs_update(old, new, written)
         || uid(old) != uid(new)
         || needs_cleanup(old) != needs_cleanup(new)
         || is_deleting(old) != is_deleting(new)
@@ -19,9 +22,11 @@ pub fn is_relevant_change(old: &Service, new: &Service) -> bool {
 }
 
 /// Whether the change from `old` to `new` needs a reconciliation, because another client wrote what only the controller
-/// writes.
-pub fn is_edit(old: &Service, new: &Service) -> bool {
+/// writes, also for the provider.
+pub(super) fn is_edit(old: &Service, new: &Service, written: &BTreeSet<String>) -> bool {
+    let differs = |key: &String| annotations(old).get(key) != annotations(new).get(key);
     has_lost_finalizer(old, new)
+        || is_load_balancer(new) && written.iter().any(differs)
         || recorded_owner(old).is_some() && recorded_owner(old) != recorded_owner(new)
         || is_load_balancer(new) && load_balancer_status(old) != load_balancer_status(new)
 }
@@ -31,11 +36,11 @@ fn has_lost_finalizer(old: &Service, new: &Service) -> bool {
 }
 
 /// Upstream's table. Difference: Services with a class count, because a provider here may serve it.
-pub fn needs_update(old: &Service, new: &Service) -> bool {
+pub(super) fn needs_update(old: &Service, new: &Service, written: &BTreeSet<String>) -> bool {
     match (is_load_balancer(old), is_load_balancer(new)) {
         (false, false) => false,
         (true, true) => {
-            seen_annotations(old) != seen_annotations(new)
+            seen_annotations(old, written) != seen_annotations(new, written)
                 || uid(old) != uid(new)
                 || differ(spec(old), spec(new))
         }
@@ -43,10 +48,13 @@ pub fn needs_update(old: &Service, new: &Service) -> bool {
     }
 }
 
-/// All annotations but our own, which providers do not see.
-fn seen_annotations(service: &Service) -> Vec<(&String, &String)> {
+/// All annotations but our own, which providers do not see, and those `written` for the provider.
+fn seen_annotations<'a>(
+    service: &'a Service,
+    written: &BTreeSet<String>,
+) -> Vec<(&'a String, &'a String)> {
     let all = annotations(service).iter();
-    all.filter(|(key, _)| super::provider_view::is_shown(key))
+    all.filter(|(key, _)| super::provider_view::is_shown(key) && !written.contains(*key))
         .collect()
 }
 

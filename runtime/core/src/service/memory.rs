@@ -67,8 +67,8 @@ pub struct ServiceMemory {
     corrections: Corrections,
 }
 
-/// Reconciliations because of edits by other clients. Two clients that both write the status would otherwise wake each
-/// other for ever, with a request to the cloud each time.
+/// Reconciliations because of edits by other clients. Two clients that both write the status, or an annotation of the
+/// provider, would otherwise wake each other for ever, with a request to the cloud each time.
 #[derive(Debug, Default, Clone, Copy)]
 struct Corrections {
     /// How many there were with less than [`Corrections::QUIET`] between them.
@@ -197,8 +197,12 @@ impl ServiceMemory {
         self.older = None;
         self.service = service;
         let reconciling = self.reconciling.as_deref();
-        self.has_changed(now)
-            || reconciling.is_some_and(|before| is_relevant_change(before, &self.service))
+        self.has_changed(now) || reconciling.is_some_and(|before| self.is_wanted_otherwise(before))
+    }
+
+    /// Whether something else is wanted than of the Service as it was.
+    fn is_wanted_otherwise(&self, before: &Service) -> bool {
+        is_relevant_change(before, &self.service, self.past.written_annotations())
     }
 
     /// Makes the Service count as changed.
@@ -209,14 +213,15 @@ impl ServiceMemory {
     /// Whether the Service has changed since the last reconciliation, and this is not an edit that is corrected later.
     fn has_changed(&self, now: Moment) -> bool {
         let concluded = self.concluded.as_deref();
-        concluded.is_none_or(|before| is_relevant_change(before, &self.service))
+        concluded.is_none_or(|before| self.is_wanted_otherwise(before))
             || self.is_edited() && self.corrections.next_at().is_none_or(|at| at <= now)
     }
 
     /// Whether another client has edited what only this controller writes.
     fn is_edited(&self) -> bool {
         let concluded = self.concluded.as_deref();
-        concluded.is_some_and(|before| is_edit(before, &self.service))
+        let written = self.past.written_annotations();
+        concluded.is_some_and(|before| is_edit(before, &self.service, written))
     }
 
     /// When an edit by another client is corrected, if there is one.
@@ -469,5 +474,36 @@ mod tests {
         assert!(all.iter().any(|one| *one < 2000));
         assert!(all.iter().any(|one| *one > 5200));
         assert_eq!(spread(1), all[1]);
+    }
+
+    /// Another writer of the same object removes it whenever it is written.
+    #[test]
+    fn an_annotation_that_is_written_for_the_provider_is_corrected_at_growing_intervals() {
+        let with = |version: u32, is_there: bool| {
+            let service = crate::fixtures::service("a").uid("u");
+            let service = service.resource_version(&version.to_string());
+            let key = |service: &mut serde_json::Value| {
+                service["metadata"]["annotations"] =
+                    serde_json::json!({ "lb.example.com/id": "7" });
+            };
+            Arc::new(if is_there { service.with(key) } else { service }.build())
+        };
+        let mut memory = ServiceMemory::new(with(1, true), at(0));
+        memory.past.answers.annotations = ["lb.example.com/id".to_owned()].into();
+        memory.concluded = Some(memory.service.clone());
+        let mut at_once = Vec::new();
+        for second in 0..60_u32 {
+            let now = at(second.into());
+            if memory.see(with(2 * second + 2, false), false, now) {
+                at_once.push(second);
+                memory.corrections.record(now);
+            }
+            memory.see(with(2 * second + 3, true), false, now);
+            memory.concluded = Some(memory.service.clone());
+        }
+        assert_eq!(at_once, [0, 1, 3, 7, 15, 31]);
+        // A setting of the Service counts at once.
+        memory.past.answers.annotations.clear();
+        assert!(memory.see(with(900, false), false, at(60)));
     }
 }

@@ -2,6 +2,7 @@
 //! nothing in it is needed to reach the same end, but for a load balancer that no Service shows any more.
 //! [`super::carry_over`] computes it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +97,8 @@ pub(super) struct RetainedAnswers {
     pub(super) unsure_at: Option<Moment>,
     /// An Event has announced the creation or reported a failure, and none has reported success yet.
     pub(super) owes_ensured: bool,
+    /// Keys of the annotations that the last answer wanted to write or to remove.
+    pub(super) annotations: BTreeSet<String>,
 }
 
 /// The budget for the removal of the load balancer, since it was last wanted.
@@ -195,6 +198,11 @@ impl RetainedState {
             },
             ..RetainedState::default()
         }
+    }
+
+    /// Keys of the annotations that are written for the provider.
+    pub(super) fn written_annotations(&self) -> &BTreeSet<String> {
+        &self.answers.annotations
     }
 
     /// Whether the last answer called the operation pending.

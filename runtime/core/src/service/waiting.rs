@@ -14,13 +14,16 @@ use crate::moment::{Moment, Now};
 use crate::node::answer_check::quoted;
 use crate::reconciliation::effect::{ClusterError, When};
 use crate::reconciliation::patch::ServicePatch;
-use crate::reconciliation::retry::{self, Retry};
+use crate::reconciliation::retry::{self, Backoff, Retry};
 use crate::safety::brake::Brake;
 use crate::safety::permit::Mode;
 use crate::well_known::DELETE_UNTIL;
 
 /// Range of the retry delay that a provider may request for a pending operation; values outside are clamped.
 const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
+
+/// A failure of the API server whose next pause is shorter is not reported.
+const BRIEF: Duration = Duration::from_secs(10);
 
 /// Reason why a reconciliation cannot complete now.
 #[derive(Clone)]
@@ -133,7 +136,7 @@ pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option
 pub(super) fn until(facts: &Facts, obstacle: &Obstacle<'_>) -> When {
     let why = obstacle.why();
     let failures = facts.past.failures.saturating_add(1);
-    match obstacle.retry(failures) {
+    match obstacle.retry(facts, failures) {
         Retry::After(after) => When::Retry { after, why },
         Retry::NotBefore(after) => When::NotBefore { after, why },
         Retry::OnChange => When::Blocked { why },
@@ -344,9 +347,13 @@ impl Obstacle<'_> {
                 doing: Doing::Update,
                 ..
             } => None,
+            // What passes by itself is reported once it has lasted for about as long: it may be a webhook that fails for
+            // this object alone.
             Obstacle::Cluster(trouble) => {
                 let is_away = matches!(trouble.error, ClusterError::Unavailable(_));
-                (!is_away).then_some(failed)
+                let failures = facts.past.failures.saturating_add(1);
+                let is_brief = || cluster_backoff(facts, trouble).after(failures) < BRIEF;
+                (!is_away || !is_brief()).then_some(failed)
             }
             Obstacle::Unproven => (facts.past.failures > 0).then_some(failed),
             Obstacle::Provider { .. }
@@ -402,7 +409,7 @@ impl Obstacle<'_> {
         }
     }
 
-    fn retry(&self, failures: u32) -> Retry {
+    fn retry(&self, facts: &Facts, failures: u32) -> Retry {
         let backoff = match self {
             Obstacle::Provider { error, .. } => return retry::after(error, failures),
             Obstacle::Pending { pending, .. } => return Retry::After(retry_delay(pending)),
@@ -419,7 +426,7 @@ impl Obstacle<'_> {
             Obstacle::Braked { again, .. } => {
                 return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));
             }
-            Obstacle::Cluster(trouble) => retry::cluster(trouble.error),
+            Obstacle::Cluster(trouble) => cluster_backoff(facts, trouble),
             Obstacle::StillThere | Obstacle::Unproven => retry::CLOUD,
             Obstacle::SourceRanges(_)
             | Obstacle::Answer(_)
@@ -429,6 +436,16 @@ impl Obstacle<'_> {
             | Obstacle::Taken(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))
+    }
+}
+
+/// After a failed request to the API server. If each attempt also asks the cloud, it has the cloud's pauses: an admission
+/// webhook can refuse the writes of one object for days.
+fn cluster_backoff(facts: &Facts, trouble: &Trouble<'_>) -> Backoff {
+    let backoff = retry::cluster(trouble.error);
+    match backoff == retry::AWAY && facts.state.work.asked().is_some() {
+        true => retry::CLOUD,
+        false => backoff,
     }
 }
 

@@ -26,7 +26,7 @@ use super::{
     Inherited, MemoryRecordStore, RecordFuture, RecordStore, RecordStoreError, Report,
     StoredRecord, annotations, status_json,
 };
-use request::{REQUEST_TIME, code_of_list, describe, in_time, in_time_or, kind};
+use request::{FOUND_WITHIN, code_of_list, describe, in_time, in_time_or, kind};
 
 /// Watch timeout in seconds, so that a connection that died silently is noticed soon.
 const WATCH_SECONDS: u32 = 60;
@@ -344,7 +344,7 @@ impl ClusterRecordStore {
     async fn read_first(&self) -> Result<StoredRecord, RecordStoreError> {
         let mut seen = self.seen.subscribe();
         let known = seen.wait_for(|seen| matches!(seen, StoredRecord::Known { .. }));
-        let in_time = tokio::time::timeout(REQUEST_TIME, known).await.is_ok();
+        let in_time = tokio::time::timeout(FOUND_WITHIN, known).await.is_ok();
         if !in_time {
             return Ok(self.seen.borrow().clone());
         }

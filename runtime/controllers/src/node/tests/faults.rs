@@ -47,13 +47,13 @@ async fn what_is_on_the_wire_at_the_end_is_waited_for_and_nothing_new_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_hangs_costs_ten_seconds_and_not_the_node() {
+async fn an_api_server_that_hangs_costs_a_minute_and_not_the_node() {
     let cluster = Cluster::new();
     create(&cluster, "worker-1").await;
     let hanging = FaultEffect::Delayed(Duration::from_secs(3600));
     cluster.inject(Fault::next(Verb::Patch, "nodes", hanging).on("status"));
     let cloud = Arc::new(finds_all());
-    run_for(&cluster, cloud.clone(), settings(), 30).await;
+    run_for(&cluster, cloud.clone(), settings(), 80).await;
     assert_eq!(left(&cluster).await, 0);
     assert_eq!(cloud.lookup_sizes(), [1], "the cloud is not asked again");
 }

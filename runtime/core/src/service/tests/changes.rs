@@ -1,7 +1,10 @@
 //! SVC-012 and SVC-013: which changes of a Service cause a reconciliation.
 
 use super::world::*;
-use crate::service::{cloud_service, is_edit, is_relevant, is_relevant_change, needs_update};
+use std::collections::BTreeSet;
+
+use crate::service::change_filter::{is_edit, is_relevant_change, needs_update};
+use crate::service::{cloud_service, is_relevant};
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
@@ -15,7 +18,8 @@ fn wakes(change: fn(&mut Value)) -> bool {
     let mut after = before.clone();
     change(&mut after);
     let (before, after) = (read(&before), read(&after));
-    is_relevant_change(&before, &after) || is_edit(&before, &after)
+    let written = BTreeSet::new();
+    is_relevant_change(&before, &after, &written) || is_edit(&before, &after, &written)
 }
 
 #[test]
@@ -97,7 +101,11 @@ fn a_service_that_has_a_class_is_news_as_one_that_has_none() {
     before["spec"]["loadBalancerClass"] = json!("fast");
     let mut after = before.clone();
     after["spec"]["ports"][0]["port"] = json!(81);
-    assert!(needs_update(&read(&before), &read(&after)));
+    assert!(needs_update(
+        &read(&before),
+        &read(&after),
+        &BTreeSet::new()
+    ));
 }
 
 #[test]

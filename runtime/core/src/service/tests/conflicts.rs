@@ -333,3 +333,35 @@ fn an_owner_that_is_no_uid_is_neither_asked_for_nor_taken_over_from() {
         assert_eq!(world.calls.len(), 1, "{owner:?}");
     }
 }
+
+/// Such as an admission webhook without a backend, which concerns this object alone.
+#[test]
+fn svc_024_a_write_that_the_api_server_fails_for_long_is_reported_and_asks_the_cloud_ever_more_rarely()
+ {
+    for is_called in [true, false] {
+        // Without a call, the first write already fails.
+        let mut world = if is_called { made() } else { world() };
+        world.ensure = [ready(&["192.0.2.2"], 0)].into();
+        world.past.drift_due = true;
+        world.errors = vec![ClusterError::Unavailable("failed calling webhook".to_owned()); 30];
+        let mut pauses = Vec::new();
+        let mut reported_after = None;
+        for attempt in 1..=16 {
+            let run = world.reconcile();
+            let told = run.events.iter();
+            let mut told = told.filter(|(reason, _)| reason == "SyncLoadBalancerFailed");
+            if told.any(|(_, message)| message.contains("failed calling webhook")) {
+                reported_after.get_or_insert(attempt);
+            }
+            pauses.push(run.again());
+            world.wait(600);
+        }
+        let expected = if is_called {
+            (5, Duration::from_secs(1), Duration::from_secs(300))
+        } else {
+            (12, Duration::from_millis(5), Duration::from_secs(30))
+        };
+        let shown = (reported_after.unwrap(), pauses[0], pauses[15]);
+        assert_eq!(shown, expected, "{pauses:?}");
+    }
+}

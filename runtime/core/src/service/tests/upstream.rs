@@ -4,7 +4,10 @@
 use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::reconciliation::effect::{ClusterError, When};
-use crate::service::{ServiceAction, needs_cleanup, needs_update};
+use std::collections::BTreeSet;
+
+use crate::service::change_filter::needs_update;
+use crate::service::{ServiceAction, needs_cleanup};
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -413,6 +416,10 @@ fn svc_012_upstream_needs_update() {
         before(&mut old);
         before(&mut new);
         after(&mut new);
-        assert_eq!(needs_update(&read(&old), &read(&new)), expected, "{id}");
+        assert_eq!(
+            needs_update(&read(&old), &read(&new), &BTreeSet::new()),
+            expected,
+            "{id}"
+        );
     }
 }

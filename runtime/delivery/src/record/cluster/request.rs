@@ -12,8 +12,12 @@ use kube::runtime::watcher;
 
 use crate::record::RecordStoreError;
 
-/// Time limit of one request; shorter than the duration of the lease.
-pub(super) const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// Time limit of one request: the API server's own, which may wait for admission webhooks. A request under a lease ends
+/// with it.
+pub(super) const REQUEST_TIME: Duration = Duration::from_secs(60);
+
+/// How long a task waits for what another one of this store finds out.
+pub(super) const FOUND_WITHIN: Duration = Duration::from_secs(10);
 
 /// The API resource of the object.
 pub(super) fn kind() -> ApiResource {

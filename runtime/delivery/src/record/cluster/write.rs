@@ -11,7 +11,7 @@ use kube::api::{DynamicObject, Patch, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::request::{REQUEST_TIME, in_time, in_time_or, is_undeclared, kind, params};
+use super::request::{FOUND_WITHIN, in_time, in_time_or, is_undeclared, kind, params};
 use super::{ASK_AGAIN, ClusterRecordStore, field_managers, recorded};
 use crate::record::{
     RecordStoreError, Report, Specification, StoredRecord, annotations, conditions, event,
@@ -232,7 +232,7 @@ impl ClusterRecordStore {
         let client = self.writing()?;
         // The first Event may precede the object's creation; without the UID it would not be shown for the object.
         let mut uids = self.uid.subscribe();
-        let uid = match tokio::time::timeout(REQUEST_TIME, uids.wait_for(Option::is_some)).await {
+        let uid = match tokio::time::timeout(FOUND_WITHIN, uids.wait_for(Option::is_some)).await {
             Ok(Ok(uid)) => uid.clone(),
             Ok(Err(_)) | Err(_) => None,
         };
