@@ -92,8 +92,8 @@ fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
         Err(BudgetMissing::First(decision)) => decision,
         Err(BudgetMissing::Braked(_)) => {
             let why = format!(
-                "the cloud says that the machine is switched off; the brake {} is engaged because its budget is exhausted",
-                Brake::ShutdownTaint
+                "the cloud says that the machine is switched off; {}",
+                Brake::ShutdownTaint.engaged()
             );
             report(facts, reasons::BRAKE_ENGAGED, &why)
                 .unwrap_or(Decision::Done(When::Blocked { why }))

@@ -104,11 +104,7 @@ pub(super) fn wait(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decis
         return decision;
     }
     let failures = facts.past.failures.saturating_add(1);
-    Decision::Done(match obstacle.retry(failures) {
-        Retry::After(after) => When::Retry { after, why },
-        Retry::NotBefore(after) => When::NotBefore { after, why },
-        Retry::OnChange => When::Blocked { why },
-    })
+    Decision::Done(obstacle.retry(failures).when(why))
 }
 
 /// Whether the node has waited longer than obstacles that resolve by themselves usually last.
@@ -223,10 +219,7 @@ impl Obstacle<'_> {
             Obstacle::Unconfirmed { brake, .. } => {
                 format!("waiting for a second, equal answer: {}", brake.danger())
             }
-            Obstacle::Braked { brake, .. } => format!(
-                "the brake {brake} is engaged because its budget is exhausted: {}",
-                brake.danger()
-            ),
+            Obstacle::Braked { brake, .. } => format!("{}: {}", brake.engaged(), brake.danger()),
             Obstacle::RefusedAfterBudget { brake, .. } => why_refused(*brake),
             Obstacle::NodeIp(error) => format!("provided node ip is not valid: {error}"),
             Obstacle::Cluster(error) => format!("the API server did not store the node: {error}"),
@@ -288,10 +281,7 @@ impl Obstacle<'_> {
             Obstacle::Unconfirmed { again, .. } | Obstacle::RefusedAfterBudget { again, .. } => {
                 return Retry::After(*again);
             }
-            // Clamped, so that not every node asks for the ten-minute budget at the moment the first change is free.
-            Obstacle::Braked { again, .. } => {
-                return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));
-            }
+            Obstacle::Braked { again, .. } => return Retry::After(retry::braked(*again)),
             Obstacle::Unserved(_) => return Retry::OnChange,
             Obstacle::Candidates { .. }
             | Obstacle::Gone

@@ -362,7 +362,8 @@ impl fmt::Display for Held {
             ),
             Held::Braked { brake, .. } => write!(
                 f,
-                "the brake {brake} is engaged because its budget is exhausted; if this is meant, set the annotation {DELETE_UNTIL}"
+                "{}; if this is meant, set the annotation {DELETE_UNTIL}",
+                brake.engaged()
             ),
         }
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::cloud::error::ProviderError;
-use crate::reconciliation::effect::ClusterError;
+use crate::reconciliation::effect::{ClusterError, When};
 
 /// Exponential backoff: `first · 2ⁿ⁻¹` after n failures, at most `most`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,17 @@ pub enum Retry {
     OnChange,
 }
 
+impl Retry {
+    /// The end of a reconciliation with this retry, and the reason for waiting.
+    pub fn when(self, why: String) -> When {
+        match self {
+            Retry::After(after) => When::Retry { after, why },
+            Retry::NotBefore(after) => When::NotBefore { after, why },
+            Retry::OnChange => When::Blocked { why },
+        }
+    }
+}
+
 /// What to do after a cloud call failed with `error`, for the `failures`-th time in a row (from 1).
 pub fn after(error: &ProviderError, failures: u32) -> Retry {
     match error {
@@ -97,6 +108,12 @@ pub fn cluster(error: &ClusterError) -> Backoff {
         // Repeating the request does not help; a person has to change something.
         ClusterError::Rejected(_) | ClusterError::Denied(_) => CLOUD,
     }
+}
+
+/// The delay while a brake holds a change that gets budget `again` from now. Clamped: otherwise every object would ask
+/// for the ten-minute budget at the moment the first change is free.
+pub fn braked(again: Duration) -> Duration {
+    again.clamp(CLOUD.first, CLOUD.most)
 }
 
 /// Whether the error persists until a person changes something, so that it justifies an Event at once.

@@ -110,13 +110,8 @@ fn wait(change: &Change, end: &End, now: Moment) -> Option<(Wait, Duration, Stri
         }
         End::Held(free) => {
             let since = change.held_since().unwrap_or(now);
-            let after = now
-                .until(*free)
-                .clamp(retry::CLOUD.first, retry::CLOUD.most);
-            let why = format!(
-                "the brake {} is engaged because its budget is exhausted: {destination}",
-                Brake::RouteDeletion
-            );
+            let after = retry::braked(now.until(*free));
+            let why = format!("{}: {destination}", Brake::RouteDeletion.engaged());
             (Wait::Held { since }, after, why)
         }
         End::Begun(Pending { retry_after, .. }) => {

@@ -74,6 +74,11 @@ impl Brake {
         Brake::ALL.into_iter().find(|brake| brake.as_str() == word)
     }
 
+    /// Says that the brake holds a change, and why.
+    pub fn engaged(self) -> String {
+        format!("the brake {self} is engaged because its budget is exhausted")
+    }
+
     /// Human-readable reason for holding a change: the end of "held: …".
     pub fn danger(self) -> &'static str {
         match self {

@@ -136,11 +136,7 @@ pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option
 pub(super) fn until(facts: &Facts, obstacle: &Obstacle<'_>) -> When {
     let why = obstacle.why();
     let failures = facts.past.failures.saturating_add(1);
-    match obstacle.retry(facts, failures) {
-        Retry::After(after) => When::Retry { after, why },
-        Retry::NotBefore(after) => When::NotBefore { after, why },
-        Retry::OnChange => When::Blocked { why },
-    }
+    obstacle.retry(facts, failures).when(why)
 }
 
 /// `when`, or earlier for the targets: when a removal that `hold` delays is confirmed, or a pending update is asked about.
@@ -422,10 +418,7 @@ impl Obstacle<'_> {
             Obstacle::NodesUnsynced | Obstacle::ServicesUnsynced | Obstacle::Kept(_) => {
                 return Retry::After(retry::CLOUD.first);
             }
-            // Clamped: otherwise every Service would ask for the 10 min budget at the moment the first change is free.
-            Obstacle::Braked { again, .. } => {
-                return Retry::After((*again).clamp(retry::CLOUD.first, retry::CLOUD.most));
-            }
+            Obstacle::Braked { again, .. } => return Retry::After(retry::braked(*again)),
             Obstacle::Cluster(trouble) => cluster_backoff(facts, trouble),
             Obstacle::StillThere | Obstacle::Unproven => retry::CLOUD,
             Obstacle::SourceRanges(_)
@@ -450,10 +443,7 @@ fn cluster_backoff(facts: &Facts, trouble: &Trouble<'_>) -> Backoff {
 }
 
 fn engaged(brake: Brake) -> String {
-    format!(
-        "the brake {brake} is engaged because its budget is exhausted: {}",
-        brake.danger()
-    )
+    format!("{}: {}", brake.engaged(), brake.danger())
 }
 
 /// The name of an owner in messages.
