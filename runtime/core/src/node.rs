@@ -322,14 +322,13 @@ fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
 
 /// The provider's Events, and one that lists the parts left out of its answer.
 fn events(facts: &Facts, checked: &Checked) -> Vec<NodeEffect> {
-    let mut events = provider_events(
-        facts
-            .state
-            .looked
-            .as_ref()
-            .and_then(|looked| looked.as_ref().ok()),
-    );
+    let mut events = provider_events(facts.answer());
     events.extend(answer_check::faults_event(&checked.faults));
+    recorded(facts, events)
+}
+
+/// The effects that record these Events about the node.
+fn recorded(facts: &Facts, events: Vec<CloudEvent>) -> Vec<NodeEffect> {
     let node = node_ref(&facts.node);
     events
         .into_iter()

@@ -29,7 +29,7 @@ pub struct Proposal {
 /// The changes in this reconciliation's answer that need confirmation; retained for the next reconciliation. `None`:
 /// there was no answer, so the previous proposal stands.
 pub(super) fn proposal(facts: &Facts, found: &Found<'_>) -> Option<Proposal> {
-    facts.state.looked.as_ref()?.as_ref().ok()?;
+    facts.answer()?;
     // The common case: no possible change needs confirmation.
     if !facts.rules.reconcile_labels && !has_addresses_in_use(&facts.node) {
         return Some(Proposal::default());

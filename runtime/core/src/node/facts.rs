@@ -111,13 +111,18 @@ impl Facts {
         self.state.recalled = Some(answered);
     }
 
+    /// The provider's answer, if it was asked and the call did not fail.
+    pub(super) fn answer(&self) -> Option<&Looked> {
+        self.state.looked.as_ref()?.as_ref().ok()
+    }
+
     /// The provider's answer, if the reconciliation failed at the API server or waits for other candidates.
     pub fn unstored_answer(&self) -> Option<&Looked> {
         let waits = matches!(self.state.claimed, Some((Verdict::WaitsFor(_), _)));
         if self.state.refusals.trouble().is_none() && !waits {
             return None;
         }
-        self.state.looked.as_ref()?.as_ref().ok()
+        self.answer()
     }
 
     /// Whether the provider has answered that the machine is not its own while another candidate may still find it. The

@@ -18,8 +18,8 @@ use crate::safety::budget_reservation::why_refused;
 
 use super::addresses::NodeIpError;
 use super::effect::NodeEffect;
-use super::object::{name, node_ref};
-use super::{Facts, provider_events};
+use super::object::name;
+use super::{Facts, provider_events, recorded};
 
 /// Obstacles that may resolve by themselves are reported as an Event only after this long: a short outage of the cloud
 /// is not reported for every node.
@@ -169,12 +169,7 @@ fn record(
     // Events of a candidate that is not the owner are not recorded.
     let claimed = facts.state.claimed.as_ref();
     let is_of_owner = claimed.is_none_or(|(verdict, _)| *verdict == Verdict::Ours);
-    let answer = facts
-        .state
-        .looked
-        .as_ref()
-        .and_then(|looked| looked.as_ref().ok());
-    let mut events = provider_events(answer.filter(|_| is_of_owner));
+    let mut events = provider_events(facts.answer().filter(|_| is_of_owner));
     if is_due {
         let message = answer_check::message(why);
         events.push(CloudEvent::new(
@@ -183,11 +178,7 @@ fn record(
             message,
         ));
     }
-    let node = node_ref(&facts.node);
-    let effects: Vec<NodeEffect> = events
-        .into_iter()
-        .map(|event| NodeEffect::RecordEvent(node.clone(), event))
-        .collect();
+    let effects = recorded(facts, events);
     (!effects.is_empty()).then_some(Decision::Do(effects))
 }
 
