@@ -273,9 +273,12 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<LifecycleEffect> {
     let failures = facts.past.failures.saturating_add(1);
     let is_final = error.is_final();
     let after = match &facts.finding {
-        // Each try also costs a look-up at the cloud (EDGE-006).
-        Finding::Gone(_) if is_final => FORBIDDEN.after(failures),
-        Finding::Gone(_) => retry::cluster(error).after(failures).max(FORBIDDEN.first),
+        // Each try also costs a look-up at the cloud (EDGE-006): a forbidden deletion needs a person, and every other
+        // one skips at least one pass before its retry.
+        Finding::Gone(_) if is_final => retry::PERSON.after(failures),
+        Finding::Gone(_) => retry::cluster(error)
+            .after(failures)
+            .max(retry::PERSON.first),
         _ => retry::cluster(error).after(failures),
     };
     let name = name(&facts.node);
@@ -296,12 +299,6 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<LifecycleEffect> {
 
 /// The next pass; by then the cache should match the API server.
 const SOON: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// A failed deletion skips at least one pass before its retry; a forbidden one needs a person.
-const FORBIDDEN: retry::Backoff = retry::Backoff {
-    first: std::time::Duration::from_secs(10),
-    most: std::time::Duration::from_secs(300),
-};
 
 /// `None`: already reported, in this reconciliation or recently.
 fn report(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision<LifecycleEffect>> {
