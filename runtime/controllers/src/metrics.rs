@@ -8,6 +8,7 @@ mod workqueue;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ccm_core::reconciliation::effect::ObjectKind;
 use ccm_core::route::Tally;
 use ccm_core::safety::brake::Brake;
 use prometheus_client::metrics::counter::Counter;
@@ -278,7 +279,7 @@ impl Metrics {
 
     /// Sets the number of planned objects of each kind; zero for kinds not in `counts`.
     pub(crate) fn planned(&self, counts: &BTreeMap<&'static str, usize>) {
-        for kind in ccm_core::safety::plan::KINDS {
+        for kind in ObjectKind::ALL.map(ObjectKind::as_str) {
             let count = counts.get(kind).copied().unwrap_or_default();
             let gauge = self.planned.get_or_create(&[("kind", kind)]);
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));

@@ -178,10 +178,10 @@ impl Planner {
             is_bookkeeping,
         } = planned;
         if is_bookkeeping {
-            tracing::info!(target: "plan", kind, object, verb, change = what, "would be noted down");
+            tracing::info!(target: "plan", kind = kind.as_str(), object, verb, change = what, "would be noted down");
             return;
         }
-        tracing::info!(target: "plan", kind, object, verb, change = what, said = log_line, "would be changed");
+        tracing::info!(target: "plan", kind = kind.as_str(), object, verb, change = what, said = log_line, "would be changed");
         self.count();
     }
 

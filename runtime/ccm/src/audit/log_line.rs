@@ -41,6 +41,7 @@ pub(super) fn write(line: &str) {
 
 #[cfg(test)]
 mod tests {
+    use ccm_core::reconciliation::effect::ObjectKind;
     use ccm_core::safety::audit::{Act, AuditRecord, Author, BrakeState, End, Leader, Subject};
     use ccm_core::safety::brake::{Brake, BudgetLevel};
     use serde_json::Value;
@@ -58,7 +59,7 @@ mod tests {
                 digest: "sha256:0".to_owned(),
             },
             subject: Subject {
-                kind: "service",
+                kind: Some(ObjectKind::Service),
                 namespace: Some("default".to_owned()),
                 name: "web".to_owned(),
                 uid: "u-1".to_owned(),

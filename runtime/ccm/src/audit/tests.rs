@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use ccm_core::reconciliation::effect::ObjectKind;
 use ccm_core::safety::audit::{Act, Author, End};
 use ccm_fixtures::permits::change;
 use serde_json::Value;
@@ -13,7 +14,7 @@ fn record(name: &str) -> AuditRecord {
             digest: "sha256:0".to_owned(),
         },
         subject: Subject {
-            kind: "node",
+            kind: Some(ObjectKind::Node),
             namespace: None,
             name: name.to_owned(),
             uid: "u".to_owned(),

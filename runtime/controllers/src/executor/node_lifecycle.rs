@@ -6,7 +6,7 @@ use ccm_core::node::object::NodeRef;
 use ccm_core::node_lifecycle::{
     DeletionResult, LifecycleEffect, LifecycleOutcome, NodeDeletion, Survey, is_drained,
 };
-use ccm_core::reconciliation::effect::{ClusterError, Effect as _, Performed};
+use ccm_core::reconciliation::effect::{ClusterError, Effect as _, ObjectKind, Performed};
 use ccm_core::safety::audit::{Deletion, Subject};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -87,7 +87,7 @@ impl EffectExecutor {
             ..DeleteParams::default()
         };
         let subject = Subject {
-            kind: "node",
+            kind: Some(ObjectKind::Node),
             namespace: None,
             name: node.name.clone(),
             uid: node.uid.clone(),

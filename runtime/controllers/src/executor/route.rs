@@ -7,7 +7,7 @@ use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesR
 use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::node::answer_check::check_event;
 use ccm_core::node::cloud_node::cloud_node;
-use ccm_core::reconciliation::effect::{Answered, Effect as _, Performed};
+use ccm_core::reconciliation::effect::{Answered, Effect as _, ObjectKind, Performed};
 use ccm_core::route::{RouteEffect, RouteOutcome};
 use ccm_core::safety::audit::Subject;
 use ccm_core::safety::permit::ROUTE_CHANGES;
@@ -105,7 +105,7 @@ impl EffectExecutor {
 
 fn subject(destination: &str, reason: String) -> Subject {
     Subject {
-        kind: "route",
+        kind: Some(ObjectKind::Route),
         namespace: None,
         name: destination.to_owned(),
         uid: String::new(),

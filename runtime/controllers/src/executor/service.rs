@@ -10,7 +10,7 @@ use ccm_core::cloud::load_balancer::{
 };
 use ccm_core::cloud::{Owner, ProviderError};
 use ccm_core::cloud_provider::CloudProvider;
-use ccm_core::reconciliation::effect::{Answered, InUse, ObjectResult, Performed};
+use ccm_core::reconciliation::effect::{Answered, InUse, ObjectKind, ObjectResult, Performed};
 use ccm_core::reconciliation::patch::ServicePatch;
 use ccm_core::safety::audit::Subject;
 use ccm_core::safety::permit::{LOAD_BALANCER_CHANGES, Mode, Permit};
@@ -267,7 +267,7 @@ impl Services {
 
 fn subject(service: &ServiceRef, reason: &str) -> Subject {
     Subject {
-        kind: "service",
+        kind: Some(ObjectKind::Service),
         namespace: Some(service.namespace.clone()),
         name: service.name.clone(),
         uid: service.uid.clone(),

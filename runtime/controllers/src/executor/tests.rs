@@ -6,7 +6,7 @@ use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::ipam::other_allocator::{Question, Why, Writer};
 use ccm_core::node::NodeOutcome;
 use ccm_core::node::object::NodeRef;
-use ccm_core::reconciliation::effect::{EventOutcome, Outcome as _};
+use ccm_core::reconciliation::effect::{EventOutcome, ObjectKind, Outcome as _};
 use ccm_core::safety::audit::Subject;
 use ccm_core::safety::permit::CloudRequest;
 use ccm_core::safety::tenure::Tenure;
@@ -439,7 +439,7 @@ async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
     let (cluster, settings) = answering(&serde_json::json!({}));
     let executor = executor(cluster, &settings);
     let subject = Subject {
-        kind: "service",
+        kind: Some(ObjectKind::Service),
         namespace: Some("default".to_owned()),
         name: "web".to_owned(),
         ..Subject::default()

@@ -92,10 +92,43 @@ pub enum Modification<'a> {
     Cloud,
 }
 
+/// Kinds of objects in plans and in the audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// A Node.
+    Node,
+    /// A Service.
+    Service,
+    /// A route at a cloud.
+    Route,
+    /// A cloud, by a change that concerns no single object.
+    Cloud,
+}
+
+impl ObjectKind {
+    /// All kinds.
+    pub const ALL: [ObjectKind; 4] = [
+        ObjectKind::Node,
+        ObjectKind::Service,
+        ObjectKind::Route,
+        ObjectKind::Cloud,
+    ];
+
+    /// The kind's fixed name in plans, metrics, logs and the audit log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ObjectKind::Node => "node",
+            ObjectKind::Service => "service",
+            ObjectKind::Route => "route",
+            ObjectKind::Cloud => "cloud",
+        }
+    }
+}
+
 /// A write of one object of the cluster.
 pub struct ObjectWrite<'a> {
-    /// The object's kind, one of [`KINDS`](crate::safety::plan::KINDS).
-    pub kind: &'static str,
+    /// The object's kind.
+    pub kind: ObjectKind,
     /// The object's name in logs and plans.
     pub object: &'a dyn fmt::Display,
     /// The operation: `patch`, `patch status` or `delete`.
@@ -112,7 +145,7 @@ impl<'a> Modification<'a> {
         is_bookkeeping: bool,
     ) -> Modification<'a> {
         Modification::Object(ObjectWrite {
-            kind: "node",
+            kind: ObjectKind::Node,
             object: node,
             verb,
             is_bookkeeping,

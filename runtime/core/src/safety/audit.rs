@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::moment::Moment;
-use crate::reconciliation::effect::ClusterError;
+use crate::reconciliation::effect::{ClusterError, ObjectKind};
 use crate::safety::brake::{Brake, BudgetLevel};
 use crate::safety::permit::{CloudRequest, Refusal};
 
@@ -27,8 +27,8 @@ const MOST_CHARACTERS: usize = 512;
 /// The object that a change is for, and the reason for the change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subject {
-    /// `node`, `service`; empty when the call is about no single object.
-    pub kind: &'static str,
+    /// The object's kind; `None` when the call is about no single object.
+    pub kind: Option<ObjectKind>,
     /// `metadata.namespace`, if the kind is namespaced.
     pub namespace: Option<String>,
     /// `metadata.name`.
@@ -42,8 +42,8 @@ pub struct Subject {
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
-            Some(namespace) => write!(f, "{}/{namespace}/{}", self.kind, self.name),
-            None => write!(f, "{}/{}", self.kind, self.name),
+            Some(namespace) => write!(f, "{}/{namespace}/{}", self.kind(), self.name),
+            None => write!(f, "{}/{}", self.kind(), self.name),
         }
     }
 }
@@ -215,9 +215,14 @@ impl Author {
 }
 
 impl Subject {
+    /// The kind's name, empty without a kind.
+    fn kind(&self) -> &'static str {
+        self.kind.map_or("", ObjectKind::as_str)
+    }
+
     fn to_json(&self) -> Value {
         json!({
-            "kind": self.kind,
+            "kind": self.kind(),
             "namespace": self.namespace.as_deref().map(plain),
             "name": plain(&self.name),
             "uid": plain(&self.uid),

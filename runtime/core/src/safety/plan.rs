@@ -16,7 +16,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::reconciliation::effect::{Effect, Modification};
+use crate::reconciliation::effect::{Effect, Modification, ObjectKind};
 use crate::safety::audit::Refused;
 use crate::safety::permit::CloudRequest;
 use crate::well_known::{ROUTE_CONTROLLER, SERVICE_CONTROLLER};
@@ -28,14 +28,11 @@ const MOST_CHANGES: usize = 20_000;
 /// Default reason of a partial plan.
 const NOT_LOOKED: &str = "not everything was looked at yet";
 
-/// Kinds of objects in plans.
-pub const KINDS: [&str; 4] = ["node", "service", "route", "cloud"];
-
 /// One change that was withheld because of the mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
-    /// Kind of the object, one of [`KINDS`]; `cloud` if the change concerns no single object.
-    pub kind: &'static str,
+    /// Kind of the object.
+    pub kind: ObjectKind,
     /// The object, as `node/NAME` or `service/NAMESPACE/NAME`; otherwise the target and the rule.
     pub object: String,
     /// The operation: `patch`, `patch status`, `delete`, or the method and the rule's path.
@@ -115,11 +112,11 @@ impl Planned {
             ..
         } = refused.request;
         let (kind, object) = match refused.subject.kind {
-            "" => (
-                "cloud",
+            None => (
+                ObjectKind::Cloud,
                 format!("cloud/{}/{target}{template}", author.provider),
             ),
-            kind => (kind, refused.subject.to_string()),
+            Some(kind) => (kind, refused.subject.to_string()),
         };
         Planned {
             kind,
@@ -131,9 +128,9 @@ impl Planned {
             log_line: refused.log_line.map(str::to_owned),
             // No other controller may change anything for these.
             by: match kind {
-                "service" => SERVICE_CONTROLLER,
-                "route" => ROUTE_CONTROLLER,
-                _ => "",
+                ObjectKind::Service => SERVICE_CONTROLLER,
+                ObjectKind::Route => ROUTE_CONTROLLER,
+                ObjectKind::Node | ObjectKind::Cloud => "",
             },
             place: ChangePlace::Cloud {
                 target: target.clone(),
@@ -164,7 +161,7 @@ impl Planned {
             } => json!({ "target": target, "method": method, "path": path }),
         };
         json!({
-            "kind": self.kind,
+            "kind": self.kind.as_str(),
             "object": self.object,
             "verb": self.verb,
             "change": self.what,
@@ -347,7 +344,7 @@ impl Plan {
         for planned in self.changes() {
             // Changes of one object are adjacent.
             if last.replace(&planned.object) != Some(&planned.object) {
-                *counts.entry(planned.kind).or_default() += 1;
+                *counts.entry(planned.kind.as_str()).or_default() += 1;
             }
         }
         counts

@@ -12,8 +12,8 @@ use crate::cloud::load_balancer::{
     ProgressReply, UpdateRequest, hint_label,
 };
 use crate::reconciliation::effect::{
-    Answered, BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, ObjectWrite,
-    Outcome, object_label,
+    Answered, BudgetOutcome, Effect, EventOutcome, Modification, ObjectKind, ObjectResult,
+    ObjectWrite, Outcome, object_label,
 };
 use crate::reconciliation::patch::ServicePatch;
 use crate::safety::brake::{Brake, Rise};
@@ -163,7 +163,7 @@ impl Effect for ServiceEffect {
             | ServiceAction::Read
             | ServiceAction::TakeBudget(..) => Modification::None,
             ServiceAction::Patch(patch) => Modification::Object(ObjectWrite {
-                kind: "service",
+                kind: ObjectKind::Service,
                 object: &self.service,
                 verb: "patch",
                 is_bookkeeping: is_all_of_service(patch),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ccm_core::reconciliation::effect::ObjectKind;
 use ccm_core::safety::audit::{Act, AuditRecord, End, Subject};
 use ccm_core::safety::brake::{Allowance, Brake, SharedBudget};
 use ccm_core::safety::permit::{Mode, Permit};
@@ -57,7 +58,7 @@ async fn a_record_names_the_rule_the_host_and_the_module_and_holds_nothing_that_
     let tenure = Arc::new(Tenure::unlimited());
     let permit = Permit::new(now().after(SOON), Mode::Enforce, 9, tenure, audit.clone());
     let permit = permit.about(Subject {
-        kind: "service",
+        kind: Some(ObjectKind::Service),
         namespace: Some("default".to_owned()),
         name: "web".to_owned(),
         uid: "u-1".to_owned(),

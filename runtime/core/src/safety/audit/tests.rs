@@ -13,7 +13,7 @@ fn record() -> AuditRecord {
             digest: "sha256:00".to_owned(),
         },
         subject: Subject {
-            kind: "service",
+            kind: Some(ObjectKind::Service),
             namespace: Some("default".to_owned()),
             name: "web".to_owned(),
             uid: "u-1".to_owned(),
@@ -75,7 +75,7 @@ fn a_record_of_a_cloud_mutation_says_all_of_it() {
 fn a_record_of_a_node_deletion_has_the_same_keys() {
     let deletion = AuditRecord {
         subject: Subject {
-            kind: "node",
+            kind: Some(ObjectKind::Node),
             namespace: None,
             name: "worker-1".to_owned(),
             uid: "u-2".to_owned(),

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use crate::reconciliation::effect::ObjectKind;
 use crate::safety::audit::Unrecordable;
 use crate::safety::brake::{Allowance, BudgetLevel};
 use std::time::Duration;
@@ -163,7 +164,7 @@ fn a_change_that_cannot_be_recorded_is_not_made_and_reads_go_on() {
 fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_path() {
     let (received, budget) = (Arc::new(OtherVote::default()), budget(3));
     let subject = Subject {
-        kind: "service",
+        kind: Some(ObjectKind::Service),
         namespace: Some("default".to_owned()),
         name: "web".to_owned(),
         uid: "u-1".to_owned(),

@@ -123,7 +123,7 @@ fn what_one_controller_would_change_hides_nothing_that_another_one_would() {
 fn a_write_to_the_cluster_hides_no_request_to_the_cloud() {
     let mut plan = Plan::default();
     let service = Subject {
-        kind: "service",
+        kind: Some(ObjectKind::Service),
         namespace: Some("default".to_owned()),
         name: "web".to_owned(),
         ..Subject::default()
@@ -153,7 +153,7 @@ fn a_write_to_the_cluster_hides_no_request_to_the_cloud() {
 #[test]
 fn a_refused_request_is_planned_for_its_object_with_the_providers_own_words() {
     let service = Subject {
-        kind: "service",
+        kind: Some(ObjectKind::Service),
         namespace: Some("default".to_owned()),
         name: "web".to_owned(),
         ..Subject::default()
@@ -161,7 +161,7 @@ fn a_refused_request_is_planned_for_its_object_with_the_providers_own_words() {
     let planned = refused(&service, Some("removing the load balancer of web"));
     assert_eq!(
         (planned.kind, planned.object.as_str()),
-        ("service", "service/default/web")
+        (ObjectKind::Service, "service/default/web")
     );
     assert_eq!(planned.verb, "DELETE /load_balancers/{id}");
     assert_eq!(
