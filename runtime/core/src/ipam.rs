@@ -34,12 +34,6 @@ pub use flags::{PodNetworkFlags, PodNetworks};
 pub use holder::Holder;
 pub use memory::Memory;
 
-/// Upstream's Event reason when a range has no block left (IPAM-025).
-const NOT_AVAILABLE: &str = reasons::CIDR_NOT_AVAILABLE;
-/// Upstream's Event reason when pod CIDRs could not be written (IPAM-027).
-const NOT_ASSIGNED: &str = reasons::CIDR_ASSIGNMENT_FAILED;
-/// Event reason of this project when a node has invalid pod CIDRs.
-const INVALID: &str = reasons::INVALID_POD_CIDR;
 /// Failures that may resolve by themselves are reported after this many attempts: upstream's number (IPAM-026).
 const REPORT_AFTER_FAILURES: u32 = 3;
 
@@ -83,8 +77,8 @@ fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision<IpamEffect> {
 /// No block is free (IPAM-025). Freeing a block wakes a waiting node; the timed retry covers releases that were not
 /// noticed.
 fn wait(facts: &Facts, exhausted: Exhausted) -> Decision<IpamEffect> {
-    if facts.past.reported != Some(NOT_AVAILABLE) && facts.state.reported.is_none() {
-        return record_event(facts, NOT_AVAILABLE, &exhausted.to_string());
+    if facts.past.reported != Some(reasons::CIDR_NOT_AVAILABLE) && facts.state.reported.is_none() {
+        return record_event(facts, reasons::CIDR_NOT_AVAILABLE, &exhausted.to_string());
     }
     Decision::Done(When::Retry {
         after: retry::PERSON.after(facts.past.failures.saturating_add(1)),
@@ -97,8 +91,11 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
     let failures = facts.past.failures.saturating_add(1);
     let is_worth_it =
         !matches!(error, ClusterError::Unavailable(_)) || failures >= REPORT_AFTER_FAILURES;
-    if is_worth_it && facts.past.reported != Some(NOT_ASSIGNED) && facts.state.reported.is_none() {
-        return record_event(facts, NOT_ASSIGNED, &error.to_string());
+    if is_worth_it
+        && facts.past.reported != Some(reasons::CIDR_ASSIGNMENT_FAILED)
+        && facts.state.reported.is_none()
+    {
+        return record_event(facts, reasons::CIDR_ASSIGNMENT_FAILED, &error.to_string());
     }
     Decision::Done(When::Retry {
         after: retry::cluster(error).after(failures),
@@ -113,7 +110,7 @@ fn report(facts: &Facts) -> Decision<IpamEffect> {
     }
     let effects = facts.invalid_pod_cidrs.iter().map(|invalid| {
         let message = format!("{invalid}; the manager leaves it as it is");
-        event(facts, INVALID, message)
+        event(facts, reasons::INVALID_POD_CIDR, message)
     });
     Decision::Do(effects.collect())
 }

@@ -252,14 +252,13 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
         }
         _ => return Step::Done,
     };
-    const REASON: &str = reasons::LOAD_BALANCER_NOT_SERVED;
     if facts.is_gone
         || facts.past.left_alone.reported_reason.as_ref() == Some(&why)
-        || facts.has_recorded(REASON)
+        || facts.has_recorded(reasons::LOAD_BALANCER_NOT_SERVED)
     {
         return Step::LeftAlone(why);
     }
-    Step::Do(vec![warning(REASON, &why)])
+    Step::Do(vec![warning(reasons::LOAD_BALANCER_NOT_SERVED, &why)])
 }
 
 /// In observe mode no changes are computed: the only call is a look-up at the provider.

@@ -11,7 +11,6 @@ use super::ElectionSettings;
 
 /// Reporting component: upstream's name, because people filter by it.
 const COMPONENT: &str = "cloud-controller-manager";
-const REASON: &str = reasons::LEADER_ELECTION;
 
 /// Builds the Event `<identity> <what>` about the last known Lease.
 pub(super) fn event(
@@ -31,6 +30,6 @@ pub(super) fn event(
         component: COMPONENT,
     };
     let message = format!("{} {what}", settings.identity);
-    let event = CloudEvent::new(EventType::Normal, REASON, message);
+    let event = CloudEvent::new(EventType::Normal, reasons::LEADER_ELECTION, message);
     about.event(&event, now)
 }

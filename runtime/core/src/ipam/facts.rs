@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::allocator::{Exhausted, InvalidPodCidr, pod_cidrs};
 use super::effect::{IpamEffect, IpamOutcome};
 use crate::reconciliation::effect::{ClusterError, Performed};
+use crate::reconciliation::event::reasons;
 use crate::reconciliation::write_refusal::Refusals;
 
 /// How often a reconciliation reads the node again after a conflict; upstream's number (IPAM-026).
@@ -86,7 +87,11 @@ impl Facts {
             Performed::Ended(IpamOutcome::Node(Err(error))) => self.absorb_error(effect, error),
             Performed::Ended(IpamOutcome::Event(_)) | Performed::Withheld => match effect {
                 IpamEffect::RecordEvent(_, event) => {
-                    let reasons = [super::NOT_AVAILABLE, super::NOT_ASSIGNED, super::INVALID];
+                    let reasons = [
+                        reasons::CIDR_NOT_AVAILABLE,
+                        reasons::CIDR_ASSIGNMENT_FAILED,
+                        reasons::INVALID_POD_CIDR,
+                    ];
                     let reported = reasons.into_iter().find(|reason| *reason == event.reason);
                     self.state.reported = reported;
                 }

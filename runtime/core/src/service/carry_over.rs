@@ -13,7 +13,7 @@ use super::retained_state::{
 use super::stored_state::{
     class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner,
 };
-use super::waiting::{PENDING, retry_delay};
+use super::waiting::retry_delay;
 use super::work::{Asked, Making, Work, is_unsure};
 use super::{Step, ensure};
 use crate::cloud::error::ProviderError;
@@ -115,7 +115,7 @@ fn request(facts: &Facts, asked: &Asked, now: Moment) -> Request {
                 doing,
                 since: before.map_or(now, |before| before.since),
                 is_reported: before.is_some_and(|before| before.is_reported)
-                    || facts.has_recorded(PENDING),
+                    || facts.has_recorded(reasons::LOAD_BALANCER_PENDING),
                 poll_at: now.after(retry_delay(pending)),
                 hint: pending.hint.clone(),
             }

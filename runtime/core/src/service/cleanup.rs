@@ -18,8 +18,6 @@ use crate::moment::{Moment, Now};
 use crate::safety::brake::{Brake, Rise};
 use crate::safety::permit::Mode;
 
-const DELETED: &str = reasons::DELETED_LOAD_BALANCER;
-
 /// How long a load balancer may still appear after a call whose result is unknown.
 const LATE: Duration = Duration::from_secs(30);
 
@@ -77,10 +75,12 @@ fn delete(facts: &Facts, now: Now) -> Step<'_> {
         let again = now.moment.until(pending.poll_at);
         return Step::Wait(Obstacle::Begun { again });
     }
-    const DELETING: &str = reasons::DELETING_LOAD_BALANCER;
     let mut effects = Vec::new();
-    if !is_begun && !facts.has_recorded(DELETING) {
-        effects.push(normal(DELETING, "Deleting load balancer"));
+    if !is_begun && !facts.has_recorded(reasons::DELETING_LOAD_BALANCER) {
+        effects.push(normal(
+            reasons::DELETING_LOAD_BALANCER,
+            "Deleting load balancer",
+        ));
     }
     effects.push(ServiceAction::Delete(Arc::new(DeleteRequest {
         service: Arc::new(cloud_service(&facts.service)),
@@ -179,12 +179,12 @@ fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
 
 /// The Event of SVC-044, after the last write.
 pub(super) fn deletion_reported<'a>(facts: &Facts) -> Step<'a> {
-    match facts.has_recorded(DELETED) {
+    match facts.has_recorded(reasons::DELETED_LOAD_BALANCER) {
         true => Step::Done,
         false => Step::Do(vec![deleted()]),
     }
 }
 
 fn deleted() -> ServiceAction {
-    normal(DELETED, "Deleted load balancer")
+    normal(reasons::DELETED_LOAD_BALANCER, "Deleted load balancer")
 }

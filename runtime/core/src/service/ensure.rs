@@ -227,19 +227,18 @@ fn ensure<'a>(
 
 /// The Event for an owner that another client has edited and that is set back.
 fn owner_restored(facts: &Facts) -> Option<ServiceAction> {
-    const REASON: &str = reasons::LOAD_BALANCER_OWNER_RESTORED;
     let (edited, name) = (recorded_owner(&facts.service)?, facts.keeper()?);
     let message = format!(
         "The owner was changed to {}, and is {name} again, which has the load balancer; to move the Service, delete it and create it again",
         quoted(edited)
     );
-    (edited != name && !facts.has_recorded(REASON)).then(|| warning(REASON, &message))
+    (edited != name && !facts.has_recorded(reasons::LOAD_BALANCER_OWNER_RESTORED))
+        .then(|| warning(reasons::LOAD_BALANCER_OWNER_RESTORED, &message))
 }
 
 /// SVC-030, for a changed request only, not for every check (EDGE-070). Annotations and labels do not count: many
 /// writers change them, and only the provider knows which matter.
 fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceAction> {
-    const REASON: &str = reasons::ENSURING_LOAD_BALANCER;
     let is_new = match facts.past.phase.asked() {
         Some(asked) => {
             let mut before = (*asked.service).clone();
@@ -249,10 +248,11 @@ fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceAction> {
         }
         None => load_balancer_status(&facts.service).ingress.is_empty(),
     };
-    if !is_new || facts.has_recorded(REASON) {
+    if !is_new || facts.has_recorded(reasons::ENSURING_LOAD_BALANCER) {
         return Vec::new();
     }
-    vec![normal(REASON, "Ensuring load balancer")]
+    let message = "Ensuring load balancer";
+    vec![normal(reasons::ENSURING_LOAD_BALANCER, message)]
 }
 
 /// The next step for the answer; `None` when there is no answer, or nothing is left to do about it.
@@ -296,7 +296,7 @@ fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> 
             // The next call finds it as its own.
             let adopted = || {
                 let event = adopted(making).filter(|_| answered.mutations > 0)?;
-                (!facts.has_recorded(ADOPTED)).then(|| Step::Do(vec![event]))
+                (!facts.has_recorded(reasons::LOAD_BALANCER_ADOPTED)).then(|| Step::Do(vec![event]))
             };
             Some(store.or_else(adopted).unwrap_or_else(|| {
                 let obstacle = waiting::begun(facts, Doing::Ensure, pending, now.moment);
@@ -449,8 +449,6 @@ fn write<'a>(
     (!patch.is_empty()).then(|| Step::Do(vec![ServiceAction::Patch(patch)]))
 }
 
-const ADOPTED: &str = reasons::LOAD_BALANCER_ADOPTED;
-
 /// The event for the adoption that the last call was allowed.
 fn adopted(making: &Making) -> Option<ServiceAction> {
     let whose = match making.adopt.as_ref()? {
@@ -458,7 +456,7 @@ fn adopted(making: &Making) -> Option<ServiceAction> {
         Adoptable::Of(owner) => format!("whose owner {owner} does not exist any more"),
     };
     let message = format!("Took over a load balancer {whose}");
-    Some(normal(ADOPTED, &message))
+    Some(normal(reasons::LOAD_BALANCER_ADOPTED, &message))
 }
 
 /// Events for what is true now and was not reported yet (EDGE-070).
@@ -468,24 +466,21 @@ fn report<'a>(
     answered: &Answered<EnsureReply>,
     status: &LoadBalancerStatus,
 ) -> Option<Step<'a>> {
-    const CLEARED: &str = reasons::LOAD_BALANCER_STATUS_CLEARED;
-    const ENSURED: &str = reasons::ENSURED_LOAD_BALANCER;
     let has_status_changed = facts.state.written.stored == Stored::WithStatus;
-    let mut events = Vec::new();
-    events.extend(adopted(making).map(|event| (ADOPTED, event)));
+    let mut events = Vec::from_iter(adopted(making));
     if has_status_changed && status.ingress.is_empty() {
         let message = "The provider said twice that the load balancer has no address";
-        events.push((CLEARED, warning(CLEARED, message)));
+        events.push(warning(reasons::LOAD_BALANCER_STATUS_CLEARED, message));
     }
     let is_announced =
         facts.past.answers.owes_ensured || facts.has_recorded(reasons::ENSURING_LOAD_BALANCER);
     if is_announced || answered.mutations > 0 || has_status_changed {
-        events.push((ENSURED, normal(ENSURED, "Ensured load balancer")));
+        let message = "Ensured load balancer";
+        events.push(normal(reasons::ENSURED_LOAD_BALANCER, message));
     }
-    let new = events
-        .into_iter()
-        .filter(|(reason, _)| !facts.has_recorded(reason))
-        .map(|(_, event)| event);
-    let new: Vec<ServiceAction> = new.collect();
-    (!new.is_empty()).then_some(Step::Do(new))
+    events.retain(|event| match event {
+        ServiceAction::RecordEvent(event) => !facts.has_recorded(&event.reason),
+        _ => true,
+    });
+    (!events.is_empty()).then_some(Step::Do(events))
 }

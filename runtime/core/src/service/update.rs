@@ -29,16 +29,14 @@ pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
 
 /// The Event of SVC-032, once per occurrence.
 pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceAction> {
-    const REASON: &str = reasons::UNAVAILABLE_LOAD_BALANCER;
-    let is_known = facts.past.targets.is_lack_reported || facts.has_recorded(REASON);
-    (targets.is_empty() && !is_known)
-        .then(|| warning(REASON, "There are no available nodes for LoadBalancer"))
+    let is_known = facts.past.targets.is_lack_reported
+        || facts.has_recorded(reasons::UNAVAILABLE_LOAD_BALANCER);
+    let message = "There are no available nodes for LoadBalancer";
+    (targets.is_empty() && !is_known).then(|| warning(reasons::UNAVAILABLE_LOAD_BALANCER, message))
 }
 
 /// The step after an update of the targets (SVC-068 to SVC-070). Any failure but throttling causes an ensure at once.
 pub(super) fn after(facts: &Facts, now: Moment) -> Option<Step<'_>> {
-    const UPDATED: &str = reasons::UPDATED_LOAD_BALANCER;
-    const FAILED: &str = reasons::UPDATE_LOAD_BALANCER_FAILED;
     let making = facts.state.work.making()?;
     let asked = &making.asked;
     match making.updated.as_ref()? {
@@ -49,17 +47,21 @@ pub(super) fn after(facts: &Facts, now: Moment) -> Option<Step<'_>> {
         Ok(Progress::Done) => {
             let event = match asked.targets.is_empty() {
                 true => unavailable(facts, &asked.targets),
-                false if facts.has_recorded(UPDATED) => None,
-                false => Some(normal(UPDATED, "Updated load balancer with new hosts")),
+                false if facts.has_recorded(reasons::UPDATED_LOAD_BALANCER) => None,
+                false => {
+                    let message = "Updated load balancer with new hosts";
+                    Some(normal(reasons::UPDATED_LOAD_BALANCER, message))
+                }
             };
             event.map(|event| Step::Do(vec![event]))
         }
         Err(ProviderError::Elsewhere) => None,
         // Already reported and handled.
         Err(_) if making.ensured.is_some() => None,
-        Err(error) if !facts.has_recorded(FAILED) => {
+        Err(error) if !facts.has_recorded(reasons::UPDATE_LOAD_BALANCER_FAILED) => {
             let message = update_failed(&asked.targets, error);
-            Some(Step::Do(vec![warning(FAILED, &message)]))
+            let event = warning(reasons::UPDATE_LOAD_BALANCER_FAILED, &message);
+            Some(Step::Do(vec![event]))
         }
         Err(error @ ProviderError::Throttled { .. }) => {
             let doing = Doing::Update;

@@ -159,9 +159,6 @@ pub(super) fn no_later(facts: &Facts, when: When, hold: Option<Obstacle<'_>>) ->
     }
 }
 
-/// Event reason for an operation that stays pending.
-pub(super) const PENDING: &str = reasons::LOAD_BALANCER_PENDING;
-
 /// The obstacle for a pending operation.
 pub(super) fn begun<'a>(
     facts: &Facts,
@@ -361,7 +358,7 @@ impl Obstacle<'_> {
             | Obstacle::StillThere => Some(failed),
             Obstacle::Answer(_) => Some(reasons::INVALID_PROVIDER_ANSWER),
             Obstacle::Braked { .. } => Some(reasons::BRAKE_ENGAGED),
-            Obstacle::Pending { is_long: true, .. } => Some(PENDING),
+            Obstacle::Pending { is_long: true, .. } => Some(reasons::LOAD_BALANCER_PENDING),
             _ => None,
         }
     }

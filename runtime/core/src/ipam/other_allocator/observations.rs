@@ -4,11 +4,6 @@ use crate::cloud::instance::{CloudEvent, EventType};
 use crate::moment::Moment;
 use crate::reconciliation::event::reasons;
 
-/// Event reason of this project when another allocator was found.
-const STANDS_BACK: &str = reasons::OTHER_POD_CIDR_ALLOCATOR;
-/// Event reason of this project when it is gone.
-const TAKES_OVER: &str = reasons::POD_CIDR_ALLOCATION_TAKEN_OVER;
-
 /// Whether this manager may allocate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllocationState {
@@ -106,7 +101,7 @@ impl AllocatorChange {
             AllocatorChange::StandsBack(AllocatorEvidence { node, manager, .. }) => (
                 node,
                 EventType::Warning,
-                STANDS_BACK,
+                reasons::OTHER_POD_CIDR_ALLOCATOR,
                 format!(
                     "{manager} gave this node its pod CIDRs; while it does, this manager allocates none (--allocate-node-cidrs)"
                 ),
@@ -114,7 +109,7 @@ impl AllocatorChange {
             AllocatorChange::TakesOver(manager, node) => (
                 node,
                 EventType::Normal,
-                TAKES_OVER,
+                reasons::POD_CIDR_ALLOCATION_TAKEN_OVER,
                 format!(
                     "{manager} allocates no pod CIDRs any more; this manager does (--allocate-node-cidrs)"
                 ),
