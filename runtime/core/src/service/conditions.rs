@@ -14,15 +14,7 @@ use crate::well_known::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
 
 /// Condition of a load balancer that is as wanted.
 pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
-    let message = "Ensured load balancer";
-    change(
-        service,
-        LOAD_BALANCER_CONDITION,
-        true,
-        "Ensured",
-        message,
-        now,
-    )
+    balancer(service, true, "Ensured", "Ensured load balancer", now)
 }
 
 /// Reason of the condition of a load balancer that another controller makes.
@@ -30,8 +22,8 @@ const ELSEWHERE: &str = "ImplementedElsewhere";
 
 /// Condition of a load balancer that another controller makes.
 pub(super) fn elsewhere(service: &Service, now: Now) -> Option<ConditionChange> {
-    let (reason, message) = (ELSEWHERE, "Another controller makes the load balancer");
-    change(service, LOAD_BALANCER_CONDITION, true, reason, message, now)
+    let message = "Another controller makes the load balancer";
+    balancer(service, true, ELSEWHERE, message, now)
 }
 
 /// Whether another controller makes the load balancer, as the provider has said.
@@ -46,14 +38,7 @@ pub(super) fn failed(
     message: &str,
     now: Now,
 ) -> Option<ConditionChange> {
-    change(
-        service,
-        LOAD_BALANCER_CONDITION,
-        false,
-        reason,
-        message,
-        now,
-    )
+    balancer(service, false, reason, message, now)
 }
 
 /// Condition of a deleted load balancer; only if the condition exists.
@@ -109,6 +94,18 @@ pub(super) fn reason(error: &ProviderError) -> &'static str {
         ProviderError::Trapped(_) => "Trapped",
         ProviderError::Interrupted(_) => "Interrupted",
     }
+}
+
+/// The condition about the load balancer itself.
+fn balancer(
+    service: &Service,
+    is_true: bool,
+    reason: &str,
+    message: &str,
+    now: Now,
+) -> Option<ConditionChange> {
+    let kind = LOAD_BALANCER_CONDITION;
+    change(service, kind, is_true, reason, message, now)
 }
 
 fn change(
