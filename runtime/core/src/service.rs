@@ -268,10 +268,7 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
     }
     Some(match &facts.state.work {
         Work::Looked(Ok(_)) => Step::Done,
-        Work::Looked(Err(error)) => {
-            let doing = work::Doing::Check;
-            Step::Wait(Obstacle::Provider { doing, error })
-        }
+        Work::Looked(Err(error)) => Step::Wait(Obstacle::Provider(work::Doing::Check, error)),
         _ => Step::Do(vec![ServiceAction::Get(
             cloud_service(&facts.service).into(),
         )]),

@@ -65,10 +65,7 @@ fn proof(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
                 })
             })
         }
-        Some(Err(error)) => {
-            let doing = Doing::Check;
-            Some(Step::Wait(Obstacle::Provider { doing, error }))
-        }
+        Some(Err(error)) => Some(Step::Wait(Obstacle::Provider(Doing::Check, error))),
     }
 }
 

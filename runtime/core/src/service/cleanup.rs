@@ -40,10 +40,7 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
             },
             // Another controller has made it, if it exists.
             Err(ProviderError::Elsewhere) => let_go(facts, role, now),
-            Err(error) => {
-                let doing = Doing::Check;
-                Step::Wait(Obstacle::Provider { doing, error })
-            }
+            Err(error) => Step::Wait(Obstacle::Provider(Doing::Check, error)),
         };
     }
     let looks = || Arc::new(cloud_service(&facts.service));
@@ -55,10 +52,7 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
             let doing = Doing::Delete;
             Step::Wait(waiting::begun(facts, doing, pending, now.moment))
         }
-        Some(Err(error)) => {
-            let doing = Doing::Delete;
-            Step::Wait(Obstacle::Provider { doing, error })
-        }
+        Some(Err(error)) => Step::Wait(Obstacle::Provider(Doing::Delete, error)),
         None => Step::Done,
     }
 }
@@ -105,8 +99,7 @@ fn budget(facts: &Facts, now: Now) -> Option<Step<'_>> {
                 return None;
             }
             Work::Looked(Err(error)) if *error != ProviderError::Elsewhere => {
-                let doing = Doing::Look;
-                return Some(Step::Wait(Obstacle::Provider { doing, error }));
+                return Some(Step::Wait(Obstacle::Provider(Doing::Look, error)));
             }
             _ => {}
         }

@@ -70,8 +70,7 @@ pub(super) fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) 
         if let Some(Err(error)) = facts.updated()
             && *error != ProviderError::Elsewhere
         {
-            let doing = Doing::Update;
-            return Step::Wait(Obstacle::Provider { doing, error });
+            return Step::Wait(Obstacle::Provider(Doing::Update, error));
         }
         if let Some(step) = too_early(facts, &wanted, &targets, now.moment) {
             return step;
@@ -208,7 +207,7 @@ fn ensure<'a>(
         return step;
     }
     match account_proof::unproven(facts, now) {
-        Some(Step::Wait(obstacle @ Obstacle::Provider { .. })) => {
+        Some(Step::Wait(obstacle @ Obstacle::Provider(..))) => {
             return follow_nodes(facts, effective, obstacle, now);
         }
         Some(step) => return step,
@@ -280,8 +279,7 @@ fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> 
             ));
         }
         Err(error) => {
-            let doing = Doing::Ensure;
-            let obstacle = Obstacle::Provider { doing, error };
+            let obstacle = Obstacle::Provider(Doing::Ensure, error);
             // The cloud asks to be left alone: no update either.
             return Some(match error {
                 ProviderError::Throttled { .. } => Step::Wait(obstacle),

@@ -64,8 +64,7 @@ pub(super) fn after(facts: &Facts, now: Moment) -> Option<Step<'_>> {
             Some(Step::Do(vec![event]))
         }
         Err(error @ ProviderError::Throttled { .. }) => {
-            let doing = Doing::Update;
-            Some(Step::Wait(Obstacle::Provider { doing, error }))
+            Some(Step::Wait(Obstacle::Provider(Doing::Update, error)))
         }
         Err(_) => None,
     }

@@ -28,13 +28,8 @@ const BRIEF: Duration = Duration::from_secs(10);
 /// Reason why a reconciliation cannot complete now.
 #[derive(Clone)]
 pub(super) enum Obstacle<'a> {
-    /// A provider call failed.
-    Provider {
-        /// The operation that failed.
-        doing: Doing,
-        /// The error of the provider call.
-        error: &'a ProviderError,
-    },
+    /// A provider call for this operation failed.
+    Provider(Doing, &'a ProviderError),
     /// The source ranges cannot be parsed.
     SourceRanges(SourceRangesError),
     /// The load balancer could not be made as wanted earlier; an Event was recorded then.
@@ -200,7 +195,7 @@ impl Obstacle<'_> {
     /// or throttled operation, nor for a load balancer of another owner.
     pub(super) fn is_ensure_failure(&self) -> bool {
         match self {
-            Obstacle::Provider { doing, error } => {
+            Obstacle::Provider(doing, error) => {
                 *doing == Doing::Ensure && !matches!(error, ProviderError::Throttled { .. })
             }
             Obstacle::Braked { brake, .. } => *brake == Brake::StatusClear,
@@ -212,7 +207,7 @@ impl Obstacle<'_> {
     /// Whether it delays only what follows a load balancer that is as requested: its targets, or a newer request.
     pub(super) fn is_after_ensure(&self) -> bool {
         match self {
-            Obstacle::Provider { doing, .. } => *doing == Doing::Update,
+            Obstacle::Provider(doing, _) => *doing == Doing::Update,
             Obstacle::Pending { .. }
             | Obstacle::Begun { .. }
             | Obstacle::EnsureFailure { .. }
@@ -246,9 +241,7 @@ impl Obstacle<'_> {
     /// Message for everyone who may read the Service; without names of other tenants.
     fn public_message(&self) -> String {
         match self {
-            Obstacle::Provider { doing, error } => {
-                format!("failed to {}: {error}", doing.as_str())
-            }
+            Obstacle::Provider(doing, error) => format!("failed to {}: {error}", doing.as_str()),
             Obstacle::SourceRanges(error) => error.to_string(),
             Obstacle::EnsureFailure { why, .. } => (*why).to_owned(),
             Obstacle::Answer(unusable) => {
@@ -336,10 +329,7 @@ impl Obstacle<'_> {
         };
         match self {
             // Reported already, with the nodes' names.
-            Obstacle::Provider {
-                doing: Doing::Update,
-                ..
-            } => None,
+            Obstacle::Provider(Doing::Update, _) => None,
             // What passes by itself is reported once it has lasted for about as long: it may be a webhook that fails for
             // this object alone.
             Obstacle::Cluster(trouble) => {
@@ -349,7 +339,7 @@ impl Obstacle<'_> {
                 (!is_away || !is_brief()).then_some(failed)
             }
             Obstacle::Unproven => (facts.past.failures > 0).then_some(failed),
-            Obstacle::Provider { .. }
+            Obstacle::Provider(..)
             | Obstacle::SourceRanges(_)
             | Obstacle::Owned(_)
             | Obstacle::Unadopted(_)
@@ -369,7 +359,7 @@ impl Obstacle<'_> {
             Obstacle::Answer(_) | Obstacle::Braked { .. } | Obstacle::Pending { .. } => {
                 self.public_message()
             }
-            Obstacle::Provider { error, .. } if facts.is_gone => {
+            Obstacle::Provider(_, error) if facts.is_gone => {
                 format!("Error deleting load balancer: {error}")
             }
             _ if facts.is_gone => {
@@ -383,7 +373,7 @@ impl Obstacle<'_> {
     fn condition(&self, facts: &Facts) -> Option<&'static str> {
         let lasts = facts.past.failures > 0;
         match self {
-            Obstacle::Provider { error, .. } => {
+            Obstacle::Provider(_, error) => {
                 (lasts || retry::needs_a_person(error)).then(|| conditions::reason(error))
             }
             Obstacle::SourceRanges(_) => Some("Invalid"),
@@ -404,7 +394,7 @@ impl Obstacle<'_> {
 
     fn retry(&self, facts: &Facts, failures: u32) -> Retry {
         let backoff = match self {
-            Obstacle::Provider { error, .. } => return retry::after(error, failures),
+            Obstacle::Provider(_, error) => return retry::after(error, failures),
             Obstacle::Pending { pending, .. } => return Retry::After(retry_delay(pending)),
             Obstacle::Begun { again }
             | Obstacle::Removal { again }
