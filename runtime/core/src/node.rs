@@ -24,7 +24,6 @@ pub mod object;
 pub mod ownership;
 mod waiting;
 
-use crate::reconciliation::event::reasons;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,6 +32,7 @@ use k8s_openapi::api::core::v1::{Node, NodeAddress};
 use crate::cloud::instance::{Address, CloudEvent, EventType, Lookup};
 use crate::moment::Moment;
 use crate::reconciliation::effect::{Decision, When};
+use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use answer_check::{Checked, Known};

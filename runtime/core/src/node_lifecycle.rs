@@ -24,7 +24,6 @@ pub(crate) mod survey;
 mod survey_bisection;
 mod witness;
 
-use crate::reconciliation::event::reasons;
 use k8s_openapi::api::core::v1::Taint;
 
 use crate::cloud::instance::{CloudEvent, EventType};
@@ -33,6 +32,7 @@ use crate::node::answer_check;
 use crate::node::object::{is_ready, name, node_ref, taints, uid};
 use crate::node::ownership::owner;
 use crate::reconciliation::effect::{ClusterError, Decision, When};
+use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::{NodePatch, TaintChange, Taints};
 use crate::reconciliation::retry;
 use crate::safety::brake::{Brake, Rise};

@@ -36,11 +36,10 @@ mod waiting;
 mod work;
 mod world;
 
-use crate::reconciliation::event::reasons;
-
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::moment::{Moment, Now};
 use crate::reconciliation::effect::{Decision, When};
+use crate::reconciliation::event::reasons;
 use crate::safety::permit::Mode;
 
 pub use account_proof::{Account, is_same};

@@ -4,7 +4,6 @@
 
 pub(crate) mod address;
 
-use crate::reconciliation::event::reasons;
 use std::fmt;
 
 use thiserror::Error;
@@ -13,6 +12,7 @@ use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instan
 use crate::cloud::provider_id::{ProviderId, ProviderIdError};
 use crate::name_syntax;
 use crate::node::index::AddressClash;
+use crate::reconciliation::event::reasons;
 use crate::settings::AddressRules;
 use crate::well_known::{CONTROL_PLANE, OUR_DOMAIN};
 

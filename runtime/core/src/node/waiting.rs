@@ -1,7 +1,6 @@
 //! Why a node is not done, how that is reported, and when the node is looked at again. Upstream reports nothing at all
 //! (NODE-020, EDGE-021).
 
-use crate::reconciliation::event::reasons;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
@@ -12,6 +11,7 @@ use crate::moment::Moment;
 use crate::node::answer_check::{self, Unusable};
 use crate::node::ownership::Verdict;
 use crate::reconciliation::effect::{ClusterError, Decision, When};
+use crate::reconciliation::event::reasons;
 use crate::reconciliation::retry::{self, Backoff, Retry};
 use crate::safety::brake::Brake;
 use crate::safety::budget_reservation::why_refused;

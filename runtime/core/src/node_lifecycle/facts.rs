@@ -1,6 +1,5 @@
 //! The facts of one reconciliation of a node that is NotReady, or Ready again. Decides nothing.
 
-use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -8,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::moment::Moment;
 use crate::node::ownership::OwnershipContext;
 use crate::reconciliation::effect::{BudgetOutcome, ClusterError, Performed};
+use crate::reconciliation::event::reasons;
 use crate::reconciliation::write_refusal::Refusals;
 use crate::safety::brake::Brake;
 use crate::safety::budget_reservation::{Asked, BudgetReservation, Reservation};

@@ -1,7 +1,6 @@
 //! Computes the desired routes: for each initialised node of the provider, one per pod network inside the cluster's. A
 //! faulty pod network loses its own route only (F25).
 
-use crate::reconciliation::event::reasons;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,6 +13,7 @@ use super::network::{has_family, is_inside, pod_cidrs, read};
 use crate::node::answer_check::quoted;
 use crate::node::object::{is_uninitialized, name, uid};
 use crate::node::ownership::{Owner, OwnershipContext, owner};
+use crate::reconciliation::event::reasons;
 
 /// Desired routes of one node.
 #[derive(Debug, Clone)]

@@ -1,7 +1,6 @@
 //! The facts of one reconciliation of routes: the routes of one node, or the unwanted routes to one destination.
 //! Decides nothing.
 
-use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -20,6 +19,7 @@ use crate::node::answer_check;
 use crate::node::cloud_node::cloud_node;
 use crate::node::object::{name, node_ref};
 use crate::reconciliation::effect::{Answered, BudgetOutcome, ObjectResult, Performed};
+use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::NetworkConditionPatch;
 use crate::reconciliation::write_refusal::Refusals;
 use crate::safety::brake::{Brake, Rise};

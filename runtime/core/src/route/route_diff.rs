@@ -1,7 +1,6 @@
 //! Plans the work after a listing: compares the routes each node wants with the listed ones. Keeps no state. `listing`
 //! decides the kind of a listed route, such as a blackhole; `facts` decides what is replaced at once.
 
-use crate::reconciliation::event::reasons;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,6 +22,7 @@ use crate::cloud::instance::CloudEvent;
 use crate::cloud::route::CloudRoute;
 use crate::moment::Moment;
 use crate::node::object::name;
+use crate::reconciliation::event::reasons;
 
 /// One planned reconciliation, with its changes.
 #[derive(Debug, Clone)]

@@ -1,7 +1,6 @@
 //! Computes the retained state that the next reconciliation of a Service begins with, from the end of this one. Decides
 //! nothing: what to do and when to retry is settled before.
 
-use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use super::effective_targets::LazyTargets;
@@ -20,6 +19,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::Ensured;
 use crate::moment::Moment;
 use crate::reconciliation::effect::When;
+use crate::reconciliation::event::reasons;
 use crate::safety::brake::Brake;
 
 /// The retained state after the reconciliation that ended with `facts`, its `last` step and `when`. A reconciliation

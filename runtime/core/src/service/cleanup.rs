@@ -2,7 +2,6 @@
 //! the Service released (F21). Upstream looks first and leaks what that look misses (SVC-042). Here a first look only
 //! saves the brake's budget where nothing was made; the deletion follows in any case.
 
-use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use super::{Facts, Role, Step, account_proof, cloud_service, conditions, finaliz
 use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
 use crate::moment::{Moment, Now};
+use crate::reconciliation::event::reasons;
 use crate::safety::brake::{Brake, Rise};
 use crate::safety::permit::Mode;
 

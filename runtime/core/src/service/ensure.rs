@@ -1,7 +1,6 @@
 //! Ensures a wanted load balancer: calls the provider when something differs from the last completed request, checks
 //! the answer and writes it down.
 
-use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use super::effect::{OwnerState, ServiceAction};
@@ -25,6 +24,7 @@ use crate::moment::{Moment, Now};
 use crate::name_syntax::{is_dns_label, is_dns_subdomain};
 use crate::node::answer_check::{faults_event, quoted};
 use crate::reconciliation::effect::Answered;
+use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::ServicePatch;
 use crate::safety::brake::{Brake, Rise};
 

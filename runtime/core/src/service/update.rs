@@ -1,6 +1,5 @@
 //! Updates the nodes behind a load balancer that is otherwise as wanted (SVC-066 to SVC-070).
 
-use crate::reconciliation::event::reasons;
 use std::sync::Arc;
 
 use super::effect::ServiceAction;
@@ -11,6 +10,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::{Progress, UpdateRequest};
 use crate::moment::Moment;
+use crate::reconciliation::event::reasons;
 
 /// Maximum number of node names in an Event (SVC-069).
 const MOST_NAMES: usize = 20;

@@ -1,6 +1,5 @@
 //! Why a Service is not done, how that is reported, and when to retry (SVC-022, SVC-024, EDGE-069).
 
-use crate::reconciliation::event::reasons;
 use std::time::Duration;
 
 use super::effect::{ServiceAction, ServiceRef};
@@ -13,6 +12,7 @@ use crate::cloud::load_balancer::Pending;
 use crate::moment::{Moment, Now};
 use crate::node::answer_check::quoted;
 use crate::reconciliation::effect::{ClusterError, When};
+use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::ServicePatch;
 use crate::reconciliation::retry::{self, Backoff, Retry};
 use crate::safety::brake::Brake;
