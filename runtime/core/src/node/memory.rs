@@ -34,8 +34,17 @@ pub struct NodeMemory {
     /// When this process first saw the taint on the node.
     tainted_since: Option<Moment>,
     last_write: LastWrite,
-    /// An answer that could not be stored because the API server was unreachable, with its time and the node's UID.
-    answer: Option<Box<(Looked, Moment, Option<String>)>>,
+    /// An answer that could not be stored because the API server was unreachable.
+    kept: Option<Box<KeptAnswer>>,
+}
+
+/// An answer of the provider that is kept for the next reconciliation.
+#[derive(Debug)]
+struct KeptAnswer {
+    looked: Looked,
+    answered: Moment,
+    /// UID of the node that it is about.
+    uid: Option<String>,
 }
 
 /// A node that has just been initialised.
@@ -151,11 +160,11 @@ impl NodeMemory {
         if is_uninitialized(&node) {
             self.tainted_since.get_or_insert(now);
         }
-        self.answer
-            .take_if(|kept| kept.1.after(FRESH) < now || kept.2 != node.metadata.uid);
+        self.kept
+            .take_if(|kept| kept.answered.after(FRESH) < now || kept.uid != node.metadata.uid);
         let mut facts = Facts::new(node, ownership, rules, self.past.clone());
-        if let Some(kept) = &self.answer {
-            facts.recall(kept.0.clone(), kept.1);
+        if let Some(kept) = &self.kept {
+            facts.recall(kept.looked.clone(), kept.answered);
         }
         facts
     }
@@ -175,11 +184,15 @@ impl NodeMemory {
         match facts.unstored_answer() {
             // A stored answer keeps its age.
             Some(answer) => {
-                let uid = facts.node.metadata.uid.clone();
-                self.answer
-                    .get_or_insert_with(|| Box::new((answer.clone(), now, uid)));
+                self.kept.get_or_insert_with(|| {
+                    Box::new(KeptAnswer {
+                        looked: answer.clone(),
+                        answered: now,
+                        uid: facts.node.metadata.uid.clone(),
+                    })
+                });
             }
-            None => self.answer = None,
+            None => self.kept = None,
         }
         if let Some(next) = conclusion.retained {
             let before = self.past.proposal.take();

@@ -192,7 +192,11 @@ fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_
         ("v", 100, false),
     ] {
         let mut memory = NodeMemory {
-            answer: Some(Box::new((answer.clone(), at(100), Some(uid.to_owned())))),
+            kept: Some(Box::new(KeptAnswer {
+                looked: answer.clone(),
+                answered: at(100),
+                uid: Some(uid.to_owned()),
+            })),
             ..NodeMemory::default()
         };
         let node = Arc::new(node(|_| {}));
