@@ -19,7 +19,7 @@ pub struct Backoff {
 
 /// After repeated write conflicts: client-go's per-item limiter (NODE-003), without its token bucket shared by all
 /// items, because the API server's priority and fairness does that.
-pub const CONTENDED: Backoff = Backoff {
+const CONTENDED: Backoff = Backoff {
     first: Duration::from_millis(5),
     most: Duration::from_secs(1000),
 };

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
 
-pub use crate::safety::audit::{AuditSink, NoAudit};
-
 use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud::instance::CloudEvent;
 use crate::moment::Moment;
-use crate::safety::audit::{Act, Attempt, AuditRecord, Author, BrakeState, End, Refused, Subject};
+use crate::safety::audit::{
+    Act, Attempt, AuditRecord, AuditSink, Author, BrakeState, End, NoAudit, Refused, Subject,
+};
 use crate::safety::brake::{Brake, SharedBudget};
 use crate::safety::tenure::Tenure;
 
