@@ -53,6 +53,13 @@ pub(super) struct Entry {
     pub(super) verdict: Verdict,
 }
 
+impl Entry {
+    /// Whether the route leads to this node, as desired.
+    pub(super) fn is_right(&self, node: &str) -> bool {
+        matches!(&self.verdict, Verdict::Right(to) if to == node)
+    }
+}
+
 /// A listing with the verdicts on its routes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listing {
@@ -103,6 +110,12 @@ impl Listing {
             });
         }
         Listing { inside, outside }
+    }
+
+    /// The routes to this destination.
+    pub(super) fn at(&self, destination: &IpNet) -> &[Entry] {
+        let entries = self.inside.get(destination);
+        entries.map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Routes that are not ours: destination, target and the cloud's route ID.

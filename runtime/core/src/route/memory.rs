@@ -220,19 +220,18 @@ impl Memory {
         let listing = Listing::judged(&routes, outside, &judge);
         let destinations = &self.destinations;
         let evidence = |node: &Node, destination: &IpNet| {
-            let entries = listing.inside.get(destination).into_iter().flatten();
+            let entries = listing.at(destination);
             let leads = |entry: &Entry| leads_to(&entry.route) == Some(name(node));
-            let is_right = |entry: &Entry| entry.verdict == Verdict::Right(name(node).to_owned());
             let state = destinations.get(destination);
             NetworkEvidence {
                 has_held: state.is_some_and(|state| state.holder.as_deref() == Some(uid(node))),
-                is_led_to: entries.clone().any(leads),
-                is_right: entries.clone().any(is_right),
+                is_led_to: entries.iter().any(leads),
+                is_right: entries.iter().any(|entry| entry.is_right(name(node))),
             }
         };
         let DesiredRoutes {
             desired_routes,
-            mut holders,
+            holders,
         } = desired_routes(nodes, pass.ownership, cluster, evidence);
         let led = routes.iter().filter_map(|(_, route)| leads_to(route));
         let planning = Planning {
@@ -247,14 +246,7 @@ impl Memory {
             led: led.collect(),
         };
         let plan = planning.plan(&desired_routes);
-        self.destinations.retain(|destination, state| {
-            let is_wanted = |key: &Key| plan.kept.contains(&(key.clone(), *destination));
-            state.retain(asked.at, holders.remove(destination), is_wanted)
-        });
-        for (destination, holder) in holders {
-            let state = self.destinations.entry(destination).or_default();
-            state.holder = Some(holder);
-        }
+        self.keep_destinations(&plan.kept, holders, asked.at);
         for (name, state) in &mut self.nodes {
             if !find(name).is_some_and(|node| state.record.is_about(&node)) {
                 state.record = NodeRecord::default();
@@ -276,6 +268,24 @@ impl Memory {
             false => 0,
         };
         self.schedule_retries(pass.now);
+    }
+
+    /// Notes who holds each destination after a listing requested at `asked_at`, and retains the unfinished changes that
+    /// are still wanted.
+    fn keep_destinations(
+        &mut self,
+        wanted: &BTreeSet<(Key, IpNet)>,
+        mut holders: BTreeMap<IpNet, String>,
+        asked_at: Moment,
+    ) {
+        self.destinations.retain(|destination, state| {
+            let is_wanted = |key: &Key| wanted.contains(&(key.clone(), *destination));
+            state.retain(asked_at, holders.remove(destination), is_wanted)
+        });
+        for (destination, holder) in holders {
+            let state = self.destinations.entry(destination).or_default();
+            state.holder = Some(holder);
+        }
     }
 
     /// Schedules a listing for each unfinished change that is not polled, and for each failed write of a condition.

@@ -145,54 +145,7 @@ impl Planning<'_> {
                 continue;
             }
             let place = self.place(destination, name(node), plan);
-            match &place {
-                Destination::Right => {
-                    plan.tally.right += 1;
-                    work.right += 1;
-                }
-                _ => plan.tally.missing += 1,
-            }
-            let place_key = (key.clone(), *destination);
-            match place {
-                Destination::Right => {}
-                Destination::Undecided => {
-                    work.rest = None;
-                    // One subject at a time: its unfinished change comes before the removal of unwanted routes.
-                    let state = self.destinations.get(destination);
-                    if state.is_some_and(|state| state.is_unfinished_for(&key)) {
-                        plan.claimed.insert(*destination);
-                    }
-                    plan.kept.insert(place_key);
-                }
-                Destination::Taken(what) => {
-                    work.rest = work.rest.map(worse);
-                    let message = format!(
-                        "no route to {destination} is created: the existing route leads to {what}, which is not a node of this cluster. If it is unused, delete it at the cloud"
-                    );
-                    work.node_events
-                        .push(warning(reasons::FOREIGN_ROUTE, &message));
-                }
-                // Not `Doubtful`: packets for its pods arrive at the other node.
-                Destination::Led(other) => {
-                    work.rest = work.rest.map(|_| Network::Unavailable);
-                    faults.push(Fault::Overlaps(*destination, other));
-                }
-                Destination::Lacking(remove) => {
-                    match self.attempt(&key, destination, fingerprint) {
-                        Attempt::Due(at) => {
-                            work.at = match work.changes.is_empty() {
-                                true => at,
-                                false => work.at.min(at),
-                            };
-                            work.changes.push(PlannedChange::new(*destination, remove));
-                        }
-                        Attempt::Later(true) => work.rest = work.rest.map(|_| Network::Unavailable),
-                        Attempt::Later(false) => work.rest = work.rest.map(worse),
-                    }
-                    plan.claimed.insert(*destination);
-                    plan.kept.insert(place_key);
-                }
-            }
+            faults.extend(self.plan_route(&key, destination, place, &mut work, plan));
         }
         if work.right == 0 && work.changes.is_empty() && work.rest == Some(Network::Available) {
             // Another component makes all of its routes.
@@ -220,6 +173,65 @@ impl Planning<'_> {
         } else {
             plan.work.insert(key, work);
         }
+    }
+
+    /// Adds to the node's work what the state of one of its destinations requires. Returns the fault of that pod network,
+    /// if it has one.
+    fn plan_route(
+        &self,
+        key: &Key,
+        destination: &IpNet,
+        place: Destination,
+        work: &mut Work,
+        plan: &mut Plan,
+    ) -> Option<Fault> {
+        let mut fault = None;
+        match place {
+            Destination::Right => {
+                plan.tally.right += 1;
+                work.right += 1;
+                return None;
+            }
+            Destination::Undecided => {
+                work.rest = None;
+                // One subject at a time: its unfinished change comes before the removal of unwanted routes.
+                let state = self.destinations.get(destination);
+                if state.is_some_and(|state| state.is_unfinished_for(key)) {
+                    plan.claimed.insert(*destination);
+                }
+                plan.kept.insert((key.clone(), *destination));
+            }
+            Destination::Taken(what) => {
+                work.rest = work.rest.map(worse);
+                let message = format!(
+                    "no route to {destination} is created: the existing route leads to {what}, which is not a node of this cluster. If it is unused, delete it at the cloud"
+                );
+                work.node_events
+                    .push(warning(reasons::FOREIGN_ROUTE, &message));
+            }
+            // Not `Doubtful`: packets for its pods arrive at the other node.
+            Destination::Led(other) => {
+                work.rest = work.rest.map(|_| Network::Unavailable);
+                fault = Some(Fault::Overlaps(*destination, other));
+            }
+            Destination::Lacking(remove) => {
+                match self.attempt(key, destination, work.fingerprint) {
+                    Attempt::Due(at) => {
+                        work.at = match work.changes.is_empty() {
+                            true => at,
+                            false => work.at.min(at),
+                        };
+                        work.changes.push(PlannedChange::new(*destination, remove));
+                    }
+                    Attempt::Later(true) => work.rest = work.rest.map(|_| Network::Unavailable),
+                    Attempt::Later(false) => work.rest = work.rest.map(worse),
+                }
+                plan.claimed.insert(*destination);
+                plan.kept.insert((key.clone(), *destination));
+            }
+        }
+        plan.tally.missing += 1;
+        fault
     }
 
     /// State of the node's pod networks before any route is considered.
@@ -267,10 +279,8 @@ impl Planning<'_> {
             }
             return Destination::Undecided;
         }
-        let entries = self.listing.inside.get(destination);
-        let entries = entries.map(Vec::as_slice).unwrap_or_default();
-        let is_right = |entry: &Entry| matches!(&entry.verdict, Verdict::Right(to) if to == node);
-        if entries.iter().any(is_right) {
+        let entries = self.listing.at(destination);
+        if entries.iter().any(|entry| entry.is_right(node)) {
             return Destination::Right;
         }
         let mut remove = Vec::new();
