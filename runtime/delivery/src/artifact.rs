@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 use ccm_host::Digest;
+/// Largest module, in bytes, from any source: the limit of the pre-scan.
+pub use ccm_host::limits::MODULE_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// The bytes of a module and the data delivered with them.
@@ -22,8 +24,6 @@ pub struct Artifact {
     pub evidence: Vec<SignatureEvidence>,
 }
 
-/// Largest module, in bytes, from any source. Equals the limit of the pre-scan.
-pub const MODULE_BYTES: usize = 32 << 20;
 /// Largest piece of evidence, in bytes.
 pub const EVIDENCE_BYTES: usize = 256 << 10;
 /// Maximum number of pieces of evidence that are examined.

@@ -34,23 +34,6 @@ pub enum RolloutState {
 }
 
 impl RolloutState {
-    /// All states.
-    pub const ALL: [RolloutState; 13] = [
-        RolloutState::Pending,
-        RolloutState::Active,
-        RolloutState::Staging,
-        RolloutState::Shadow,
-        RolloutState::Canary,
-        RolloutState::WaitsForGrants,
-        RolloutState::WaitsForApproval,
-        RolloutState::Rejected,
-        RolloutState::RolledBack,
-        RolloutState::ActiveWithTrouble,
-        RolloutState::NotServing,
-        RolloutState::Pinned,
-        RolloutState::Paused,
-    ];
-
     /// The state's name.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Limits;
+use super::status_json::{PHASES, phase_name};
 
 /// What serves, what is on its way, and what keeps it.
 #[derive(Serialize, JsonSchema)]
@@ -113,7 +114,7 @@ pub struct TrialStatus {
     #[serde(flatten)]
     pub release: ReleaseStatus,
     /// How far it has come.
-    #[schemars(extend("enum" = ["Fetched", "Verified", "WaitsForGrants", "WaitsForApproval", "Compiled", "SelfTested", "Shadow", "Canary"]))]
+    #[schemars(extend("enum" = PHASES.map(phase_name)))]
     pub phase: &'static str,
     /// Since when.
     #[schemars(extend("format" = "date-time"))]

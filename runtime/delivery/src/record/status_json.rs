@@ -112,7 +112,8 @@ pub(super) fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
-const PHASES: [Phase; 8] = [
+/// All phases, in their order.
+pub(super) const PHASES: [Phase; 8] = [
     Phase::Fetched,
     Phase::Verified,
     Phase::WaitsForGrants,
