@@ -9,6 +9,7 @@ use ccm_core::cloud::load_balancer::{
 use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::cloud::{Capabilities, CloudNode, FindReply, ProviderError};
 use ccm_core::cloud_provider::{CloudProvider, Reply};
+use ccm_core::rollout::TrialKind;
 use ccm_core::safety::permit::Permit;
 
 use super::traffic_split::{Side, Trial};
@@ -270,7 +271,8 @@ async fn find_by_serving<P: Holding>(
     let answer = roles.serving.provider.find(nodes, permit.clone()).await;
     let answer = roles.count_serving_answer(reads::FIND, answer, &permit);
     if let Some(trial) = &roles.trial
-        && let Some(turn) = trial.may_compare()
+        && trial.kind == TrialKind::Shadow
+        && let Some(turn) = trial.may_compare(&trial.finds_uncompared)
     {
         // After the answer, so that no caller waits for a candidate.
         let (serving, comparing) = (roles.serving.clone(), trial.clone());

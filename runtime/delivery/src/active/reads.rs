@@ -135,7 +135,7 @@ impl<P: Holding> Trial<P> {
         if compare::lookups(nodes, &ours.lookups, &theirs.lookups).is_empty() {
             return self.compared(Vec::new());
         }
-        self.asked_more(2);
+        self.finds_uncompared.asked_more(2);
         let permit_again = reading(permit);
         let theirs = self
             .candidate

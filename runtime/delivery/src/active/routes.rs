@@ -26,7 +26,7 @@ impl<P: Holding> Active<P> {
         let answer = provider.list_routes(nodes, permit.clone()).await;
         let answer = roles.count_serving_answer(LIST, answer, &permit);
         if let Some(trial) = &roles.trial
-            && let Some(turn) = trial.may_compare_lists()
+            && let Some(turn) = trial.may_compare(&trial.lists_uncompared)
         {
             // After the answer, so that no caller waits for a candidate.
             let (serving, comparing) = (roles.serving.clone(), trial.clone());
@@ -104,7 +104,7 @@ impl<P: Holding> Trial<P> {
         if compare::routes(&ours.routes, &theirs.routes).is_empty() {
             return self.compared(Vec::new());
         }
-        self.listed_more(1);
+        self.lists_uncompared.asked_more(1);
         let theirs = self.list(nodes, permit).await;
         let ours = serving.provider.list_routes(nodes, reading(permit)).await;
         if let (Ok(ours), Ok(theirs)) = (ours, theirs) {

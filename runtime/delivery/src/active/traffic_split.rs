@@ -29,6 +29,17 @@ pub(super) enum Side {
     Candidate,
 }
 
+/// Calls of the serving generation since the last one that was repeated for comparison.
+#[derive(Default)]
+pub(super) struct Uncompared(Mutex<i64>);
+
+impl Uncompared {
+    /// Accounts for additional calls of a comparison: ten times as many must pass before the next one.
+    pub(super) fn asked_more(&self, calls: i64) {
+        *self.0.lock() -= calls * ONE_IN;
+    }
+}
+
 /// See the module's documentation.
 pub(super) struct Trial<P> {
     pub(super) kind: TrialKind,
@@ -36,10 +47,10 @@ pub(super) struct Trial<P> {
     tally: Mutex<TrialTally>,
     changed: Arc<Notify>,
     finds: AtomicU32,
-    /// Look-ups since the last one that was repeated for comparison.
-    unshadowed: Mutex<i64>,
-    /// Route lists since the last one that was repeated for comparison. Lists are rare, so the first one counts as ten.
-    unlisted: Mutex<i64>,
+    /// Of the look-ups.
+    pub(super) finds_uncompared: Uncompared,
+    /// Of the route lists, which are rare: the first one counts as ten.
+    pub(super) lists_uncompared: Uncompared,
     /// A single permit: at most one comparison runs at a time. Closed when the trial is over.
     comparing: Arc<Semaphore>,
     comparison: Mutex<Option<AbortHandle>>,
@@ -57,8 +68,8 @@ impl<P: Holding> Trial<P> {
             tally: Mutex::default(),
             changed,
             finds: AtomicU32::new(0),
-            unshadowed: Mutex::default(),
-            unlisted: Mutex::new(ONE_IN - 1),
+            finds_uncompared: Uncompared::default(),
+            lists_uncompared: Uncompared(Mutex::new(ONE_IN - 1)),
             comparing: Arc::new(Semaphore::new(1)),
             comparison: Mutex::default(),
         }
@@ -79,39 +90,17 @@ impl<P: Holding> Trial<P> {
         self.kind == TrialKind::Canary && (hash ^ (hash >> 32)) % 2 == 1
     }
 
-    /// Permits the comparison of the look-up that was just answered: at most one in ten, one at a time, and not during
-    /// a rate-limit hold.
-    pub(super) fn may_compare(&self) -> Option<OwnedSemaphorePermit> {
-        match self.kind {
-            TrialKind::Shadow => self.turn_after(&self.unshadowed),
-            TrialKind::Canary => None,
-        }
-    }
-
-    /// Like [`Trial::may_compare`] for route lists, in every kind of trial: route lists never go to the candidate.
-    pub(super) fn may_compare_lists(&self) -> Option<OwnedSemaphorePermit> {
-        self.turn_after(&self.unlisted)
-    }
-
-    fn turn_after(&self, uncompared: &Mutex<i64>) -> Option<OwnedSemaphorePermit> {
-        let mut uncompared = uncompared.lock();
-        *uncompared = uncompared.saturating_add(1);
-        if *uncompared < ONE_IN || self.candidate.provider.held_for().is_some() {
+    /// Permits the comparison of the call that was just answered: at most one in ten, one at a time, and not during a
+    /// rate-limit hold.
+    pub(super) fn may_compare(&self, uncompared: &Uncompared) -> Option<OwnedSemaphorePermit> {
+        let mut calls = uncompared.0.lock();
+        *calls = calls.saturating_add(1);
+        if *calls < ONE_IN || self.candidate.provider.held_for().is_some() {
             return None;
         }
         let turn = self.comparing.clone().try_acquire_owned().ok()?;
-        *uncompared -= ONE_IN;
+        *calls -= ONE_IN;
         Some(turn)
-    }
-
-    /// Accounts for additional look-ups of a comparison: ten times as many must pass before the next one.
-    pub(super) fn asked_more(&self, calls: i64) {
-        *self.unshadowed.lock() -= calls * ONE_IN;
-    }
-
-    /// Like [`Trial::asked_more`] for route lists.
-    pub(super) fn listed_more(&self, calls: i64) {
-        *self.unlisted.lock() -= calls * ONE_IN;
     }
 
     /// Waits for the permit of a requested comparison.
