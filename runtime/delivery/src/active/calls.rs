@@ -73,21 +73,14 @@ impl<P: Holding> CloudProvider for Active<P> {
     ) -> Reply<'a, EnsureReply> {
         Box::pin(async move {
             let turn = self.turn(&request.service);
-            let request = EnsureRequest {
-                hint: turn.own(request.hint.as_ref()),
-                ..request.clone()
-            };
-            let provider = &turn.generation().provider;
-            let answer = provider
-                .ensure_load_balancer(&request, permit.clone())
-                .await;
-            let request = EnsureRequest {
-                hint: None,
-                ..request
-            };
-            let again = |permit| turn.serving().ensure_load_balancer(&request, permit);
-            let counted = turn.count_change("load-balancer.ensure", answer, &permit, again);
-            let reply = counted.await?;
+            let changed = turn.change(
+                "load-balancer.ensure",
+                request,
+                |request| &mut request.hint,
+                permit,
+                P::ensure_load_balancer,
+            );
+            let reply = changed.await?;
             let ensured = match reply.ensured {
                 Ensured::Pending(pending) => Ensured::Pending(turn.tagged(pending)),
                 ready @ Ensured::Ready(_) => {
@@ -106,19 +99,14 @@ impl<P: Holding> CloudProvider for Active<P> {
     ) -> Reply<'a, ProgressReply> {
         Box::pin(async move {
             let turn = self.turn(&request.service);
-            let request = UpdateRequest {
-                hint: turn.own(request.hint.as_ref()),
-                ..request.clone()
-            };
-            let provider = &turn.generation().provider;
-            let answer = provider.update_targets(&request, permit.clone()).await;
-            let request = UpdateRequest {
-                hint: None,
-                ..request
-            };
-            let again = |permit| turn.serving().update_targets(&request, permit);
-            let counted = turn.count_change("load-balancer.update-targets", answer, &permit, again);
-            let reply = counted.await?;
+            let changed = turn.change(
+                "load-balancer.update-targets",
+                request,
+                |request| &mut request.hint,
+                permit,
+                P::update_targets,
+            );
+            let reply = changed.await?;
             if reply.progress == Progress::Done {
                 self.settled.agreed(&request.service, &request.targets);
             }
@@ -133,21 +121,14 @@ impl<P: Holding> CloudProvider for Active<P> {
     ) -> Reply<'a, ProgressReply> {
         Box::pin(async move {
             let turn = self.turn(&request.service);
-            let request = DeleteRequest {
-                hint: turn.own(request.hint.as_ref()),
-                ..request.clone()
-            };
-            let provider = &turn.generation().provider;
-            let answer = provider
-                .delete_load_balancer(&request, permit.clone())
-                .await;
-            let request = DeleteRequest {
-                hint: None,
-                ..request
-            };
-            let again = |permit| turn.serving().delete_load_balancer(&request, permit);
-            let counted = turn.count_change("load-balancer.delete", answer, &permit, again);
-            let reply = counted.await?;
+            let changed = turn.change(
+                "load-balancer.delete",
+                request,
+                |request| &mut request.hint,
+                permit,
+                P::delete_load_balancer,
+            );
+            let reply = changed.await?;
             Ok(turn.progress(reply))
         })
     }
@@ -275,12 +256,11 @@ async fn find_by_serving<P: Holding>(
         && let Some(turn) = trial.may_compare(&trial.finds_uncompared)
     {
         // After the answer, so that no caller waits for a candidate.
-        let (serving, comparing) = (roles.serving.clone(), trial.clone());
-        let (nodes, answer) = (nodes.to_vec(), answer.clone());
-        trial.compare_later(turn, async move {
-            let compared = comparing.compare_find(&serving, &nodes, answer, &permit);
-            compared.await;
-        });
+        let (serving, nodes) = (roles.serving.clone(), nodes.to_vec());
+        let compared = trial
+            .clone()
+            .compare_find(serving, nodes, answer.clone(), permit);
+        trial.compare_later(turn, compared);
     }
     answer
 }
@@ -306,7 +286,7 @@ pub(super) struct RoutedCall<P> {
 }
 
 impl<P: Holding> RoutedCall<P> {
-    pub(super) fn generation(&self) -> &Generation<P> {
+    fn generation(&self) -> &Generation<P> {
         match &self.roles.trial {
             Some(trial) if self.is_candidates => &trial.candidate,
             _ => &self.roles.serving,
@@ -315,10 +295,6 @@ impl<P: Holding> RoutedCall<P> {
 
     fn serving(&self) -> &P {
         &self.roles.serving.provider
-    }
-
-    pub(super) fn own(&self, hint: Option<&Arc<[u8]>>) -> Option<Arc<[u8]>> {
-        hint::own(self.generation().number, hint)
     }
 
     fn tagged(&self, pending: Pending) -> Pending {
@@ -339,9 +315,27 @@ impl<P: Holding> RoutedCall<P> {
         }
     }
 
-    /// Counts how a call about a Service ended. If the candidate failed, the serving generation is asked first, by
-    /// `again` in plan mode: all calls about a Service go to one generation, and a mistake of its owner is no fault of
-    /// the candidate.
+    /// Makes the call with the hint that its generation wrote, and counts how it ends.
+    pub(super) async fn change<R: Clone, T>(
+        &self,
+        function: &str,
+        request: &R,
+        hint_of: impl Fn(&mut R) -> &mut Option<Arc<[u8]>>,
+        permit: Arc<Permit>,
+        call: impl for<'x> Fn(&'x P, &'x R, Arc<Permit>) -> Reply<'x, T>,
+    ) -> Result<T, ProviderError> {
+        let generation = self.generation();
+        let mut request = request.clone();
+        let hint = hint_of(&mut request);
+        *hint = hint::own(generation.number, hint.as_ref());
+        let answer = call(generation.provider.as_ref(), &request, permit.clone()).await;
+        *hint_of(&mut request) = None;
+        let again = |permit| call(self.serving(), &request, permit);
+        self.count_change(function, answer, &permit, again).await
+    }
+
+    /// Counts how a call ended. If the candidate failed, the serving generation is asked first, by `again` in plan mode:
+    /// all calls about a Service go to one generation, and a mistake of its owner is no fault of the candidate.
     async fn count_change<T, F>(
         &self,
         function: &str,
@@ -362,7 +356,7 @@ impl<P: Holding> RoutedCall<P> {
         self.count_answer(function, answer, permit)
     }
 
-    pub(super) fn count_answer<T>(
+    fn count_answer<T>(
         &self,
         function: &str,
         answer: Result<T, ProviderError>,

@@ -90,7 +90,8 @@ impl<P: Holding> Active<P> {
                     let permit = reading(permit);
                     let answer = serving.provider.find(&nodes, permit.clone()).await;
                     trial.count_answer(Side::Serving, FIND, &answer, &permit);
-                    trial.compare_find(serving, &nodes, answer, &permit).await;
+                    let (trial, serving) = (trial.clone(), serving.clone());
+                    trial.compare_find(serving, nodes, answer, permit).await;
                 }
                 TrialKind::Canary => {
                     // The answer was counted and is not needed here.
@@ -116,36 +117,36 @@ impl<P: Holding> Trial<P> {
     /// Compares an answer with the candidate's. A difference counts if it remains when both are asked again without
     /// their response caches: a machine may have come or gone meanwhile.
     pub(super) async fn compare_find(
-        &self,
-        serving: &Generation<P>,
-        nodes: &[CloudNode],
+        self: Arc<Self>,
+        serving: Arc<Generation<P>>,
+        nodes: Vec<CloudNode>,
         answer: Result<FindReply, ProviderError>,
-        permit: &Arc<Permit>,
+        permit: Arc<Permit>,
     ) {
-        let permit_now = reading(permit);
+        let permit_now = reading(&permit);
         let theirs = self
             .candidate
             .provider
-            .find(nodes, permit_now.clone())
+            .find(&nodes, permit_now.clone())
             .await;
         self.count_answer(Side::Candidate, FIND, &theirs, &permit_now);
         let (Ok(ours), Ok(theirs)) = (answer, theirs) else {
             return;
         };
-        if compare::lookups(nodes, &ours.lookups, &theirs.lookups).is_empty() {
+        if compare::lookups(&nodes, &ours.lookups, &theirs.lookups).is_empty() {
             return self.compared(Vec::new());
         }
         self.finds_uncompared.asked_more(2);
-        let permit_again = reading(permit);
+        let permit_again = reading(&permit);
         let theirs = self
             .candidate
             .provider
-            .find_fresh(nodes, permit_again.clone())
+            .find_fresh(&nodes, permit_again.clone())
             .await;
         self.count_answer(Side::Candidate, FIND, &theirs, &permit_again);
-        let ours = serving.provider.find_fresh(nodes, reading(permit)).await;
+        let ours = serving.provider.find_fresh(&nodes, reading(&permit)).await;
         if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
-            self.compared(compare::lookups(nodes, &ours.lookups, &theirs.lookups));
+            self.compared(compare::lookups(&nodes, &ours.lookups, &theirs.lookups));
         }
     }
 

@@ -29,12 +29,11 @@ impl<P: Holding> Active<P> {
             && let Some(turn) = trial.may_compare(&trial.lists_uncompared)
         {
             // After the answer, so that no caller waits for a candidate.
-            let (serving, comparing) = (roles.serving.clone(), trial.clone());
-            let (nodes, answer) = (nodes.to_vec(), answer.clone());
-            trial.compare_later(turn, async move {
-                let compared = comparing.compare_lists(&serving, &nodes, answer, &permit);
-                compared.await;
-            });
+            let (serving, nodes) = (roles.serving.clone(), nodes.to_vec());
+            let compared = trial
+                .clone()
+                .compare_lists(serving, nodes, answer.clone(), permit);
+            trial.compare_later(turn, compared);
         }
         answer
     }
@@ -45,13 +44,14 @@ impl<P: Holding> Active<P> {
         permit: Arc<Permit>,
     ) -> Result<RouteReply, ProviderError> {
         let turn = self.turn_of_serving();
-        let request = CreateRouteRequest {
-            hint: turn.own(request.hint.as_ref()),
-            ..request.clone()
-        };
-        let provider = &turn.generation().provider;
-        let answer = provider.create_route(&request, permit.clone()).await;
-        let reply = turn.count_answer("routes.create", answer, &permit)?;
+        let changed = turn.change(
+            "routes.create",
+            request,
+            |request| &mut request.hint,
+            permit,
+            P::create_route,
+        );
+        let reply = changed.await?;
         Ok(tagged(&turn, reply))
     }
 
@@ -61,13 +61,14 @@ impl<P: Holding> Active<P> {
         permit: Arc<Permit>,
     ) -> Result<RouteReply, ProviderError> {
         let turn = self.turn_of_serving();
-        let request = DeleteRouteRequest {
-            hint: turn.own(request.hint.as_ref()),
-            ..request.clone()
-        };
-        let provider = &turn.generation().provider;
-        let answer = provider.delete_route(&request, permit.clone()).await;
-        let reply = turn.count_answer("routes.delete", answer, &permit)?;
+        let changed = turn.change(
+            "routes.delete",
+            request,
+            |request| &mut request.hint,
+            permit,
+            P::delete_route,
+        );
+        let reply = changed.await?;
         Ok(tagged(&turn, reply))
     }
 
@@ -90,13 +91,13 @@ impl<P: Holding> Trial<P> {
     /// Compares a list with the candidate's. A difference counts if it remains when both are asked again: routes change
     /// with the nodes.
     async fn compare_lists(
-        &self,
-        serving: &Generation<P>,
-        nodes: &[CloudNode],
+        self: Arc<Self>,
+        serving: Arc<Generation<P>>,
+        nodes: Vec<CloudNode>,
         answer: Result<ListRoutesReply, ProviderError>,
-        permit: &Arc<Permit>,
+        permit: Arc<Permit>,
     ) {
-        let theirs = self.list(nodes, permit).await;
+        let theirs = self.list(&nodes, &permit).await;
         let (TrialKind::Shadow, Ok(ours), Ok(theirs)) = (self.kind, answer, theirs) else {
             // A canary is judged by its errors only.
             return;
@@ -105,8 +106,9 @@ impl<P: Holding> Trial<P> {
             return self.compared(Vec::new());
         }
         self.lists_uncompared.asked_more(1);
-        let theirs = self.list(nodes, permit).await;
-        let ours = serving.provider.list_routes(nodes, reading(permit)).await;
+        let theirs = self.list(&nodes, &permit).await;
+        let again = serving.provider.list_routes(&nodes, reading(&permit));
+        let ours = again.await;
         if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
             self.compared(compare::routes(&ours.routes, &theirs.routes));
         }
