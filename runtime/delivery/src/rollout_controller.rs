@@ -77,7 +77,7 @@ impl<P> Served<P> {
     }
 }
 
-/// Dependencies and inputs of a [`RolloutController`].
+/// What a [`RolloutController`] consists of.
 pub struct RolloutControllerParts {
     /// Name of the configuration entry, which is also the recorded owner.
     pub name: String,
@@ -87,6 +87,16 @@ pub struct RolloutControllerParts {
     pub sources: mpsc::Receiver<Box<dyn Source>>,
     /// Modules stored on this machine.
     pub store: Arc<ModuleStore>,
+    /// What it is told.
+    pub inputs: RolloutInputs,
+    /// Metrics of all providers.
+    pub metrics: Metrics,
+    /// Speed of the rollout clock: seconds that pass on it per real second. 1 except in demonstrations.
+    pub pace: u32,
+}
+
+/// What a [`RolloutController`] is told from outside, most of which changes over time.
+pub struct RolloutInputs {
     /// Trust policy: whose signatures are accepted for a module.
     pub trust: watch::Receiver<Arc<TrustPolicy>>,
     /// Load policy under which modules are loaded.
@@ -103,10 +113,6 @@ pub struct RolloutControllerParts {
     pub lead: watch::Receiver<Option<Lead>>,
     /// In any mode but [`Mode::Enforce`] the controller acts as a follower: it tries nothing and writes nothing.
     pub mode: Mode,
-    /// Metrics of all providers.
-    pub metrics: Metrics,
-    /// Speed of the rollout clock: seconds that pass on it per real second. 1 except in demonstrations.
-    pub pace: u32,
 }
 
 /// Manages the versions of one provider. See the module's documentation.
@@ -115,7 +121,9 @@ pub struct RolloutController {
     resources: Arc<Resources>,
     clock: Clock,
     facts: RolloutFacts,
-    inputs: Inputs,
+    inputs: RolloutInputs,
+    /// What the record store holds.
+    seen: watch::Receiver<StoredRecord>,
     /// The record that was seen last in the store, since this process's own has changed.
     seen_record: Option<Box<Record>>,
     source_watcher: SourceWatcher,
@@ -139,19 +147,6 @@ struct Generated {
     inspection: Arc<Inspection>,
 }
 
-/// External inputs that change over time.
-struct Inputs {
-    record_store: Arc<dyn RecordStore>,
-    seen: watch::Receiver<StoredRecord>,
-    trust: watch::Receiver<Arc<TrustPolicy>>,
-    load_policy: watch::Receiver<Arc<dyn LoadPolicyOf>>,
-    rules: watch::Receiver<RolloutRules>,
-    notice: watch::Receiver<String>,
-    specification: watch::Receiver<Specification>,
-    lead: watch::Receiver<Option<Lead>>,
-    mode: Mode,
-}
-
 impl RolloutController {
     /// Creates a controller to which nothing has been offered yet.
     pub fn new(parts: RolloutControllerParts) -> RolloutController {
@@ -160,14 +155,7 @@ impl RolloutController {
             host,
             sources,
             store,
-            trust,
-            load_policy,
-            rules,
-            notice,
-            specification,
-            record_store,
-            lead,
-            mode,
+            inputs,
             metrics,
             pace,
         } = parts;
@@ -181,26 +169,17 @@ impl RolloutController {
             place: Default::default(),
         };
         let facts = RolloutFacts {
-            rules: *rules.borrow(),
-            notice: notice.borrow().clone(),
+            rules: *inputs.rules.borrow(),
+            notice: inputs.notice.borrow().clone(),
             ..RolloutFacts::default()
         };
         RolloutController {
             resources: Arc::new(resources),
             clock: Clock::start(pace),
             facts,
-            record_writer: RecordWriter::start(name.clone(), record_store.clone()),
-            inputs: Inputs {
-                seen: record_store.seen(),
-                record_store,
-                trust,
-                load_policy,
-                rules,
-                notice,
-                specification,
-                lead,
-                mode,
-            },
+            record_writer: RecordWriter::start(name.clone(), inputs.record_store.clone()),
+            seen: inputs.record_store.seen(),
+            inputs,
             seen_record: None,
             source_watcher,
             metrics,
@@ -291,7 +270,7 @@ impl RolloutController {
         };
         tokio::select! {
             () = changed(&mut inputs.lead) => self.lead_changed().await,
-            () = changed(&mut inputs.seen) => self.seen_changed(),
+            () = changed(&mut self.seen) => self.seen_changed(),
             () = changed(&mut inputs.trust) => self.facts.policy_changed(),
             () = changed(&mut inputs.load_policy) => self.facts.policy_changed(),
             () = changed(&mut inputs.rules) => self.facts.rules = *self.inputs.rules.borrow(),
@@ -309,7 +288,7 @@ impl RolloutController {
     /// Marks inputs as changed whose initial values have not been handled yet.
     fn look(&mut self) {
         self.inputs.lead.mark_changed();
-        self.inputs.seen.mark_changed();
+        self.seen.mark_changed();
     }
 
     async fn lead_changed(&mut self) {
@@ -343,7 +322,7 @@ impl RolloutController {
     }
 
     fn seen_changed(&mut self) {
-        let seen = self.inputs.seen.borrow().clone();
+        let seen = self.seen.borrow().clone();
         let StoredRecord::Known { record, orders } = seen else {
             return;
         };

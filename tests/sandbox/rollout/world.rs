@@ -14,7 +14,9 @@ use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, StoredRecord};
-use ccm_delivery::rollout_controller::{Lead, RolloutController, RolloutControllerParts, Served};
+use ccm_delivery::rollout_controller::{
+    Lead, RolloutController, RolloutControllerParts, RolloutInputs, Served,
+};
 use ccm_delivery::source::{Brought, Source, SourceError};
 use ccm_delivery::store::ModuleStore;
 use ccm_delivery::trust::{PublicKey, TrustPolicy};
@@ -273,14 +275,16 @@ impl World {
             host: HOST.clone(),
             sources: source,
             store: Arc::new(ModuleStore::open(store).unwrap()),
-            trust: trust.subscribe(),
-            load_policy: load_policy.subscribe(),
-            rules: watch::Sender::new(rules).subscribe(),
-            notice: watch::Sender::new(String::new()).subscribe(),
-            specification: watch::Sender::new(Default::default()).subscribe(),
-            record_store: record_store.clone(),
-            lead: lead.subscribe(),
-            mode,
+            inputs: RolloutInputs {
+                trust: trust.subscribe(),
+                load_policy: load_policy.subscribe(),
+                rules: watch::Sender::new(rules).subscribe(),
+                notice: watch::Sender::new(String::new()).subscribe(),
+                specification: watch::Sender::new(Default::default()).subscribe(),
+                record_store: record_store.clone(),
+                lead: lead.subscribe(),
+                mode,
+            },
             metrics: Metrics::default(),
             pace: PACE,
         });

@@ -8,7 +8,9 @@ use ccm_delivery::load_policy::LoadPolicyOf;
 use ccm_delivery::record::{
     ClusterRecordStore, MemoryRecordStore, RecordStore, Specification, StoredRecord,
 };
-use ccm_delivery::rollout_controller::{Lead, RolloutController, RolloutControllerParts, Served};
+use ccm_delivery::rollout_controller::{
+    Lead, RolloutController, RolloutControllerParts, RolloutInputs, Served,
+};
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
 use ccm_delivery::source::file::FileSource;
@@ -110,16 +112,18 @@ impl ProviderInstance {
             host: shared.host.clone(),
             sources: to_open,
             store: Arc::new(store),
-            trust: trusted,
-            load_policy: receiver,
-            rules: ruled,
-            record_store,
-            lead: channels.lead,
-            mode: shared.mode,
-            pace: shared.pace,
+            inputs: RolloutInputs {
+                trust: trusted,
+                load_policy: receiver,
+                rules: ruled,
+                notice: channels.notice,
+                specification: specified,
+                record_store,
+                lead: channels.lead,
+                mode: shared.mode,
+            },
             metrics: shared.metrics.clone(),
-            notice: channels.notice,
-            specification: specified,
+            pace: shared.pace,
         });
         let served = rollout.served();
         tasks.push(tokio::spawn(rollout.run()).abort_handle());
