@@ -91,16 +91,16 @@ impl Condition {
 /// Whether the provider cannot do its work. An unreachable registry, a waiting version and an unused spec do not count
 /// while a version serves.
 fn degraded(report: &Report) -> Condition {
-    let (reason, message) = match &report.impairment {
-        _ if report.is_unserved() => ("NotServing", report.record.trouble.clone()),
+    let (is_true, reason, message) = match &report.impairment {
+        _ if report.is_unserved() => (true, "NotServing", report.record.trouble.clone()),
         impairment if report.is_serving && !impairment.is_empty() => {
-            ("SelfCheckFails", impairment.clone())
+            (true, "SelfCheckFails", impairment.clone())
         }
-        _ => ("AsExpected", String::new()),
+        _ => (false, "AsExpected", String::new()),
     };
     Condition {
         kind: "Degraded",
-        is_true: reason != "AsExpected",
+        is_true,
         reason,
         message,
     }
@@ -123,7 +123,7 @@ fn accepted(report: &Report) -> Option<Condition> {
 
 fn ready(report: &Report) -> Condition {
     let record = &report.record;
-    let (reason, message) = match &record.active {
+    let (is_true, reason, message) = match &record.active {
         Some(active) if report.is_serving => {
             let version = &active.release.version;
             let message = match (&report.stands_in, &active.untried) {
@@ -140,14 +140,14 @@ fn ready(report: &Report) -> Condition {
                     _ => format!("version {version} serves"),
                 },
             };
-            ("Serving", message)
+            (true, "Serving", message)
         }
-        Some(_) => ("NotLoaded", record.trouble.clone()),
-        None => ("NothingYet", record.trouble.clone()),
+        Some(_) => (false, "NotLoaded", record.trouble.clone()),
+        None => (false, "NothingYet", record.trouble.clone()),
     };
     Condition {
         kind: "Ready",
-        is_true: reason == "Serving",
+        is_true,
         reason,
         message,
     }
@@ -155,13 +155,14 @@ fn ready(report: &Report) -> Condition {
 
 fn progressing(report: &Report, orders: &Orders) -> Condition {
     let record = &report.record;
-    let (reason, message) = match &record.trial {
-        Some(trial) if trial.phase.is_waiting() => ("Waiting", trial.lines.join("; ")),
+    let (is_true, reason, message) = match &record.trial {
+        Some(trial) if trial.phase.is_waiting() => (false, "Waiting", trial.lines.join("; ")),
         Some(trial) => (
+            true,
             phase_name(trial.phase),
             format!("version {}", trial.release.version),
         ),
-        None if orders.pause => ("Paused", String::new()),
+        None if orders.pause => (false, "Paused", String::new()),
         None => match record.rejected.first() {
             Some(latest)
                 if record
@@ -169,17 +170,15 @@ fn progressing(report: &Report, orders: &Orders) -> Condition {
                     .as_ref()
                     .is_none_or(|it| latest.at >= it.since) =>
             {
-                ("Rejected", format!("{}: {}", latest.digest, latest.reason))
+                let message = format!("{}: {}", latest.digest, latest.reason);
+                (false, "Rejected", message)
             }
-            _ => ("UpToDate", String::new()),
+            _ => (false, "UpToDate", String::new()),
         },
     };
     Condition {
         kind: "Progressing",
-        is_true: record
-            .trial
-            .as_ref()
-            .is_some_and(|trial| !trial.phase.is_waiting()),
+        is_true,
         reason,
         message,
     }
