@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ccm_core::rollout::RolloutState;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,6 +18,28 @@ type Info = [(&'static str, String); 4];
 type Change = [(&'static str, String); 2];
 /// Label of a provider.
 type Of = [(&'static str, String); 1];
+
+/// What happened to a version of a provider.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Swap {
+    /// It became active.
+    Activated,
+    /// It was rejected.
+    Rejected,
+    /// It was taken back, as ordered.
+    RolledBack,
+}
+
+impl Swap {
+    /// The value of the label, which alerts select.
+    fn as_str(self) -> &'static str {
+        match self {
+            Swap::Activated => "activated",
+            Swap::Rejected => "rejected",
+            Swap::RolledBack => "rolled-back",
+        }
+    }
+}
 
 /// The metrics of all providers. Clones share the same metrics.
 #[derive(Debug, Clone)]
@@ -77,10 +100,10 @@ impl Metrics {
     }
 
     /// Counts a version that was activated or turned away.
-    pub(crate) fn swapped(&self, provider: &str, result: &str) {
+    pub(crate) fn swapped(&self, provider: &str, swap: Swap) {
         let labels = [
             ("provider", provider.to_owned()),
-            ("result", result.to_owned()),
+            ("result", swap.as_str().to_owned()),
         ];
         self.swaps.get_or_create(&labels).inc();
     }
@@ -95,12 +118,12 @@ impl Metrics {
 }
 
 /// Builds the labels of the serving version.
-pub(crate) fn info(provider: &str, digest: &str, version: &str, state: &str) -> Info {
+pub(crate) fn info(provider: &str, digest: &str, version: &str, state: RolloutState) -> Info {
     [
         ("provider", provider.to_owned()),
         ("digest", digest.to_owned()),
         ("version", version.to_owned()),
-        ("state", state.to_owned()),
+        ("state", state.as_str().to_owned()),
     ]
 }
 
@@ -113,13 +136,15 @@ mod tests {
 
     use super::*;
 
+    const ACTIVE: RolloutState = RolloutState::Active;
+
     /// `tests/metrics/versions.txt` is a scrape of one provider that was loaded once.
     #[test]
     fn a_scrape_is_the_golden_one() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        metrics.stands(None, &info("hcloud", "sha256:0", "0.2.0", "active"));
-        metrics.swapped("hcloud", "promoted");
+        metrics.stands(None, &info("hcloud", "sha256:0", "0.2.0", ACTIVE));
+        metrics.swapped("hcloud", Swap::Activated);
         metrics.loaded("hcloud", Duration::from_secs(1));
         let found = encode(&registry, Format::Classic).unwrap();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/metrics/versions.txt");
@@ -137,9 +162,9 @@ mod tests {
         let mut before = None;
         for number in 0..1_000 {
             let version = format!("version {number} of a guest's own choice");
-            let now = info("cloud", &format!("sha256:{number}"), &version, "active");
+            let now = info("cloud", &format!("sha256:{number}"), &version, ACTIVE);
             metrics.stands(before.as_ref(), &now);
-            metrics.swapped("cloud", "promoted");
+            metrics.swapped("cloud", Swap::Activated);
             metrics.loaded("cloud", Duration::from_secs(1));
             before = Some(now);
         }

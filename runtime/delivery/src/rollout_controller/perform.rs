@@ -19,7 +19,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::version_work::{Ended, Job, run};
 use super::{Generated, RolloutController, Served};
 use crate::artifact::Artifact;
-use crate::metrics;
+use crate::metrics::{self, Swap};
 use crate::record::{Limits, Report};
 
 /// Time limit of a trial call.
@@ -268,14 +268,14 @@ impl RolloutController {
                 tracing::warn!(target: "rollout", provider = %self.name, reason, "{message}");
             }
         }
-        let result = match *reason {
-            reasons::PROVIDER_ACTIVATED => Some("activated"),
-            reasons::PROVIDER_REJECTED => Some("rejected"),
-            reasons::PROVIDER_ROLLED_BACK => Some("rolled-back"),
+        let swap = match *reason {
+            reasons::PROVIDER_ACTIVATED => Some(Swap::Activated),
+            reasons::PROVIDER_REJECTED => Some(Swap::Rejected),
+            reasons::PROVIDER_ROLLED_BACK => Some(Swap::RolledBack),
             _ => None,
         };
-        if let Some(result) = result {
-            self.metrics.swapped(&self.name, result);
+        if let Some(swap) = swap {
+            self.metrics.swapped(&self.name, swap);
         }
         self.record_writer.record_event(event.clone());
     }
@@ -290,7 +290,7 @@ impl RolloutController {
             (release.digest.as_str(), release.version.as_str())
         });
         let state = state(&record, &self.facts.orders, serving.is_some());
-        let info = metrics::info(&self.name, digest, version, state.as_str());
+        let info = metrics::info(&self.name, digest, version, state);
         self.metrics.stands(self.info.as_ref(), &info);
         self.info = Some(info);
         if self.facts.serving.is_some() {
