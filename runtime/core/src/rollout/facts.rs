@@ -77,6 +77,19 @@ pub enum Cause {
     Circumstances,
 }
 
+impl Cause {
+    /// What is the matter with the version, for the log.
+    pub fn what(self) -> &'static str {
+        match self {
+            Cause::Module => "it is at fault",
+            Cause::Policy => "the grants, the configuration or this program do not cover it",
+            Cause::Trust => "it is not trusted",
+            Cause::Gone => "its bytes are not to be had",
+            Cause::Circumstances => "it cannot be loaded now",
+        }
+    }
+}
+
 /// A failed attempt to load or try a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionFailure {
@@ -155,16 +168,8 @@ pub enum WorkResult {
     Passed,
     /// Of [`Work::Plan`]: the planned changes.
     Planned(Plans),
-    /// Grants, configuration or this version of the program do not cover it; the details.
-    Ungranted(Vec<String>),
-    /// No trusted signer vouches for it.
-    Distrusted(String),
-    /// The module is at fault.
-    Fault(String),
-    /// Its bytes are not available.
-    Gone(String),
-    /// The host, the network or the cloud is at fault.
-    Trouble(String),
+    /// Of any work: it failed; the details, for people.
+    Failed(Cause, Vec<String>),
 }
 
 /// An order that is removed once it is carried out.

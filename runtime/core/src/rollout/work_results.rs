@@ -6,16 +6,23 @@ use super::record::{Release, cut};
 use super::trial_verdict::TrialTally;
 use crate::cloud::Capabilities;
 
+impl Cause {
+    /// The result of work that failed for this cause.
+    pub fn because(self, why: impl Into<String>) -> WorkResult {
+        WorkResult::Failed(self, vec![why.into()])
+    }
+}
+
 impl WorkResult {
     /// The result of [`Work::Ask`] for a candidate that has no trial: of one read for each of its capabilities, without
     /// comparison. The tally lacks a read that the host held back or refused. Such a read says nothing about the
     /// candidate, which has to be asked again.
     pub fn of_reads(tally: &TrialTally, capabilities: Capabilities) -> WorkResult {
         if let Some(fatal) = &tally.fatal {
-            return WorkResult::Fault(fatal.clone());
+            return Cause::Module.because(fatal.clone());
         }
         if tally.interrupted > 0 {
-            return WorkResult::Trouble("its reads end interrupted".to_owned());
+            return Cause::Circumstances.because("its reads end interrupted");
         }
         let Capabilities {
             instances,
@@ -26,7 +33,7 @@ impl WorkResult {
         let (reads, calls) = (reads.iter().sum::<u32>(), tally.candidate.calls);
         let kinds: Vec<&str> = tally.candidate.errors.keys().copied().collect();
         match kinds.as_slice() {
-            [] if calls < reads => WorkResult::Trouble(format!(
+            [] if calls < reads => Cause::Circumstances.because(format!(
                 "not all of its reads were answered: {calls} of {reads}, because the cloud's requests are limited or this process is not the leader any more"
             )),
             [] => WorkResult::Passed,
@@ -35,9 +42,9 @@ impl WorkResult {
                     .iter()
                     .all(|kind| matches!(*kind, "unavailable" | "throttled")) =>
             {
-                WorkResult::Trouble(format!("its reads end {}", passing.join(", ")))
+                Cause::Circumstances.because(format!("its reads end {}", passing.join(", ")))
             }
-            kinds => WorkResult::Fault(format!("its reads end {}", kinds.join(", "))),
+            kinds => Cause::Module.because(format!("its reads end {}", kinds.join(", "))),
         }
     }
 }
@@ -73,20 +80,15 @@ impl RolloutFacts {
                 self.failures.remove(&wanted.digest);
                 self.ready = Some(*loaded);
             }
-            WorkResult::Ungranted(lines) => {
-                let is_served = self
-                    .serving
-                    .as_ref()
-                    .is_some_and(|it| it.is(&wanted.digest));
-                let after = if is_served { STAYS } else { "" };
+            WorkResult::Failed(cause, lines) => {
+                let serving = self.serving.as_ref();
+                let is_served = serving.is_some_and(|it| it.is(&wanted.digest));
+                let after = match cause {
+                    Cause::Policy if is_served => STAYS,
+                    _ => "",
+                };
                 let why = format!("{}{after}", lines.join("; "));
-                self.set_back(&wanted.digest, Cause::Policy, &why, now);
-            }
-            WorkResult::Fault(why) => self.set_back(&wanted.digest, Cause::Module, &why, now),
-            WorkResult::Distrusted(why) => self.set_back(&wanted.digest, Cause::Trust, &why, now),
-            WorkResult::Gone(why) => self.set_back(&wanted.digest, Cause::Gone, &why, now),
-            WorkResult::Trouble(why) => {
-                self.set_back(&wanted.digest, Cause::Circumstances, &why, now)
+                self.set_back(&wanted.digest, cause, &why, now);
             }
         }
     }
@@ -127,14 +129,18 @@ impl RolloutFacts {
                 }
                 self.failures.remove(digest);
             }
-            WorkResult::Ungranted(lines) => candidate.step = Step::Ungranted(lines),
-            WorkResult::Distrusted(why) => {
-                candidate.step = Step::Distrusted(cut(&why));
-                self.set_back(digest, Cause::Trust, &why, now);
+            WorkResult::Failed(cause, lines) => {
+                let why = lines.join("; ");
+                match cause {
+                    Cause::Policy => candidate.step = Step::Ungranted(lines),
+                    Cause::Module => candidate.step = Step::Failed(cut(&why)),
+                    Cause::Trust => {
+                        candidate.step = Step::Distrusted(cut(&why));
+                        self.set_back(digest, cause, &why, now);
+                    }
+                    Cause::Gone | Cause::Circumstances => self.set_back(digest, cause, &why, now),
+                }
             }
-            WorkResult::Fault(why) => candidate.step = Step::Failed(cut(&why)),
-            WorkResult::Gone(why) => self.set_back(digest, Cause::Gone, &why, now),
-            WorkResult::Trouble(why) => self.set_back(digest, Cause::Circumstances, &why, now),
         }
     }
 

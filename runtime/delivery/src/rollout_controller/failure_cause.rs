@@ -2,7 +2,7 @@
 //! `core::rollout`.
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::rollout::WorkResult;
+use ccm_core::rollout::{Cause, WorkResult};
 use ccm_host::LoadError;
 
 use crate::source::SourceError;
@@ -11,22 +11,22 @@ use crate::source::SourceError;
 pub(super) fn of_load(error: &LoadError) -> WorkResult {
     let why = chain(error);
     match error {
-        _ if error.is_of_host() => WorkResult::Trouble(why),
-        LoadError::Missing { missing, .. } => WorkResult::Ungranted(missing.lines.clone()),
+        _ if error.is_of_host() => Cause::Circumstances.because(why),
+        LoadError::Missing { missing, .. } => {
+            WorkResult::Failed(Cause::Policy, missing.lines.clone())
+        }
         LoadError::Config { mistakes, .. } => {
-            let lines = mistakes.iter();
-            WorkResult::Ungranted(lines.map(|line| format!("config: {line}")).collect())
+            let lines = mistakes.iter().map(|line| format!("config: {line}"));
+            WorkResult::Failed(Cause::Policy, lines.collect())
         }
         // The operator's egress configuration cannot be used.
-        LoadError::Egress { .. } => WorkResult::Ungranted(vec![why]),
+        LoadError::Egress { .. } => Cause::Policy.because(why),
         // A host of another version may offer what the module needs: during an upgrade, that of the next leader.
-        LoadError::Contract { .. } | LoadError::Imports { .. } => WorkResult::Ungranted(vec![why]),
+        LoadError::Contract { .. } | LoadError::Imports { .. } => Cause::Policy.because(why),
         LoadError::Init { reason, .. } => match reason {
             // `init` can only reject its configuration.
-            ProviderError::Invalid(_) | ProviderError::Denied(_) => {
-                WorkResult::Ungranted(vec![why])
-            }
-            _ => WorkResult::Fault(why),
+            ProviderError::Invalid(_) | ProviderError::Denied(_) => Cause::Policy.because(why),
+            _ => Cause::Module.because(why),
         },
         LoadError::Host { .. }
         | LoadError::Compile { .. }
@@ -38,7 +38,7 @@ pub(super) fn of_load(error: &LoadError) -> WorkResult {
         | LoadError::TwoContracts { .. }
         | LoadError::MissingExport { .. }
         | LoadError::Signature { .. }
-        | LoadError::NotExported { .. } => WorkResult::Fault(why),
+        | LoadError::NotExported { .. } => Cause::Module.because(why),
     }
 }
 
@@ -48,14 +48,14 @@ pub(super) fn of_call(error: &ProviderError) -> WorkResult {
         ProviderError::Unavailable(_)
         | ProviderError::Interrupted(_)
         | ProviderError::Throttled { .. }
-        | ProviderError::TimedOut(_) => WorkResult::Trouble(error.to_string()),
+        | ProviderError::TimedOut(_) => Cause::Circumstances.because(error.to_string()),
         ProviderError::Invalid(_)
         | ProviderError::Denied(_)
         | ProviderError::Conflict { .. }
         | ProviderError::Unsupported(_)
         | ProviderError::Elsewhere
         | ProviderError::Internal(_)
-        | ProviderError::Trapped(_) => WorkResult::Fault(error.to_string()),
+        | ProviderError::Trapped(_) => Cause::Module.because(error.to_string()),
     }
 }
 
@@ -63,10 +63,10 @@ pub(super) fn of_call(error: &ProviderError) -> WorkResult {
 pub(super) fn of_source(error: &SourceError) -> WorkResult {
     match error {
         SourceError::Unavailable { .. } | SourceError::Denied { .. } => {
-            WorkResult::Trouble(error.to_string())
+            Cause::Circumstances.because(error.to_string())
         }
         SourceError::Absent { .. } | SourceError::Refused { .. } => {
-            WorkResult::Gone(error.to_string())
+            Cause::Gone.because(error.to_string())
         }
     }
 }
@@ -122,8 +122,8 @@ mod tests {
             (LoadError::NoManifest { module: module() }, None),
         ] {
             let waits = match of_load(&error) {
-                WorkResult::Ungranted(lines) => Some(lines),
-                WorkResult::Fault(_) => None,
+                WorkResult::Failed(Cause::Policy, lines) => Some(lines),
+                WorkResult::Failed(Cause::Module, _) => None,
                 _ => Some(vec!["something else".to_owned()]),
             };
             assert_eq!(waits, expected.map(|line| vec![line.to_owned()]));
@@ -134,21 +134,19 @@ mod tests {
     fn a_version_is_rejected_for_an_init_that_fails_and_not_for_one_that_could_not_run() {
         let text = || "init: no".to_owned();
         for (reason, expected) in [
-            (ProviderError::Interrupted(text()), "trouble"),
-            (ProviderError::Invalid(text()), "ungranted"),
-            (ProviderError::Denied(text()), "ungranted"),
-            (ProviderError::TimedOut(text()), "fault"),
-            (ProviderError::Trapped(text()), "fault"),
+            (ProviderError::Interrupted(text()), Cause::Circumstances),
+            (ProviderError::Invalid(text()), Cause::Policy),
+            (ProviderError::Denied(text()), Cause::Policy),
+            (ProviderError::TimedOut(text()), Cause::Module),
+            (ProviderError::Trapped(text()), Cause::Module),
         ] {
             let kind = reason.reason();
             let module = "sample".to_owned();
-            let outcome = match of_load(&LoadError::Init { module, reason }) {
-                WorkResult::Trouble(_) => "trouble",
-                WorkResult::Ungranted(_) => "ungranted",
-                WorkResult::Fault(_) => "fault",
-                _ => "something else",
-            };
-            assert_eq!(outcome, expected, "{kind}");
+            let outcome = of_load(&LoadError::Init { module, reason });
+            assert!(
+                matches!(outcome, WorkResult::Failed(cause, _) if cause == expected),
+                "{kind}: {outcome:?}"
+            );
         }
     }
 }

@@ -171,7 +171,7 @@ impl RolloutController {
                 let Some(work) = self.facts.work.clone() else {
                     return;
                 };
-                let end = WorkResult::Trouble("the host failed: it panicked".to_owned());
+                let end = Cause::Circumstances.because("the host failed: it panicked");
                 self.facts
                     .ended(&work, self.facts.policy_generation, end, now);
                 return;
@@ -201,24 +201,17 @@ impl RolloutController {
     fn log(&self, work: &Work, end: &WorkResult) {
         let provider = &self.name;
         let (digest, version) = (&work.release().digest, &work.release().version);
-        let (what, why) = match end {
-            WorkResult::Loaded { .. }
-            | WorkResult::Examined { .. }
-            | WorkResult::Planned(_)
-            | WorkResult::Passed => return,
-            // The recorded failure also says what happens to a version that serves.
-            WorkResult::Ungranted(lines) => (
-                "the grants, the configuration or this program do not cover it",
-                match self.facts.failures.get(digest) {
-                    Some(failure) if failure.cause == Cause::Policy => failure.why.clone(),
-                    _ => lines.join("; "),
-                },
-            ),
-            WorkResult::Distrusted(why) => ("it is not trusted", why.clone()),
-            WorkResult::Fault(why) => ("it is at fault", why.clone()),
-            WorkResult::Gone(why) => ("its bytes are not to be had", why.clone()),
-            WorkResult::Trouble(why) => ("it cannot be loaded now", why.clone()),
+        let WorkResult::Failed(cause, lines) = end else {
+            return;
         };
+        let why = match self.facts.failures.get(digest) {
+            // The recorded failure also says what happens to a version that serves.
+            Some(failure) if (*cause, failure.cause) == (Cause::Policy, Cause::Policy) => {
+                failure.why.clone()
+            }
+            _ => lines.join("; "),
+        };
+        let what = cause.what();
         tracing::warn!(target: "rollout", %provider, %digest, %version, why = %why, "{what}");
     }
 

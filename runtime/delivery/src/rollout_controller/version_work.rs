@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::cloud_provider::CloudProvider as _;
-use ccm_core::rollout::{Endorsement, Loaded, Noted, Release, Work, WorkResult};
+use ccm_core::rollout::{Cause, Endorsement, Loaded, Noted, Release, Work, WorkResult};
 use ccm_core::safety::permit::Permit;
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
 use parking_lot::Mutex;
@@ -174,10 +174,7 @@ impl Job {
             return Ok(Unverified::elsewhere(offered.clone()));
         }
         let Some(digest) = Digest::parse(&release.digest) else {
-            return Err(WorkResult::Gone(format!(
-                "{:?} is no digest",
-                release.digest
-            )));
+            return Err(Cause::Gone.because(format!("{:?} is no digest", release.digest)));
         };
         if let Some(mut kept) = resources.store.get(&digest).await {
             let place = Location::parse(&resources.place());
@@ -191,12 +188,12 @@ impl Job {
             Some(Ok(artifact)) if artifact.digest == digest => {
                 Ok(Unverified::elsewhere(Arc::new(artifact)))
             }
-            Some(Ok(artifact)) => Err(WorkResult::Gone(format!(
+            Some(Ok(artifact)) => Err(Cause::Gone.because(format!(
                 "{} was asked for, and {} came",
                 release.digest, artifact.digest
             ))),
             Some(Err(error)) => Err(of_source(&error)),
-            None => Err(WorkResult::Trouble("there is no source".to_owned())),
+            None => Err(Cause::Circumstances.because("there is no source")),
         }
     }
 
@@ -208,7 +205,7 @@ impl Job {
         let examined = self.admit(resources, release).await?;
         let grants = examined.loading.grants.clone();
         if let Err(missing) = examined.inspection.manifest.narrow(grants) {
-            return Err(WorkResult::Ungranted(missing.lines));
+            return Err(WorkResult::Failed(Cause::Policy, missing.lines));
         }
         let before = match &self.serving {
             Some(serving) => Requests::of(serving),
@@ -240,7 +237,7 @@ impl Job {
         let policy = self
             .granted
             .load_policy(&inspection)
-            .map_err(WorkResult::Ungranted)?;
+            .map_err(|lines| WorkResult::Failed(Cause::Policy, lines))?;
         let loading = Loading {
             name: Some(resources.name.clone()),
             grants: policy.grants,
@@ -269,7 +266,7 @@ impl Job {
         let highest = Highest::read(self.recorded.highest.as_deref());
         let provider = resources.name.clone();
         let look = tokio::task::spawn_blocking(move || -> Result<_, WorkResult> {
-            let distrusted = |distrust: Distrust| WorkResult::Distrusted(distrust.to_string());
+            let distrusted = |distrust: Distrust| Cause::Trust.because(distrust.to_string());
             let provenance = policy
                 .provenance(&artifact, SystemTime::now())
                 .map_err(distrusted)?;
@@ -287,7 +284,7 @@ impl Job {
         });
         match look.await {
             Ok(looked) => looked,
-            Err(error) => Err(WorkResult::Trouble(format!("the host failed: {error}"))),
+            Err(error) => Err(Cause::Circumstances.because(format!("the host failed: {error}"))),
         }
     }
 
@@ -312,8 +309,10 @@ impl Job {
         let loaded = resources.host.load_as(module, loading).await;
         let provider = loaded.map_err(|error| match of_load(&error) {
             // A machine that has just started is busy: a slow start does not reject a version that served before.
-            WorkResult::Fault(why) if is_slow(&error) && matches!(self.work, Work::Load(_)) => {
-                WorkResult::Trouble(why)
+            WorkResult::Failed(Cause::Module, lines)
+                if is_slow(&error) && matches!(self.work, Work::Load(_)) =>
+            {
+                WorkResult::Failed(Cause::Circumstances, lines)
             }
             end => end,
         })?;
@@ -347,7 +346,7 @@ impl Job {
     /// the candidate.
     async fn self_test(&self) -> WorkResult {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
-            return WorkResult::Trouble("it is not loaded any more".to_owned());
+            return Cause::Circumstances.because("it is not loaded any more");
         };
         let Err(error) = ready.generation.provider.self_check(permit.clone()).await else {
             return WorkResult::Passed;
@@ -356,8 +355,10 @@ impl Job {
             return of_call(&revoked);
         }
         let end = of_call(&error);
-        if let (WorkResult::Fault(why), ProviderError::Denied(_) | ProviderError::Invalid(_)) =
-            (&end, &error)
+        if let (
+            WorkResult::Failed(Cause::Module, lines),
+            ProviderError::Denied(_) | ProviderError::Invalid(_),
+        ) = (&end, &error)
             && let Some(active) = &self.active
             && active
                 .serving()
@@ -366,8 +367,9 @@ impl Job {
                 .await
                 .is_err()
         {
-            return WorkResult::Trouble(format!(
-                "{why}; the version that serves cannot prove its credential either"
+            return Cause::Circumstances.because(format!(
+                "{}; the version that serves cannot prove its credential either",
+                lines.join("; ")
             ));
         }
         end
@@ -377,7 +379,7 @@ impl Job {
     async fn plan(&self) -> WorkResult {
         let (Some(ready), Some(active), Some(permit)) = (&self.ready, &self.active, &self.permit)
         else {
-            return WorkResult::Trouble("it is not loaded any more".to_owned());
+            return Cause::Circumstances.because("it is not loaded any more");
         };
         match active.plans(&ready.generation, permit.tenure()).await {
             Ok(plans) => WorkResult::Planned(plans),
@@ -389,7 +391,7 @@ impl Job {
     /// comparison.
     async fn ask(&self, resources: &Resources) -> WorkResult {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
-            return WorkResult::Trouble("it is not loaded any more".to_owned());
+            return Cause::Circumstances.because("it is not loaded any more");
         };
         if let Some(active) = &self.active
             && active.trial().is_some()

@@ -448,7 +448,7 @@ fn that_nothing_serves_is_told_once_and_stands_in_the_record() {
         world.settle();
         let work = world.facts.work.clone().unwrap();
         let (policy_generation, now) = (world.facts.policy_generation, world.now());
-        let gone = WorkResult::Gone("its bytes are nowhere".to_owned());
+        let gone = Cause::Gone.because("its bytes are nowhere");
         world.facts.ended(&work, policy_generation, gone, now);
         world.settle();
     };

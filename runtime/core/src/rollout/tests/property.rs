@@ -97,7 +97,7 @@ fn happens(world: &mut World, event: Event) {
         Event::Hiccup => {
             if let Some(work) = world.facts.work.clone() {
                 let now = world.now();
-                let end = WorkResult::Trouble("the network is away".to_owned());
+                let end = Cause::Circumstances.because("the network is away");
                 world
                     .facts
                     .ended(&work, world.facts.policy_generation, end, now);

@@ -375,25 +375,23 @@ impl World {
             },
         };
         let end = match (&work, kind) {
-            (Work::Load(_) | Work::Examine(_), _) if is_gone => {
-                WorkResult::Gone("it is gone".to_owned())
-            }
+            (Work::Load(_) | Work::Examine(_), _) if is_gone => Cause::Gone.because("it is gone"),
             (Work::Load(_) | Work::Examine(_), Kind::Ungranted) if !covered => {
-                WorkResult::Ungranted(vec!["+ DELETE /servers/*".to_owned()])
+                Cause::Policy.because("+ DELETE /servers/*")
             }
             (Work::Load(_) | Work::Examine(_), Kind::Distrusted) if !covered => {
-                WorkResult::Distrusted("nobody vouches for it".to_owned())
+                Cause::Trust.because("nobody vouches for it")
             }
             (Work::Load(_) | Work::Compile(_), Kind::Broken) => {
-                WorkResult::Fault("it does not compile".to_owned())
+                Cause::Module.because("it does not compile")
             }
             (Work::Load(_) | Work::Compile(_), Kind::Flaky) if !self.attempts.is_multiple_of(3) => {
-                WorkResult::Trouble("the disk is full".to_owned())
+                Cause::Circumstances.because("the disk is full")
             }
             (Work::Load(_), _) if self.unreachable.contains(&digest) => {
-                WorkResult::Trouble("no route to host".to_owned())
+                Cause::Circumstances.because("no route to host")
             }
-            (Work::SelfTest(_), Kind::FailsSelfTest) => WorkResult::Fault("denied".to_owned()),
+            (Work::SelfTest(_), Kind::FailsSelfTest) => Cause::Module.because("denied"),
             (Work::Plan(_), kind) => WorkResult::Planned(Plans {
                 asked: 6,
                 serving: 0,
@@ -411,7 +409,7 @@ impl World {
                 },
             },
             (Work::Ask(_), Kind::FailsCalls) if self.facts.serving.is_none() => {
-                WorkResult::Fault("it traps".to_owned())
+                Cause::Module.because("it traps")
             }
             (Work::Load(_) | Work::Compile(_), kind) => {
                 self.loads += 1;

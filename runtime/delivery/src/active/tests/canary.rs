@@ -11,7 +11,7 @@ use crate::active::Active;
 use ccm_core::cloud::load_balancer::{DeleteRequest, UpdateRequest};
 use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
-use ccm_core::rollout::{Counts, TrialTally, WorkResult};
+use ccm_core::rollout::{Cause, Counts, TrialTally, WorkResult};
 use ccm_core::safety::permit::{Access, Refusal};
 use futures::FutureExt as _;
 
@@ -350,7 +350,7 @@ async fn a_version_whose_reads_were_not_all_answered_has_not_passed() {
         match answered {
             Ok(()) => assert_eq!(end, WorkResult::Passed, "{what}"),
             Err(answered) => assert!(
-                matches!(&end, WorkResult::Trouble(why) if why.contains(answered)),
+                matches!(&end, WorkResult::Failed(Cause::Circumstances, lines) if lines[0].contains(answered)),
                 "{what}: {end:?}"
             ),
         }

@@ -73,9 +73,9 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Reject),
         2 => (any::<bool>(), maybe(), maybe())
             .prop_map(move |(roll_back, pin, retry)| Event::Order(orders(roll_back, pin, retry))),
-        1 => Just(Event::Fail(WorkResult::Trouble("the network is away".to_owned()))),
-        1 => Just(Event::Fail(WorkResult::Fault("it is broken".to_owned()))),
-        1 => Just(Event::Fail(WorkResult::Gone("it is nowhere".to_owned()))),
+        1 => Just(Event::Fail(Cause::Circumstances.because("the network is away"))),
+        1 => Just(Event::Fail(Cause::Module.because("it is broken"))),
+        1 => Just(Event::Fail(Cause::Gone.because("it is nowhere"))),
         1 => Just(Event::Trap),
         8 => (1..20_u64).prop_map(Event::Run),
     ]
