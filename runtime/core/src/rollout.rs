@@ -39,15 +39,15 @@ mod work_results;
 pub use candidate::{Candidate, Step, TrialKind};
 pub use decide::decide;
 pub use facts::{
-    Cause, Endorsement, Loaded, Offer, Order, Role, RolloutDecision, RolloutEffect, RolloutEvent,
+    Cause, Endorsement, Loaded, Offer, Role, RolloutDecision, RolloutEffect, RolloutEvent,
     RolloutFacts, RolloutTime, VersionFailure, Work, WorkResult,
 };
 pub use limits::RolloutRules;
 pub use not_serving::not_serving;
 pub use plan_comparison::Plans;
 pub use record::{
-    MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Orders, Phase,
-    Placed, Record, Rejected, Release, Trial,
+    MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Order, Orders,
+    Phase, Placed, Record, Rejected, Release, Trial,
 };
 pub use state::{RolloutState, state};
 pub use trial_verdict::{Counts, TrialTally};

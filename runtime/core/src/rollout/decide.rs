@@ -78,10 +78,8 @@ impl<'a> DecisionBuilder<'a> {
             return Some(self.end_trial());
         }
         let serving = self.facts.serving.as_ref().map(|it| &it.release);
-        let target = match &self.record.active {
-            Some(active) => Some(&active.release),
-            None => serving.or_else(|| orders::chosen(self)),
-        };
+        let recorded = self.record.active_release().or(serving);
+        let target = recorded.or_else(|| orders::chosen(self));
         match self.placing(target?) {
             Placing::Do(effects) => Some(effects),
             Placing::Serves | Placing::Loading | Placing::SetBack(_) => None,
@@ -112,8 +110,9 @@ impl<'a> DecisionBuilder<'a> {
     /// Brings the recorded version into service. If it can no longer be loaded, the offered one replaces it once it is
     /// found to request no more, or is approved.
     fn serve(&mut self) -> Option<Vec<RolloutEffect>> {
-        if let Some(active) = &self.record.active {
-            match self.placing(&active.release) {
+        let active = self.record.active_release();
+        if let Some(active) = active {
+            match self.placing(active) {
                 Placing::Serves | Placing::Loading => return None,
                 Placing::Do(effects) => return Some(effects),
                 Placing::SetBack(_) if self.lost().is_none() => return None,
@@ -121,12 +120,11 @@ impl<'a> DecisionBuilder<'a> {
             }
         }
         // Loaded before this process became leader, and not recorded yet.
-        if let (None, Some(serving)) = (&self.record.active, &self.facts.serving) {
+        if let (None, Some(serving)) = (active, &self.facts.serving) {
             return Some(self.activate(Vec::new(), &serving.release));
         }
         let release = orders::chosen(self)?;
-        let active = self.record.active.as_ref();
-        let is_other = active.is_some_and(|active| active.release.digest != release.digest);
+        let is_other = active.is_some_and(|active| active.digest != release.digest);
         if is_other && !trial::is_admitted(self, release) {
             return None;
         }
@@ -153,7 +151,7 @@ impl<'a> DecisionBuilder<'a> {
 
     /// The recorded active version and its failure, if nothing serves and waiting alone would not help.
     pub(super) fn lost(&self) -> Option<(&'a Release, &'a VersionFailure)> {
-        let active = &self.record.active.as_ref()?.release;
+        let active = self.record.active_release()?;
         let failure = self.facts.failures.get(&active.digest)?;
         let is_lost = self.facts.serving.is_none() && failure.cause != Cause::Circumstances;
         is_lost.then_some((active, failure))
@@ -190,6 +188,13 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
+    /// Keeps the record with a change.
+    pub(super) fn keep(&self, change: impl FnOnce(&mut Record)) -> RolloutEffect {
+        let mut record = self.record.clone();
+        change(&mut record);
+        RolloutEffect::Keep(Box::new(record))
+    }
+
     /// After `effects`, records `release` as active and reports it.
     pub(super) fn activate(
         &self,
@@ -206,13 +211,11 @@ impl<'a> DecisionBuilder<'a> {
         });
         let mut text = format!("{} serves from now on", release.shown());
         text.extend(untried.iter().flat_map(|why| ["; ", why]));
-        let mut record = self.record.clone();
-        record.activate(release.clone(), self.now.wall, untried);
-        effects.push(RolloutEffect::Keep(Box::new(record)));
+        effects.push(self.keep(|record| record.activate(release.clone(), self.now.wall, untried)));
         effects.push(rollout_event(
             EventType::Normal,
             reasons::PROVIDER_ACTIVATED,
-            release,
+            Some(release),
             text,
         ));
         effects
@@ -226,12 +229,12 @@ impl<'a> DecisionBuilder<'a> {
         reason: &str,
         has_answered: bool,
     ) -> Vec<RolloutEffect> {
-        let mut record = self.record.clone();
-        record.reject(release, reason, has_answered, self.now.wall);
-        record.trial = None;
-        effects.push(RolloutEffect::Keep(Box::new(record)));
-        let serves = match &self.record.active {
-            Some(active) => format!("{} goes on serving", active.release.shown()),
+        effects.push(self.keep(|record| {
+            record.reject(release, reason, has_answered, self.now.wall);
+            record.trial = None;
+        }));
+        let serves = match self.record.active_release() {
+            Some(active) => format!("{} goes on serving", active.shown()),
             None => "nothing serves".to_owned(),
         };
         let (event, what) = match has_answered {
@@ -239,7 +242,12 @@ impl<'a> DecisionBuilder<'a> {
             false => (reasons::PROVIDER_REJECTED, "rejected"),
         };
         let text = format!("{} is {what}: {reason}; {serves}", release.shown());
-        effects.push(rollout_event(EventType::Warning, event, release, text));
+        effects.push(rollout_event(
+            EventType::Warning,
+            event,
+            Some(release),
+            text,
+        ));
         effects
     }
 
@@ -290,7 +298,7 @@ impl<'a> DecisionBuilder<'a> {
     /// Reports, once for each offer, that the source offers a version which was rejected before: without a report it
     /// would look as if the offer were not seen.
     fn offered_again(&self) -> Option<RolloutEffect> {
-        let offered = &self.facts.offer.as_ref()?.release;
+        let offered = self.facts.offered_release()?;
         let rejected = self.record.rejection(&offered.digest)?;
         if self.facts.reported_rejected.as_ref() == Some(&offered.digest) {
             return None;
@@ -305,7 +313,7 @@ impl<'a> DecisionBuilder<'a> {
         Some(rollout_event(
             EventType::Warning,
             reasons::REJECTED_VERSION_OFFERED,
-            &release,
+            Some(&release),
             text,
         ))
     }
@@ -317,17 +325,13 @@ impl<'a> DecisionBuilder<'a> {
         if facts.serving.is_some() || is_under_way || facts.has_reported_unserved {
             return None;
         }
-        let active = record.active.as_ref().map(|active| &active.release);
+        let active = record.active_release();
         let is_set_back = active.is_some_and(|it| facts.failures.contains_key(&it.digest));
         if !is_set_back && facts.source_trouble.is_empty() {
             return None;
         }
-        Some(RolloutEffect::RecordEvent(RolloutEvent {
-            event_type: EventType::Warning,
-            reason: UNSERVED,
-            message: cut(&format!("nothing serves: {}", record.trouble)),
-            release: active.cloned(),
-        }))
+        let text = format!("nothing serves: {}", record.trouble);
+        Some(rollout_event(EventType::Warning, UNSERVED, active, text))
     }
 
     /// Why the source cannot be read, or a version cannot serve.
@@ -341,9 +345,8 @@ impl<'a> DecisionBuilder<'a> {
                 .filter(|text| !text.is_empty())
                 .cloned(),
         );
-        let wanted = self.record.active.as_ref().map(|active| &active.release);
-        let offered = facts.offer.as_ref().map(|offer| &offer.release);
-        let first = offered.filter(|_| facts.serving.is_none());
+        let wanted = self.record.active_release();
+        let first = facts.offered_release().filter(|_| facts.serving.is_none());
         let tried = facts.candidate.as_ref().map(|it| &it.release);
         let mut seen = Vec::new();
         for release in wanted.into_iter().chain(first).chain(tried) {
@@ -385,13 +388,13 @@ impl<'a> DecisionBuilder<'a> {
 pub(super) fn rollout_event(
     event_type: EventType,
     reason: &'static str,
-    release: &Release,
+    release: Option<&Release>,
     message: String,
 ) -> RolloutEffect {
     RolloutEffect::RecordEvent(RolloutEvent {
         event_type,
         reason,
         message: cut(&message),
-        release: Some(release.clone()),
+        release: release.cloned(),
     })
 }

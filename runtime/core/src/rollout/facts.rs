@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::candidate::{Candidate, Step, Trying};
 use super::limits::RolloutRules;
 use super::plan_comparison::Plans;
-use super::record::{Noted, Orders, Record, Release, cut};
+use super::record::{Noted, Order, Orders, Record, Release, cut};
 use super::trial_verdict::TrialTally;
 use crate::cloud::instance::EventType;
 use crate::moment::Moment;
@@ -172,15 +172,6 @@ pub enum WorkResult {
     Failed(Cause, Vec<String>),
 }
 
-/// An order that is removed once it is carried out.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Order {
-    /// An order to roll back: [`Orders::roll_back`].
-    RollBack,
-    /// [`Orders::retry`], for this digest.
-    Retry(String),
-}
-
 /// Reason of the Event that nothing serves.
 pub(super) const UNSERVED: &str = reasons::PROVIDER_NOT_SERVING;
 
@@ -279,25 +270,30 @@ impl RolloutFacts {
         let is_it = |named: &Option<String>| named.as_deref() == Some(digest);
         let record = self.record.as_ref();
         let previous = record.and_then(|record| record.previous.as_ref());
-        let active = record.and_then(|record| record.active.as_ref());
+        let active = record.and_then(Record::active_release);
         if is_it(&orders.allow_downgrade) {
             Endorsement::Allowed
         } else if is_it(&orders.pin)
             || (orders.roll_back && previous.is_some_and(|it| it.digest == digest))
         {
             Endorsement::Ordered
-        } else if active.is_some_and(|active| active.release.digest == digest) {
+        } else if active.is_some_and(|active| active.digest == digest) {
             Endorsement::Recorded
         } else {
             Endorsement::Unendorsed
         }
     }
 
+    /// The version that the source offers.
+    pub fn offered_release(&self) -> Option<&Release> {
+        self.offer.as_ref().map(|offer| &offer.release)
+    }
+
     /// The version that answers calls, if it is another one than the recorded active version.
     pub fn stands_in(&self) -> Option<&Release> {
-        let active = self.record.as_ref()?.active.as_ref()?;
+        let active = self.record.as_ref()?.active_release()?;
         let serving = self.serving.as_ref()?;
-        (!serving.is(&active.release.digest)).then_some(&serving.release)
+        (!serving.is(&active.digest)).then_some(&serving.release)
     }
 
     /// Takes the record as read. The leader's own record takes precedence over a later read.
@@ -343,10 +339,7 @@ impl RolloutFacts {
 
     /// Takes the orders as read.
     pub fn ordered(&mut self, orders: Orders) {
-        self.done.retain(|done| match done {
-            Order::RollBack => orders.roll_back,
-            Order::Retry(digest) => orders.retry.as_ref() == Some(digest),
-        });
+        self.done.retain(|done| orders.has(done));
         // A person's order overrides the version limits, so trust failures are retried.
         let named = |orders: &Orders| {
             let Orders {

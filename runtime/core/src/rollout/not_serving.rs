@@ -9,8 +9,8 @@ use crate::well_known::{PAUSE, PIN};
 /// pending offer, which only the leader makes.
 pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
     let record = facts.record.as_ref()?;
-    let active = record.active.as_ref().map(|active| &active.release);
-    let offered = facts.offer.as_ref().map(|offer| &offer.release);
+    let active = record.active_release();
+    let offered = facts.offered_release();
     let other = offered.filter(|it| active.is_none_or(|active| active.digest != it.digest));
     let mut reasons = Vec::new();
     let mut is_final = true;
@@ -51,7 +51,7 @@ pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
 /// The order that keeps the offered version from being the first one.
 fn held_back(facts: &RolloutFacts) -> Option<String> {
     let Orders { pause, pin, .. } = &facts.orders;
-    let offered = facts.offer.as_ref().map(|offer| &offer.release)?;
+    let offered = facts.offered_release()?;
     let shown = offered.shown();
     match pin {
         _ if *pause => Some(format!(

@@ -1,8 +1,8 @@
 //! People's orders and their effects. An order is removed once carried out, and ignored until its removal is seen.
 
 use super::decide::{DecisionBuilder, Placing, rollout_event};
-use super::facts::{Cause, Order, RolloutEffect, RolloutEvent};
-use super::record::{Orders, Release, cut};
+use super::facts::{Cause, RolloutEffect};
+use super::record::{Order, Orders, Release};
 use crate::cloud::instance::EventType;
 use crate::reconciliation::event::reasons;
 
@@ -35,9 +35,7 @@ fn approve(turn: &DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
     if turn.record.is_approved(digest) {
         return None;
     }
-    let mut record = turn.record.clone();
-    record.approve(digest);
-    Some(vec![RolloutEffect::Keep(Box::new(record))])
+    Some(vec![turn.keep(|record| record.approve(digest))])
 }
 
 fn retry(turn: &DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
@@ -46,12 +44,8 @@ fn retry(turn: &DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
     if turn.facts.done.contains(&order) {
         return None;
     }
-    let mut record = turn.record.clone();
-    record.rejected.retain(|one| one.digest != *digest);
-    Some(vec![
-        RolloutEffect::Keep(Box::new(record)),
-        RolloutEffect::Clear(order),
-    ])
+    let keep = turn.keep(|record| record.rejected.retain(|one| one.digest != *digest));
+    Some(vec![keep, RolloutEffect::Clear(order)])
 }
 
 /// Whether there is an order to go back that has not been carried out.
@@ -69,9 +63,7 @@ fn gone_back(turn: &DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
     if turn.facts.orders.roll_back {
         return Some(vec![RolloutEffect::Clear(Order::RollBack)]);
     }
-    let mut record = turn.record.clone();
-    record.has_gone_back = false;
-    Some(vec![RolloutEffect::Keep(Box::new(record))])
+    Some(vec![turn.keep(|record| record.has_gone_back = false)])
 }
 
 /// Takes back the newest step: the version that answers calls on trial, otherwise the active version.
@@ -83,28 +75,28 @@ fn roll_back(turn: &mut DecisionBuilder<'_>) -> Ordered {
     if let Some(tried) = tried.filter(|it| it.step.trial().is_some()) {
         return taken_back(turn, turn.end_trial(), &tried.release, None);
     }
-    let Some(active) = &turn.record.active else {
+    let Some(active) = turn.record.active_release() else {
         return impossible(None, "nothing has served yet");
     };
     let Some(previous) = &turn.record.previous else {
         let why = "no version that served before is known";
-        return impossible(Some(&active.release), why);
+        return impossible(Some(active), why);
     };
     if tried.is_some() {
         return Ordered::Do(turn.end_trial());
     }
     match turn.placing(previous) {
         Placing::Do(effects) if matches!(effects.last(), Some(RolloutEffect::Place(_))) => {
-            taken_back(turn, effects, &active.release, Some(previous))
+            taken_back(turn, effects, active, Some(previous))
         }
         Placing::Do(effects) => Ordered::Do(effects),
         Placing::Loading => Ordered::Waits,
         Placing::SetBack(failure) if failure.cause == Cause::Circumstances => Ordered::Delayed,
         Placing::SetBack(failure) => {
             let why = format!("{} cannot serve: {}", previous.shown(), failure.why);
-            impossible(Some(&active.release), &why)
+            impossible(Some(active), &why)
         }
-        Placing::Serves => taken_back(turn, Vec::new(), &active.release, Some(previous)),
+        Placing::Serves => taken_back(turn, Vec::new(), active, Some(previous)),
     }
 }
 
@@ -114,34 +106,33 @@ fn taken_back(
     from: &Release,
     to: Option<&Release>,
 ) -> Ordered {
-    let mut record = turn.record.clone();
-    if let Some(to) = to {
-        record.activate(to.clone(), turn.now.wall, None);
-    }
-    record.reject(from, "a person ordered to go back", true, turn.now.wall);
-    record.trial = None;
-    record.has_gone_back = true;
-    effects.push(RolloutEffect::Keep(Box::new(record)));
+    effects.push(turn.keep(|record| {
+        if let Some(to) = to {
+            record.activate(to.clone(), turn.now.wall, None);
+        }
+        record.reject(from, "a person ordered to go back", true, turn.now.wall);
+        record.trial = None;
+        record.has_gone_back = true;
+    }));
     effects.push(RolloutEffect::Clear(Order::RollBack));
     effects.push(rollout_event(
         EventType::Normal,
         reasons::PROVIDER_ROLLED_BACK,
-        from,
+        Some(from),
         format!("{} is taken back, as ordered", from.shown()),
     ));
     Ordered::Do(effects)
 }
 
 fn impossible(release: Option<&Release>, why: &str) -> Ordered {
-    let event = RolloutEvent {
-        event_type: EventType::Warning,
-        reason: reasons::ROLL_BACK_IMPOSSIBLE,
-        message: cut(&format!("cannot go back: {why}")),
-        release: release.cloned(),
-    };
     Ordered::Do(vec![
         RolloutEffect::Clear(Order::RollBack),
-        RolloutEffect::RecordEvent(event),
+        rollout_event(
+            EventType::Warning,
+            reasons::ROLL_BACK_IMPOSSIBLE,
+            release,
+            format!("cannot go back: {why}"),
+        ),
     ])
 }
 
@@ -152,8 +143,8 @@ pub(super) fn hold_back(orders: &Orders, digest: &str) -> bool {
 
 /// The version to try, as permitted by the orders.
 pub(super) fn wanted<'a>(turn: &DecisionBuilder<'a>) -> Option<&'a Release> {
-    let active = turn.record.active.as_ref();
-    chosen(turn).filter(|it| active.is_none_or(|active| active.release.digest != it.digest))
+    let active = turn.record.active_release();
+    chosen(turn).filter(|it| active.is_none_or(|active| active.digest != it.digest))
 }
 
 /// The version that should serve: the offered or the pinned one.
@@ -162,7 +153,7 @@ pub(super) fn chosen<'a>(turn: &DecisionBuilder<'a>) -> Option<&'a Release> {
     if facts.orders.pause {
         return None;
     }
-    let offered = facts.offer.as_ref().map(|offer| &offer.release);
+    let offered = facts.offered_release();
     let chosen = match &facts.orders.pin {
         None => offered,
         Some(pin) => {
@@ -176,8 +167,8 @@ pub(super) fn chosen<'a>(turn: &DecisionBuilder<'a>) -> Option<&'a Release> {
 /// An order that names a version by the digest of a registry's manifest instead of the module's.
 pub(super) fn misnamed(turn: &DecisionBuilder<'_>) -> Option<String> {
     let (facts, record) = (turn.facts, turn.record);
-    let active = record.active.as_ref().map(|active| &active.release);
-    let offered = facts.offer.as_ref().map(|offer| &offer.release);
+    let active = record.active_release();
+    let offered = facts.offered_release();
     let known = offered.into_iter().chain(active).chain(&record.previous);
     let orders = &facts.orders;
     let named = [
@@ -223,8 +214,8 @@ fn delayed(turn: &DecisionBuilder<'_>) -> Option<String> {
 
 fn unknown_pin(turn: &DecisionBuilder<'_>) -> Option<String> {
     let pin = turn.facts.orders.pin.as_ref()?;
-    let active = turn.record.active.as_ref();
-    if active.is_some_and(|active| active.release.digest == *pin) {
+    let active = turn.record.active_release();
+    if active.is_some_and(|active| active.digest == *pin) {
         return None;
     }
     if turn.record.is_rejected(pin) {

@@ -168,7 +168,31 @@ pub struct Orders {
     pub allow_changes: Option<String>,
 }
 
+/// An order that is removed once it is carried out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// An order to roll back: [`Orders::roll_back`].
+    RollBack,
+    /// [`Orders::retry`], for this digest.
+    Retry(String),
+}
+
+impl Orders {
+    /// Whether this order stands.
+    pub fn has(&self, order: &Order) -> bool {
+        match order {
+            Order::RollBack => self.roll_back,
+            Order::Retry(digest) => self.retry.as_ref() == Some(digest),
+        }
+    }
+}
+
 impl Record {
+    /// The version that should serve.
+    pub fn active_release(&self) -> Option<&Release> {
+        self.active.as_ref().map(|active| &active.release)
+    }
+
     /// Whether this digest is rejected.
     pub fn is_rejected(&self, digest: &str) -> bool {
         self.rejection(digest).is_some()

@@ -278,7 +278,7 @@ pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<
     Some(rollout_event(
         EventType::Warning,
         reason,
-        &after.release,
+        Some(&after.release),
         text,
     ))
 }

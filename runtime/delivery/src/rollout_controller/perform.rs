@@ -67,13 +67,12 @@ impl RolloutController {
     /// Keeps the modules in the record, the offered one and the one that serves in the store, and no others.
     fn keep(&self, record: &Record) {
         let facts = &self.facts;
-        let offered = facts.offer.as_ref().map(|offer| &offer.release);
         let serving = facts.ready.as_ref().or(facts.serving.as_ref());
         let known = [
-            record.active.as_ref().map(|active| &active.release),
+            record.active_release(),
             record.previous.as_ref(),
             record.trial.as_ref().map(|trial| &trial.release),
-            offered,
+            facts.offered_release(),
             serving.map(|loaded| &loaded.release),
         ];
         let digests: Vec<Digest> = known

@@ -201,11 +201,7 @@ impl ClusterRecordStore {
                 return Ok(());
             };
             let orders = annotations::orders(object.metadata.annotations.as_ref());
-            let stands = match order {
-                Order::RollBack => orders.roll_back,
-                Order::Retry(digest) => orders.retry.as_ref() == Some(digest),
-            };
-            if !stands {
+            if !orders.has(order) {
                 return Ok(());
             }
             let version = object.metadata.resource_version;
