@@ -8,7 +8,6 @@ use http::header::{CONTENT_RANGE, HeaderValue, RANGE};
 use reqwest::{Response, StatusCode};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connect::Connections;
 use super::manifest::Descriptor;
 use super::registry::{Ask, Registry};
 use super::registry_error::{Kind, RegistryError};
@@ -55,16 +54,15 @@ impl Partial {
 /// Downloads the layer. Received bytes stay in `kept` until the layer is complete or wrong.
 pub(super) async fn download(
     registry: &Registry,
-    connections: &Connections,
     layer: &Descriptor,
     kept: &mut Option<Partial>,
     progress: &(dyn Fn(DownloadProgress) + Sync),
 ) -> Result<Vec<u8>, RegistryError> {
-    let none = Partial::none(layer, &registry.host);
+    let none = Partial::none(layer, &registry.site.host);
     let partial = kept.take().filter(|partial| partial.is_as(&none));
     let partial = kept.insert(partial.unwrap_or(none));
-    let whole = attempts(registry, connections, layer, &mut partial.bytes, progress);
-    timeout(connections.timeouts.layer, whole)
+    let whole = attempts(registry, layer, &mut partial.bytes, progress);
+    timeout(registry.connections.timeouts.layer, whole)
         .await
         .map_err(|_| registry.slow())??;
     let bytes = kept.take().map(|partial| partial.bytes).unwrap_or_default();
@@ -72,14 +70,13 @@ pub(super) async fn download(
         true => Ok(bytes),
         false => Err(RegistryError::refused(format!(
             "{} sent a layer whose digest is not what the manifest names",
-            registry.host
+            registry.site.host
         ))),
     }
 }
 
 async fn attempts(
     registry: &Registry,
-    connections: &Connections,
     layer: &Descriptor,
     bytes: &mut Vec<u8>,
     progress: &(dyn Fn(DownloadProgress) + Sync),
@@ -87,7 +84,7 @@ async fn attempts(
     let mut without_progress = 0;
     for _ in 0..MOST_ATTEMPTS {
         let before = bytes.len();
-        let trouble = match attempt(registry, connections, layer, bytes, progress).await {
+        let trouble = match attempt(registry, layer, bytes, progress).await {
             Ok(()) => return Ok(()),
             Err(trouble) => trouble,
         };
@@ -103,18 +100,17 @@ async fn attempts(
         if without_progress >= MAX_WITHOUT_PROGRESS {
             return Err(trouble);
         }
-        sleep(connections.timeouts.pause).await;
+        sleep(registry.connections.timeouts.pause).await;
     }
     Err(RegistryError::unavailable(format!(
         "{} cuts every download short",
-        registry.host
+        registry.site.host
     )))
 }
 
 /// One request, starting at the end of the received bytes.
 async fn attempt(
     registry: &Registry,
-    connections: &Connections,
     layer: &Descriptor,
     bytes: &mut Vec<u8>,
     progress: &(dyn Fn(DownloadProgress) + Sync),
@@ -130,21 +126,21 @@ async fn attempt(
     {
         ask.headers.push((RANGE, range));
     }
-    let opening = timeout(connections.timeouts.small, registry.ask(connections, ask));
+    let opening = timeout(registry.connections.timeouts.small, registry.ask(ask));
     let mut answer = opening.await.map_err(|_| registry.slow())??;
     if !continues(&answer, bytes.len(), layer.size) {
         bytes.clear();
         if answer.status() == StatusCode::PARTIAL_CONTENT {
             return Err(RegistryError::unavailable(format!(
                 "{} sends another part than was asked for",
-                registry.host
+                registry.site.host
             )));
         }
     }
     let wrong_size = || {
         RegistryError::refused(format!(
             "{} sends a layer of another size than the {size} bytes that the manifest names",
-            registry.host
+            registry.site.host
         ))
     };
     let left = (size - bytes.len()) as u64;
@@ -152,7 +148,7 @@ async fn attempt(
         bytes.clear();
         return Err(wrong_size());
     }
-    let timeouts = &connections.timeouts;
+    let timeouts = &registry.connections.timeouts;
     let mut at_start = bytes.len();
     let mut span = pin!(sleep(timeouts.span));
     loop {
@@ -187,7 +183,7 @@ async fn attempt(
         }
         false => Err(RegistryError::unavailable(format!(
             "{} ends a layer early",
-            registry.host
+            registry.site.host
         ))),
     }
 }

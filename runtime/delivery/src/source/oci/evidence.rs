@@ -7,7 +7,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ccm_host::Digest;
 
-use super::connect::Connections;
 use super::manifest::{self, ACCEPTED, Descriptor, INDEX, MANIFEST_BYTES, Manifest};
 use super::registry::{Ask, Registry};
 use super::registry_error::{Kind, RegistryError};
@@ -39,18 +38,14 @@ impl Listing {
 }
 
 /// Lists the evidence for the manifest `digest` (`sha256:<hex>`).
-pub(super) async fn list(
-    registry: &Registry,
-    connections: &Connections,
-    digest: &str,
-) -> Result<Listing, RegistryError> {
+pub(super) async fn list(registry: &Registry, digest: &str) -> Result<Listing, RegistryError> {
     let tag = digest.replace(':', "-");
-    let signatures = get(registry, connections, &format!("manifests/{tag}.sig")).await?;
+    let signatures = get(registry, &format!("manifests/{tag}.sig")).await?;
     let signatures = signatures.and_then(|manifest| manifest.layers);
-    let mut bundles = referrers(registry, connections, digest).await?;
+    let mut bundles = referrers(registry, digest).await?;
     if bundles.is_empty() {
         // Fallback for registries without the referrers API: clients keep an index under a tag.
-        let index = get(registry, connections, &format!("manifests/{tag}")).await?;
+        let index = get(registry, &format!("manifests/{tag}")).await?;
         let entries = index.and_then(|index| index.manifests);
         bundles = latest(entries.unwrap_or_default(), may_be_signature, MOST_EXAMINED);
     }
@@ -65,18 +60,14 @@ pub(super) async fn list(
 }
 
 /// The bundles that the registry lists as referring to a manifest.
-async fn referrers(
-    registry: &Registry,
-    connections: &Connections,
-    digest: &str,
-) -> Result<Vec<Descriptor>, RegistryError> {
+async fn referrers(registry: &Registry, digest: &str) -> Result<Vec<Descriptor>, RegistryError> {
     let mut path = format!(
         "referrers/{digest}?artifactType=application%2Fvnd.dev.sigstore.bundle.v0.3%2Bjson"
     );
     let mut found = Vec::new();
     for _ in 0..MOST_PAGES {
         let ask = Ask::get(&path).accepting(ACCEPTED);
-        let answer = registry.ask_whole(connections, ask, MANIFEST_BYTES).await;
+        let answer = registry.ask_whole(ask, MANIFEST_BYTES).await;
         let Some((headers, bytes)) = answer.map(Some).or_else(absent)? else {
             break;
         };
@@ -117,7 +108,6 @@ fn names_no_other(annotations: &BTreeMap<String, String>) -> bool {
 /// Fetches the latest evidence, at most [`MOST_EVIDENCE`] pieces.
 pub(super) async fn fetch(
     registry: &Registry,
-    connections: &Connections,
     listing: &Listing,
 ) -> Result<Vec<SignatureEvidence>, RegistryError> {
     let mut found = Vec::new();
@@ -125,23 +115,22 @@ pub(super) async fn fetch(
         if found.len() == MOST_EVIDENCE {
             break;
         }
-        found.extend(bundle(registry, connections, entry).await?);
+        found.extend(bundle(registry, entry).await?);
     }
     for layer in listing.signatures.iter().rev() {
         if found.len() == MOST_EVIDENCE {
             break;
         }
-        found.extend(signature(registry, connections, layer).await?);
+        found.extend(signature(registry, layer).await?);
     }
     Ok(found)
 }
 
 async fn bundle(
     registry: &Registry,
-    connections: &Connections,
     entry: &Descriptor,
 ) -> Result<Option<SignatureEvidence>, RegistryError> {
-    let Some(bytes) = verified(registry, connections, "manifests", entry).await? else {
+    let Some(bytes) = verified(registry, "manifests", entry).await? else {
         return Ok(None);
     };
     let Ok(manifest) = manifest::read(&bytes) else {
@@ -153,13 +142,12 @@ async fn bundle(
     let layers = manifest.layers.unwrap_or_default();
     let layer = layers.into_iter().find(|layer| layer.media_type == BUNDLE);
     let Some(layer) = layer else { return Ok(None) };
-    let bytes = verified(registry, connections, "blobs", &layer).await?;
+    let bytes = verified(registry, "blobs", &layer).await?;
     Ok(bytes.map(SignatureEvidence::Bundle))
 }
 
 async fn signature(
     registry: &Registry,
-    connections: &Connections,
     layer: &Descriptor,
 ) -> Result<Option<SignatureEvidence>, RegistryError> {
     let named = |name: &str| {
@@ -173,7 +161,7 @@ async fn signature(
     let Some(signature) = signature else {
         return Ok(None);
     };
-    let Some(payload) = verified(registry, connections, "blobs", layer).await? else {
+    let Some(payload) = verified(registry, "blobs", layer).await? else {
         return Ok(None);
     };
     let bytes = |name: &str| named(name).map(|text| text.clone().into_bytes());
@@ -190,7 +178,6 @@ async fn signature(
 /// Fetches the small blob of a descriptor and verifies its digest.
 async fn verified(
     registry: &Registry,
-    connections: &Connections,
     kind: &str,
     descriptor: &Descriptor,
 ) -> Result<Option<Vec<u8>>, RegistryError> {
@@ -202,7 +189,7 @@ async fn verified(
     }
     let path = format!("{kind}/{digest}");
     let ask = Ask::get(&path).accepting(ACCEPTED_OR_ANY);
-    match registry.ask_whole(connections, ask, EVIDENCE_BYTES).await {
+    match registry.ask_whole(ask, EVIDENCE_BYTES).await {
         Ok((_, bytes)) => Ok(Some(bytes).filter(|bytes| Digest::of(bytes) == digest)),
         Err(trouble) => absent(trouble),
     }
@@ -210,13 +197,9 @@ async fn verified(
 
 const ACCEPTED_OR_ANY: &str = "application/vnd.oci.image.manifest.v1+json, */*";
 
-async fn get(
-    registry: &Registry,
-    connections: &Connections,
-    path: &str,
-) -> Result<Option<Manifest>, RegistryError> {
+async fn get(registry: &Registry, path: &str) -> Result<Option<Manifest>, RegistryError> {
     let ask = Ask::get(path).accepting(ACCEPTED);
-    match registry.ask_whole(connections, ask, MANIFEST_BYTES).await {
+    match registry.ask_whole(ask, MANIFEST_BYTES).await {
         Ok((_, bytes)) => Ok(manifest::read(&bytes).ok()),
         Err(trouble) => absent(trouble),
     }

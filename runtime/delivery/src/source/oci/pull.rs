@@ -14,7 +14,7 @@ use super::blob::{self, DownloadProgress, Partial};
 use super::connect::{Connections, Reach, Timeouts};
 use super::evidence::{self, Listing};
 use super::manifest::{self, ACCEPTED, MANIFEST_BYTES, Offer};
-use super::registry::{Ask, Registry};
+use super::registry::{Ask, Registry, Site};
 use super::registry_error::{Kind, RegistryError};
 use super::{BroughtArtifact, Mirror, OciSettings};
 use crate::artifact::{Artifact, SignatureEvidence};
@@ -23,7 +23,6 @@ use crate::source::{Location, OciPlace};
 /// The repository at all of its registries: mirrors in the operator's order, then its own registry.
 pub(super) struct Repository {
     place: OciPlace,
-    pub(super) connections: Connections,
     registries: Vec<Registry>,
 }
 
@@ -44,32 +43,26 @@ impl Repository {
             repository,
             ..
         } = &settings.place;
-        let open = |host: &str, repository: &str| {
-            Registry::new(
-                host,
-                repository,
-                settings.plain_http,
-                settings.credentials.clone(),
-            )
-        };
-        let mut registries = Vec::new();
+        let site = |host: &str, repository: &str| Site::new(host, repository, settings.plain_http);
+        let mut sites = Vec::new();
         for Mirror { host, prefix } in &settings.mirrors {
             let separator = if prefix.is_empty() { "" } else { "/" };
-            registries.push(open(host, &format!("{prefix}{separator}{repository}"))?);
+            sites.push(site(host, &format!("{prefix}{separator}{repository}"))?);
         }
-        registries.push(open(registry, repository)?);
+        sites.push(site(registry, repository)?);
         let reach = Reach {
-            named: registries.iter().map(Registry::named).collect(),
+            named: sites.iter().map(Site::named).collect(),
             addresses: &settings.addresses,
             ca_pem: settings.ca_pem.as_deref(),
             plain_http: settings.plain_http,
             proxy: settings.proxy.as_ref(),
             lookup,
         };
+        let connections = Arc::new(Connections::new(reach, timeouts)?);
+        let open = |site| Registry::new(site, connections.clone(), settings.credentials.clone());
         Ok(Self {
             place: settings.place.clone(),
-            connections: Connections::new(reach, timeouts)?,
-            registries,
+            registries: sites.into_iter().map(open).collect(),
         })
     }
 
@@ -98,7 +91,7 @@ impl Repository {
     async fn tag(&self, registry: &Registry, tag: &str) -> Result<String, RegistryError> {
         let path = format!("manifests/{tag}");
         let ask = Ask::new(Method::HEAD, &path).accepting(ACCEPTED);
-        let (headers, _) = registry.ask_whole(&self.connections, ask, 0).await?;
+        let (headers, _) = registry.ask_whole(ask, 0).await?;
         let named = headers
             .get("docker-content-digest")
             .and_then(|digest| digest.to_str().ok());
@@ -106,9 +99,7 @@ impl Repository {
             return Ok(digest.to_owned());
         }
         let ask = Ask::get(&path).accepting(ACCEPTED);
-        let (_, bytes) = registry
-            .ask_whole(&self.connections, ask, MANIFEST_BYTES)
-            .await?;
+        let (_, bytes) = registry.ask_whole(ask, MANIFEST_BYTES).await?;
         Ok(Digest::of(&bytes).to_string())
     }
 
@@ -117,7 +108,7 @@ impl Repository {
         let mut answered = None;
         let mut last = RegistryError::absent("no registry");
         for (at, registry) in self.registries.iter().enumerate() {
-            match evidence::list(registry, &self.connections, digest).await {
+            match evidence::list(registry, digest).await {
                 Ok(listing) if !listing.is_empty() => return Ok((listing, at)),
                 Ok(listing) => answered = Some((listing, at)),
                 Err(trouble) => last = self.next_registry(registry, last, trouble),
@@ -216,7 +207,7 @@ impl Repository {
         at: usize,
     ) -> Result<Vec<SignatureEvidence>, RegistryError> {
         match self.registries.get(at) {
-            Some(registry) => evidence::fetch(registry, &self.connections, listing).await,
+            Some(registry) => evidence::fetch(registry, listing).await,
             None => Ok(Vec::new()),
         }
     }
@@ -237,7 +228,7 @@ impl Repository {
                 }
             },
         };
-        let wasm = blob::download(registry, &self.connections, &layer, kept, progress).await?;
+        let wasm = blob::download(registry, &layer, kept, progress).await?;
         check_form(&wasm)?;
         Ok(wasm)
     }
@@ -245,13 +236,11 @@ impl Repository {
     async fn offer(&self, registry: &Registry, digest: &str) -> Result<Offer, RegistryError> {
         let path = format!("manifests/{digest}");
         let ask = Ask::get(&path).accepting(ACCEPTED);
-        let (headers, bytes) = registry
-            .ask_whole(&self.connections, ask, MANIFEST_BYTES)
-            .await?;
+        let (headers, bytes) = registry.ask_whole(ask, MANIFEST_BYTES).await?;
         if Digest::of(&bytes).to_string() != digest {
             let why = format!(
                 "{} sent a manifest whose digest is not what was asked for",
-                registry.host
+                registry.site.host
             );
             return Err(RegistryError::refused(why));
         }
@@ -269,8 +258,8 @@ impl Repository {
         before: RegistryError,
         trouble: RegistryError,
     ) -> RegistryError {
-        if registry.host != self.place.registry {
-            warn!(place = %self.place, mirror = registry.host, "the mirror does not help: {}", trouble.why);
+        if registry.site.host != self.place.registry {
+            warn!(place = %self.place, mirror = registry.site.host, "the mirror does not help: {}", trouble.why);
         }
         match (before.kind, trouble.kind) {
             (Kind::Unavailable, Kind::Absent) => {

@@ -1,6 +1,7 @@
 //! One repository of one registry over HTTP: authenticates as the registry requires, follows redirects one by one and
 //! limits all answers. Credentials go to the registry and its token endpoint only, never to a redirect target.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -27,13 +28,20 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3600);
 /// Rate-limit hold if the registry names none.
 const HOLD: Duration = Duration::from_secs(10);
 
-/// One repository at one registry.
-pub(super) struct Registry {
+/// Where one registry has one repository.
+pub(super) struct Site {
     /// `https://host:port/v2/repository/`.
     base: Url,
     /// The host as in references; for messages.
     pub(super) host: String,
     pub(super) repository: String,
+}
+
+/// One repository at one registry.
+pub(super) struct Registry {
+    pub(super) site: Site,
+    /// Shared by all registries of the source.
+    pub(super) connections: Arc<Connections>,
     pub(super) credentials: watch::Receiver<Option<RegistryCredentials>>,
     shown: Mutex<Option<HeaderValue>>,
     held_until: Mutex<Option<Instant>>,
@@ -66,13 +74,12 @@ impl<'a> Ask<'a> {
     }
 }
 
-impl Registry {
+impl Site {
     /// `host` may include a port; `docker.io` is replaced by its API host.
     pub(super) fn new(
         host: &str,
         repository: &str,
         plain_http: bool,
-        credentials: watch::Receiver<Option<RegistryCredentials>>,
     ) -> Result<Self, RegistryError> {
         let (served_by, repository) = match host {
             "docker.io" if repository.contains('/') => {
@@ -92,9 +99,6 @@ impl Registry {
             base,
             host: host.to_owned(),
             repository,
-            credentials,
-            shown: Mutex::new(None),
-            held_until: Mutex::new(None),
         })
     }
 
@@ -102,6 +106,28 @@ impl Registry {
     pub(super) fn named(&self) -> (String, u16) {
         let port = self.base.port_or_known_default().unwrap_or_default();
         (self.base.host_str().unwrap_or_default().to_owned(), port)
+    }
+
+    /// The URL of a path in the repository.
+    pub(super) fn join(&self, path: &str) -> Result<Url, RegistryError> {
+        let wrong = |_| RegistryError::refused(format!("{} has no such address", self.host));
+        self.base.join(path).map_err(wrong)
+    }
+}
+
+impl Registry {
+    pub(super) fn new(
+        site: Site,
+        connections: Arc<Connections>,
+        credentials: watch::Receiver<Option<RegistryCredentials>>,
+    ) -> Self {
+        Self {
+            site,
+            connections,
+            credentials,
+            shown: Mutex::new(None),
+            held_until: Mutex::new(None),
+        }
     }
 
     /// Sends this authorization header with each request from now on.
@@ -114,7 +140,7 @@ impl Registry {
         let credentials = self.credentials.borrow();
         match credentials
             .as_ref()
-            .is_some_and(|all| all.is_helped(&self.host))
+            .is_some_and(|all| all.is_helped(&self.site.host))
         {
             true => "; its credential helper is not run",
             false => "",
@@ -126,12 +152,6 @@ impl Registry {
         *self.shown.lock() = None;
     }
 
-    /// The URL of a path in the repository.
-    pub(super) fn join(&self, path: &str) -> Result<Url, RegistryError> {
-        let wrong = |_| RegistryError::refused(format!("{} has no such address", self.host));
-        self.base.join(path).map_err(wrong)
-    }
-
     /// The address of the next page of a list, from the headers of the page before; only at this registry.
     pub(super) fn next_page(&self, headers: &HeaderMap) -> Option<String> {
         let link = headers.get(LINK)?.to_str().ok()?;
@@ -139,48 +159,43 @@ impl Registry {
         let is_next = ["rel=\"next\"", "rel=next"]
             .iter()
             .any(|next| relation.contains(next));
-        let url = self.join(target).ok()?;
+        let url = self.site.join(target).ok()?;
         (is_next && self.is_own(&url)).then(|| url.to_string())
     }
 
     /// Sends one request and returns a successful answer, whose body is not read yet.
-    pub(super) async fn ask(
-        &self,
-        connections: &Connections,
-        ask: Ask<'_>,
-    ) -> Result<Response, RegistryError> {
+    pub(super) async fn ask(&self, ask: Ask<'_>) -> Result<Response, RegistryError> {
         self.check_hold()?;
-        let url = self.join(ask.path)?;
-        let answer = self.follow(connections, &ask, url.clone()).await?;
+        let url = self.site.join(ask.path)?;
+        let answer = self.follow(&ask, url.clone()).await?;
         if answer.status() != StatusCode::UNAUTHORIZED || !self.is_own(answer.url()) {
             return self.judge(answer);
         }
         let challenge = challenge::of(answer.headers());
         drop(answer);
-        self.meet(connections, challenge).await?;
-        let answer = self.follow(connections, &ask, url).await?;
+        self.meet(challenge).await?;
+        let answer = self.follow(&ask, url).await?;
         self.judge(answer)
     }
 
     /// Reads a whole small answer.
     pub(super) async fn ask_whole(
         &self,
-        connections: &Connections,
         ask: Ask<'_>,
         most: usize,
     ) -> Result<(HeaderMap, Vec<u8>), RegistryError> {
         let reading = async {
-            let answer = self.ask(connections, ask).await?;
+            let answer = self.ask(ask).await?;
             let headers = answer.headers().clone();
             Ok((headers, self.read(answer, most).await?))
         };
-        timeout(connections.timeouts.small, reading)
+        timeout(self.connections.timeouts.small, reading)
             .await
             .map_err(|_| self.slow())?
     }
 
     pub(super) fn slow(&self) -> RegistryError {
-        RegistryError::unavailable(format!("{} answers too slowly", self.host))
+        RegistryError::unavailable(format!("{} answers too slowly", self.site.host))
     }
 
     /// Reads a body of up to `most` bytes; discards a longer one.
@@ -189,8 +204,12 @@ impl Registry {
         mut answer: Response,
         most: usize,
     ) -> Result<Vec<u8>, RegistryError> {
-        let too_long =
-            || RegistryError::refused(format!("{} answers with more than {most} bytes", self.host));
+        let too_long = || {
+            RegistryError::refused(format!(
+                "{} answers with more than {most} bytes",
+                self.site.host
+            ))
+        };
         if answer
             .content_length()
             .is_some_and(|length| length > most as u64)
@@ -212,17 +231,13 @@ impl Registry {
         answer: &mut Response,
     ) -> Result<Option<Bytes>, RegistryError> {
         let chunk = answer.chunk().await;
-        chunk.map_err(|error| RegistryError::of_request(&self.host, error))
+        chunk.map_err(|error| RegistryError::of_request(&self.site.host, error))
     }
 
-    async fn follow(
-        &self,
-        connections: &Connections,
-        ask: &Ask<'_>,
-        mut url: Url,
-    ) -> Result<Response, RegistryError> {
+    async fn follow(&self, ask: &Ask<'_>, mut url: Url) -> Result<Response, RegistryError> {
         for _ in 0..=MOST_REDIRECTS {
-            let mut request = connections
+            let mut request = self
+                .connections
                 .request(ask.method.clone(), &url)?
                 // Bodies are never decompressed here.
                 .header(ACCEPT_ENCODING, "identity");
@@ -237,7 +252,7 @@ impl Registry {
             }
             let answer = request.send().await;
             let answer = answer
-                .map_err(|error| RegistryError::of_request(&connections.shown(&url), error))?;
+                .map_err(|error| RegistryError::of_request(&self.connections.shown(&url), error))?;
             if !is_redirect(answer.status()) {
                 return Ok(answer);
             }
@@ -245,13 +260,13 @@ impl Registry {
         }
         Err(RegistryError::refused(format!(
             "{} redirects without end",
-            self.host
+            self.site.host
         )))
     }
 
     /// Whether a URL is the registry's own, so that credentials may be sent there.
     fn is_own(&self, url: &Url) -> bool {
-        url.origin() == self.base.origin()
+        url.origin() == self.site.base.origin()
     }
 
     fn judge(&self, answer: Response) -> Result<Response, RegistryError> {
@@ -302,7 +317,7 @@ impl Registry {
             Some(left) => {
                 let mut trouble = RegistryError::unavailable(format!(
                     "{} wants to be left alone for a while",
-                    self.host
+                    self.site.host
                 ));
                 trouble.wait = Some(left);
                 Err(trouble)

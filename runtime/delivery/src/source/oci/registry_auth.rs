@@ -12,7 +12,6 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use super::challenge::Challenge;
-use super::connect::Connections;
 use super::login::{Hidden, Login, hidden};
 use super::registry::{Registry, wanted_hold};
 use super::registry_error::RegistryError;
@@ -30,15 +29,11 @@ struct Token {
 
 impl Registry {
     /// Obtains the authorization that the challenge requires.
-    pub(super) async fn meet(
-        &self,
-        connections: &Connections,
-        challenge: Option<Challenge>,
-    ) -> Result<(), RegistryError> {
+    pub(super) async fn meet(&self, challenge: Option<Challenge>) -> Result<(), RegistryError> {
         let login = {
             let credentials = self.credentials.borrow();
             let all = credentials.as_ref();
-            all.and_then(|all| all.login(&self.host, &self.repository))
+            all.and_then(|all| all.login(&self.site.host, &self.site.repository))
                 .cloned()
         };
         let shown = match (challenge, login) {
@@ -47,33 +42,31 @@ impl Registry {
                 Some(basic(&user, &password))
             }
             (Some(Challenge::Bearer { realm, service }), login) => {
-                let token = self
-                    .token(connections, &realm, service.as_deref(), login)
-                    .await?;
+                let token = self.token(&realm, service.as_deref(), login).await?;
                 secret("Bearer ", &token)
             }
             (None, _) => {
                 return Err(RegistryError::denied(format!(
                     "{} does not say how to log in",
-                    self.host
+                    self.site.host
                 )));
             }
             (Some(Challenge::Basic), Some(Login::IdentityToken(_))) => {
                 return Err(RegistryError::denied(format!(
                     "{} wants a password, and only a token is configured",
-                    self.host
+                    self.site.host
                 )));
             }
             (Some(Challenge::Basic), None) => {
                 let hint = self.helper_hint();
                 return Err(RegistryError::denied(format!(
                     "{} wants a login, and none is configured for it{hint}",
-                    self.host
+                    self.site.host
                 )));
             }
         };
         let shown = shown.ok_or_else(|| {
-            RegistryError::denied(format!("{}: the login cannot be sent", self.host))
+            RegistryError::denied(format!("{}: the login cannot be sent", self.site.host))
         })?;
         self.show(shown);
         Ok(())
@@ -82,7 +75,6 @@ impl Registry {
     /// Requests a token for this source's repository only, whatever the challenge asks for.
     async fn token(
         &self,
-        connections: &Connections,
         realm: &str,
         service: Option<&str>,
         login: Option<Login>,
@@ -90,20 +82,20 @@ impl Registry {
         let mut url = Url::parse(realm).map_err(|_| {
             RegistryError::refused(format!(
                 "{} sends us for a token to an address that is none",
-                self.host
+                self.site.host
             ))
         })?;
-        let scope = format!("repository:{}:pull", self.repository);
+        let scope = format!("repository:{}:pull", self.site.repository);
         let request = match login {
             Some(Login::IdentityToken(refresh)) => {
                 let form = url::form_urlencoded::Serializer::new(String::new())
                     .append_pair("grant_type", "refresh_token")
-                    .append_pair("service", service.unwrap_or(&self.host))
+                    .append_pair("service", service.unwrap_or(&self.site.host))
                     .append_pair("client_id", "ccm")
                     .append_pair("scope", &scope)
                     .append_pair("refresh_token", &refresh)
                     .finish();
-                let request = connections.request(Method::POST, &url)?;
+                let request = self.connections.request(Method::POST, &url)?;
                 request
                     .header("content-type", "application/x-www-form-urlencoded")
                     .body(form)
@@ -113,7 +105,7 @@ impl Registry {
                     url.query_pairs_mut().append_pair("service", service);
                 }
                 url.query_pairs_mut().append_pair("scope", &scope);
-                let request = connections.request(Method::GET, &url)?;
+                let request = self.connections.request(Method::GET, &url)?;
                 match login {
                     Some(Login::Password { user, password }) => {
                         request.header(AUTHORIZATION, basic(&user, &password))
@@ -122,7 +114,7 @@ impl Registry {
                 }
             }
         };
-        let who = connections.shown(&url);
+        let who = self.connections.shown(&url);
         let asking = async {
             let answer = request
                 .send()
@@ -148,7 +140,7 @@ impl Registry {
                 }
             }
         };
-        let answer = timeout(connections.timeouts.small, asking)
+        let answer = timeout(self.connections.timeouts.small, asking)
             .await
             .map_err(|_| self.slow())??;
         let answer = Zeroizing::new(answer);

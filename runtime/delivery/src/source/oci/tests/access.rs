@@ -18,7 +18,7 @@ use super::fake_registry::{
 };
 use crate::source::oci::OciSource;
 use crate::source::oci::login::RegistryCredentials;
-use crate::source::oci::registry::{Registry, redirected};
+use crate::source::oci::registry::{Site, redirected};
 use crate::source::{Source as _, SourceError};
 
 /// base64 of `robot:canary-9f2`.
@@ -183,9 +183,8 @@ async fn a_token_that_is_kept_is_exchanged_or_shown_as_it_is() {
 #[test]
 fn docker_io_is_where_its_api_is() {
     let open = |host: &str, repository: &str| {
-        let credentials = watch::channel(None).1;
-        let registry = Registry::new(host, repository, true, credentials).unwrap();
-        registry.join("manifests/1").unwrap().to_string()
+        let site = Site::new(host, repository, true).unwrap();
+        site.join("manifests/1").unwrap().to_string()
     };
     let cases = [
         (
