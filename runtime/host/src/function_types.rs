@@ -8,8 +8,6 @@ use wasmtime::component::{
     ComponentExportIndex, ComponentNamedList, ComponentType, Instance, InstancePre, Lift, Lower,
 };
 
-use crate::bindings::common::{Error, Failure, Node};
-use crate::bindings::{instances, lifecycle, load_balancer, routes};
 use crate::store_data::Guest;
 
 /// A component, and the indices of its contract exports.
@@ -32,52 +30,6 @@ pub(crate) struct Functions {
     pub(crate) list: Option<ComponentExportIndex>,
     pub(crate) create_route: Option<ComponentExportIndex>,
     pub(crate) delete_route: Option<ComponentExportIndex>,
-}
-
-impl Functions {
-    /// Finds the functions of a component of version 0.2.
-    ///
-    /// # Errors
-    /// The first function that is missing or has another type.
-    pub(crate) fn find(component: &Component<'_>) -> wasmtime::Result<Functions> {
-        use load_balancer::{
-            DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
-        };
-        let has = component.has;
-        let lifecycle = component.interface("ccm:provider/lifecycle@0.2.0", true);
-        let self_check = component.interface("ccm:provider/self-check@0.2.0", component.self_check);
-        let instances = component.interface("ccm:provider/instances@0.2.0", has.instances);
-        let balancers = component.interface("ccm:provider/load-balancer@0.2.0", has.load_balancer);
-        let routes = component.interface("ccm:provider/routes@0.2.0", has.routes);
-        Ok(Functions {
-            init: lifecycle
-                .function::<(lifecycle::Config,), (Result<Vec<lifecycle::Capability>, Error>,)>(
-                    "init",
-                )?,
-            check: self_check.function::<(), (Result<(), Error>,)>("check")?,
-            find: instances
-                .function::<(Vec<Node>,), (Result<instances::FindReply, Error>,)>("find")?,
-            ensure: balancers
-                .function::<(EnsureRequest,), (Result<EnsureReply, Failure>,)>("ensure")?,
-            update_targets: balancers
-                .function::<(UpdateRequest,), (Result<ProgressReply, Failure>,)>(
-                    "update-targets",
-                )?,
-            delete: balancers
-                .function::<(DeleteRequest,), (Result<ProgressReply, Failure>,)>("delete")?,
-            get: balancers.function::<(Service,), (Result<Found, Failure>,)>("get")?,
-            list: routes
-                .function::<(Vec<Node>,), (Result<Vec<routes::Route>, Failure>,)>("list")?,
-            create_route: routes
-                .function::<(routes::CreateRequest,), (Result<routes::ProgressReply, Failure>,)>(
-                    "create",
-                )?,
-            delete_route: routes
-                .function::<(routes::DeleteRequest,), (Result<routes::ProgressReply, Failure>,)>(
-                    "delete",
-                )?,
-        })
-    }
 }
 
 impl<'a> Component<'a> {

@@ -235,7 +235,7 @@ pub(crate) async fn call(
     functions: &Functions,
     ask: &Ask,
     call: FunctionCall<'_>,
-) -> wasmtime::Result<Result<Answer, common::Error>> {
+) -> wasmtime::Result<Result<Answer, common::Failure>> {
     let answer: Result<Answer, Error> = match ask {
         Ask::Init => wasmtime::bail!("init is called before every other function"),
         Ask::SelfCheck => call.of(functions.check, ()).await?.map(|()| Answer::Well),
@@ -289,7 +289,7 @@ pub(crate) async fn call(
             answer.map(Answer::RouteProgress)
         }
     };
-    Ok(answer.map_err(Into::into))
+    Ok(answer.map_err(|error| common::Error::from(error).into()))
 }
 
 impl v0_1::http::Host for Guest {

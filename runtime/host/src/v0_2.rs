@@ -4,6 +4,7 @@
 //! Only the *shape* of answers is checked here; core judges their meaning.
 
 mod answer_limits;
+mod functions;
 mod load_balancer;
 mod redaction;
 mod routes;
@@ -30,6 +31,8 @@ use crate::limits;
 use crate::provider::{Provider, not_asked};
 use crate::sandbox::{Answer, Ask};
 use crate::sanitize::clean;
+
+pub(crate) use functions::{call, functions, init};
 
 impl CloudProvider for Provider {
     fn name(&self) -> &str {

@@ -1,4 +1,5 @@
-//! Contract functions that the host calls: their arguments and results, and the calls in each version.
+//! Contract functions that the host calls: their arguments and results. Finds and calls them in the version of the
+//! component.
 
 use ccm_core::cloud::Capabilities;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::bindings::{common, instances, lifecycle, load_balancer, routes};
 use crate::function_types::{Component, FunctionCall, Functions};
 use crate::manifest::Contract;
 use crate::store_data::Guest;
-use crate::v0_1;
+use crate::{v0_1, v0_2};
 
 /// A function call with its arguments.
 #[derive(Serialize, Deserialize)]
@@ -98,7 +99,7 @@ impl Exports {
         };
         let functions = match contract {
             Contract::V0_1 => v0_1::functions(&component)?,
-            Contract::V0_2 => Functions::find(&component)?,
+            Contract::V0_2 => v0_2::functions(&component)?,
         };
         Ok(Exports {
             contract,
@@ -116,7 +117,7 @@ impl Exports {
         let call = FunctionCall { store, instance };
         match self.contract {
             Contract::V0_1 => v0_1::init(&self.functions, call, config).await,
-            Contract::V0_2 => call.of(self.functions.init, (config,)).await,
+            Contract::V0_2 => v0_2::init(&self.functions, call, config).await,
         }
     }
 
@@ -137,11 +138,8 @@ impl Exports {
         let call = FunctionCall { store, instance };
         match (ask, self.contract) {
             (Ask::Init, _) => Ok(Ok(Answer::Enabled(enabled))),
-            (_, Contract::V0_1) => {
-                let answer = v0_1::call(&self.functions, ask, call).await?;
-                Ok(answer.map_err(Into::into))
-            }
-            (_, Contract::V0_2) => call_newest(&self.functions, ask, call).await,
+            (_, Contract::V0_1) => v0_1::call(&self.functions, ask, call).await,
+            (_, Contract::V0_2) => v0_2::call(&self.functions, ask, call).await,
         }
     }
 }
@@ -151,51 +149,4 @@ impl From<common::Error> for common::Failure {
         let events = Vec::new();
         common::Failure { error, events }
     }
-}
-
-/// Calls a function of the newest version after `init`.
-async fn call_newest(
-    functions: &Functions,
-    ask: &Ask,
-    call: FunctionCall<'_>,
-) -> wasmtime::Result<Result<Answer, common::Failure>> {
-    Ok(match ask {
-        Ask::Init => wasmtime::bail!("init is called before every other function"),
-        Ask::SelfCheck => {
-            let answer: Result<(), common::Error> = call.of(functions.check, ()).await?;
-            answer.map(|()| Answer::Well).map_err(Into::into)
-        }
-        Ask::Find(nodes) => {
-            let answer: Result<_, common::Error> = call.of(functions.find, (nodes,)).await?;
-            answer.map(Answer::Found).map_err(Into::into)
-        }
-        Ask::EnsureLoadBalancer(request) => {
-            let answer = call.of(functions.ensure, (request,)).await?;
-            answer.map(Answer::Ensured)
-        }
-        Ask::UpdateTargets(request) => {
-            let answer = call.of(functions.update_targets, (request,)).await?;
-            answer.map(Answer::LoadBalancerProgress)
-        }
-        Ask::DeleteLoadBalancer(request) => {
-            let answer = call.of(functions.delete, (request,)).await?;
-            answer.map(Answer::LoadBalancerProgress)
-        }
-        Ask::GetLoadBalancer(service) => {
-            let answer = call.of(functions.get, (service,)).await?;
-            answer.map(Answer::LoadBalancer)
-        }
-        Ask::ListRoutes(nodes) => {
-            let answer = call.of(functions.list, (nodes,)).await?;
-            answer.map(Answer::Routes)
-        }
-        Ask::CreateRoute(request) => {
-            let answer = call.of(functions.create_route, (request,)).await?;
-            answer.map(Answer::RouteProgress)
-        }
-        Ask::DeleteRoute(request) => {
-            let answer = call.of(functions.delete_route, (request,)).await?;
-            answer.map(Answer::RouteProgress)
-        }
-    })
 }
