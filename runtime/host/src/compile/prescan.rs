@@ -266,17 +266,11 @@ impl<'a> Scan<'a> {
             limits::NESTING as u64,
         )?;
         self.memories = 0;
-        let counter = if is_module {
-            &mut self.modules
-        } else {
-            &mut self.components
+        let (counter, what) = match is_module {
+            true => (&mut self.modules, "core modules"),
+            false => (&mut self.components, "components"),
         };
         *counter += 1;
-        let what = if is_module {
-            "core modules"
-        } else {
-            "components"
-        };
         at_most(what, offset, *counter, limits::MODULES as u64)
     }
 
