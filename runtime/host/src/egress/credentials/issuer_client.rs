@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use ccm_core::safety::tenure::Tenure;
 use http::header::{HeaderMap, HeaderValue, USER_AGENT};
+use http::request::Builder;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use tokio::time::timeout;
@@ -103,7 +104,9 @@ impl IssuerClient {
     ///
     /// # Errors
     /// Why there is no complete answer, without any part of the answer.
-    pub(super) async fn ask(&self, mut request: Request<Bytes>) -> Result<Answer, String> {
+    pub(super) async fn ask(&self, request: Builder, body: Bytes) -> Result<Answer, String> {
+        let request = request.body(body);
+        let mut request = request.map_err(|_| "the URL cannot be asked".to_owned())?;
         if let Some(user_agent) = &self.user_agent {
             let headers = request.headers_mut();
             headers.insert(USER_AGENT, user_agent.clone());

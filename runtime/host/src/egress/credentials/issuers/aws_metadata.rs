@@ -51,10 +51,7 @@ impl ContainerCredentials {
                 super::super::sensitive(token.expose()).map_err(|error| error.to_string())?;
             request = request.header("authorization", value);
         }
-        let request = request
-            .body(Bytes::new())
-            .map_err(|_| "the URL cannot be asked".to_owned())?;
-        keys(&self.client.ask(request).await?)
+        keys(&self.client.ask(request, Bytes::new()).await?)
     }
 }
 
@@ -124,10 +121,8 @@ impl InstanceMetadata {
         let request = Request::builder()
             .method(Method::PUT)
             .uri(self.url("latest/api/token")?.as_str())
-            .header("x-aws-ec2-metadata-token-ttl-seconds", SESSION_SECONDS)
-            .body(Bytes::new())
-            .map_err(|_| "the URL cannot be asked".to_owned())?;
-        let answer = self.client.ask(request).await.map_err(|why| {
+            .header("x-aws-ec2-metadata-token-ttl-seconds", SESSION_SECONDS);
+        let answer = self.client.ask(request, Bytes::new()).await.map_err(|why| {
             format!("{why}: is this an instance of EC2, and is its hop limit for metadata at least 2 if this is a pod?")
         })?;
         taken(answer.success(|_| None)?)
@@ -136,11 +131,9 @@ impl InstanceMetadata {
     async fn get(&self, path: &str, session: &Secret) -> Result<Answer, String> {
         let session =
             super::super::sensitive(session.expose()).map_err(|error| error.to_string())?;
-        let request = Request::get(self.url(path)?.as_str())
-            .header("x-aws-ec2-metadata-token", session)
-            .body(Bytes::new())
-            .map_err(|_| "the URL cannot be asked".to_owned())?;
-        let answer = self.client.ask(request).await?;
+        let request =
+            Request::get(self.url(path)?.as_str()).header("x-aws-ec2-metadata-token", session);
+        let answer = self.client.ask(request, Bytes::new()).await?;
         answer.success(|_| None)?;
         Ok(answer)
     }

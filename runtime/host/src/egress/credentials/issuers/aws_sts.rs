@@ -46,11 +46,8 @@ impl AssumeRole {
             .append_pair("RoleSessionName", &self.session_name)
             .append_pair("WebIdentityToken", token.expose())
             .finish();
-        let request = Request::post(self.client.endpoint.as_str())
-            .header(CONTENT_TYPE, FORM)
-            .body(Bytes::from(form))
-            .map_err(|_| "the URL cannot be asked".to_owned())?;
-        let answer = self.client.ask(request).await?;
+        let request = Request::post(self.client.endpoint.as_str()).header(CONTENT_TYPE, FORM);
+        let answer = self.client.ask(request, Bytes::from(form)).await?;
         let xml = answer.success(|text| element(text, "Code").map(str::to_owned))?;
         let part = |name| {
             let part = element(xml, name).map(str::to_owned);

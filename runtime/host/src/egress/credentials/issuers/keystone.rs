@@ -67,10 +67,9 @@ impl TokenRequest {
         // The catalog of services is left out: it can be large, and is not used.
         let request = Request::post(format!("{base}/auth/tokens?nocatalog"))
             .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json")
-            .body(Bytes::from(json!({ "auth": auth }).to_string()))
-            .map_err(|_| "the URL cannot be asked".to_owned())?;
-        let answer = self.client.ask(request).await?;
+            .header(ACCEPT, "application/json");
+        let body = Bytes::from(json!({ "auth": auth }).to_string());
+        let answer = self.client.ask(request, body).await?;
         let document: Document = answer.json(|_| None)?;
         let subject = answer.headers.get("x-subject-token");
         let token = subject.and_then(|token| token.to_str().ok());

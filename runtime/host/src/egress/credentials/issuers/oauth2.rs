@@ -9,6 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::Request;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::request::Builder;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use url::form_urlencoded;
@@ -66,7 +67,8 @@ impl TokenRequest {
                 ..
             } => Some(presented(token, redactor).await?),
         };
-        let answer = self.client.ask(self.request(token.as_ref())?).await?;
+        let (request, form) = self.request(token.as_ref())?;
+        let answer = self.client.ask(request, form).await?;
         let token: Token = answer.json(|text| {
             let refused: Option<Refused> = serde_json::from_str(text).ok();
             refused.map(|refused| refused.error)
@@ -84,7 +86,7 @@ impl TokenRequest {
     }
 
     /// `token` is the assertion or the subject token of the grant.
-    fn request(&self, token: Option<&Secret>) -> Result<Request<Bytes>, String> {
+    fn request(&self, token: Option<&Secret>) -> Result<(Builder, Bytes), String> {
         let token = token.map_or("", Secret::expose);
         let mut form = form_urlencoded::Serializer::new(String::new());
         match &self.oauth2.grant {
@@ -131,9 +133,7 @@ impl TokenRequest {
                 }
             }
         }
-        request
-            .body(Bytes::from(form.finish()))
-            .map_err(|_| "the URL cannot be asked".to_owned())
+        Ok((request, Bytes::from(form.finish())))
     }
 }
 
