@@ -29,17 +29,9 @@ pub struct CloudQuota {
     pub age: Duration,
 }
 
-/// The last statement, shared by all generations of a provider.
+/// The last statement and when it was made, shared by all generations of a provider.
 #[derive(Debug, Default)]
-pub(super) struct StatedQuota(Mutex<Option<Statement>>);
-
-#[derive(Debug, Clone, Copy)]
-struct Statement {
-    remaining: u64,
-    limit: Option<u64>,
-    reset: Option<Duration>,
-    at: Instant,
-}
+pub(super) struct StatedQuota(Mutex<Option<(CloudQuota, Instant)>>);
 
 impl StatedQuota {
     /// Reads the headers of an answer. An answer without a usable statement leaves the last one as it is.
@@ -51,25 +43,24 @@ impl StatedQuota {
         if limit.is_some_and(|limit| remaining > limit) {
             return;
         }
-        let statement = Statement {
+        let stated = CloudQuota {
             remaining,
             limit,
             reset: reset(headers, wall).filter(|reset| *reset <= LATEST_RESET),
-            at: now,
+            age: Duration::ZERO,
         };
-        *self.0.lock() = Some(statement);
+        *self.0.lock() = Some((stated, now));
     }
 
     /// The last statement, as old as it is at `now`.
     pub(super) fn last(&self, now: Instant) -> Option<CloudQuota> {
-        let statement = *self.0.lock();
-        let statement = statement?;
-        let age = now.saturating_duration_since(statement.at);
+        let last = *self.0.lock();
+        let (stated, at) = last?;
+        let age = now.saturating_duration_since(at);
         Some(CloudQuota {
-            remaining: statement.remaining,
-            limit: statement.limit,
-            reset: statement.reset.map(|reset| reset.saturating_sub(age)),
+            reset: stated.reset.map(|reset| reset.saturating_sub(age)),
             age,
+            ..stated
         })
     }
 }
