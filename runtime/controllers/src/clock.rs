@@ -103,9 +103,7 @@ impl Clock {
 /// Now by `CLOCK_BOOTTIME`, which continues during suspend.
 pub(crate) fn boottime() -> Moment {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    let nanoseconds = u32::try_from(now.tv_nsec).unwrap_or(0);
-    Moment(Duration::new(seconds, nanoseconds))
+    Moment(Duration::try_from(now).unwrap_or_default())
 }
 
 /// The machine's wall time.

@@ -10,10 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Current time on the boot-time clock, which continues during suspend.
 pub fn now() -> Moment {
-    let time = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
-    Moment(Duration::new(seconds, nanos))
+    let time = Duration::try_from(clock_gettime(ClockId::Boottime));
+    Moment(time.unwrap_or_default())
 }
 
 /// Returns when the permit ends, taking lease renewals in the meantime into account.

@@ -183,10 +183,7 @@ async fn body(
         .and_then(|length| usize::try_from(length).ok())
         .unwrap_or_default();
     held.grow(paid)?;
-    let capacity = announced
-        .and_then(|length| usize::try_from(length).ok())
-        .unwrap_or_default();
-    let mut body = BytesMut::with_capacity(capacity.min(INITIAL_CAPACITY));
+    let mut body = BytesMut::with_capacity(paid.min(INITIAL_CAPACITY));
     loop {
         let piece_by = Instant::now()
             .checked_add(limits.idle)

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use ccm_core::reconciliation::retry::Backoff;
 use ccm_core::safety::tenure::Tenure;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -20,9 +21,11 @@ use crate::egress::message::FetchError;
 
 /// A credential is not used this shortly before its end: a request takes time, and clocks differ a little.
 const LAST_MOMENTS: Duration = Duration::from_secs(5);
-/// Pauses after failures double from [`FIRST_PAUSE`] to [`LAST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LAST_PAUSE: Duration = Duration::from_secs(60);
+/// Pauses after failures.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    most: Duration::from_secs(60),
+};
 /// A credential that its target refuses is exchanged again, unless it is younger than this.
 const NEW: Duration = Duration::from_secs(30);
 
@@ -129,14 +132,11 @@ impl State {
         if let Some(current) = &mut self.current {
             current.is_refused = false;
         }
-        let times = self.failed.as_ref().map_or(0, |failed| failed.times);
-        let pause = FIRST_PAUSE
-            .saturating_mul(1 << times.min(6))
-            .min(LAST_PAUSE);
+        let times = self.failed.as_ref().map_or(1, |failed| failed.times + 1);
         self.failed = Some(Failed {
             why,
-            times: times + 1,
-            again: instant.checked_add(pause).unwrap_or(instant),
+            times,
+            again: instant.checked_add(PAUSES.after(times)).unwrap_or(instant),
         });
     }
 }

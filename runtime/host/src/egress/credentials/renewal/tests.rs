@@ -126,7 +126,7 @@ fn a_refused_one_is_used_only_while_no_other_is_issued() {
     drop(ended);
     // It may have been refused for another reason.
     assert_eq!(turn(&mut state, NEW, instant), "use");
-    let later = instant + FIRST_PAUSE;
+    let later = instant + PAUSES.first;
     assert_eq!(turn(&mut state, NEW, later), "use and renew");
     state.succeeded(token("second", begin() + 2 * HOUR), begin() + NEW, 0.5);
     assert_eq!(turn(&mut state, NEW, instant), "use");
