@@ -130,12 +130,10 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
         ));
     }
     text("description", &raw.description, wrong);
-    let names = |key| move |text: &String| format!("{key} {text:?}");
     list("schemes", &raw.schemes, MAX_SCHEMES, String::clone, wrong);
     for scheme in raw.schemes.iter().filter(|scheme| !is_scheme(scheme)) {
         wrong.push(format!(
-            "{}: expected a URI scheme in lower case, without ://",
-            names("scheme")(scheme)
+            "scheme {scheme:?}: expected a URI scheme in lower case, without ://"
         ));
     }
     list(
@@ -147,7 +145,7 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
     );
     for prefix in &raw.annotation_prefixes {
         if let Err(why) = prefix_form(prefix) {
-            wrong.push(format!("{}: {why}", names("annotation prefix")(prefix)));
+            wrong.push(format!("annotation prefix {prefix:?}: {why}"));
         }
     }
     list(
