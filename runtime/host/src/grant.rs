@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 pub use crate::egress::tls::Fingerprint;
 
 use crate::egress::rules::Rule;
+use crate::manifest::AuthKind;
 
 pub use issued::{
     Issuer, Keystone, KeystoneMethod, OAuth2, OAuth2Client, OAuth2Grant, Presented, WebIdentity,
@@ -146,16 +147,16 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Name of this kind in manifests, see `AuthKind`.
-    pub fn kind(&self) -> &'static str {
+    /// The kind by which manifests request it.
+    pub fn kind(&self) -> AuthKind {
         match self {
-            Credential::None => "none",
-            Credential::Bearer(_) => "bearer",
-            Credential::Basic { .. } => "basic",
-            Credential::Header { .. } => "header",
-            Credential::AwsSigV4(_) => "aws-sigv4",
-            Credential::OAuth2(_) => "oauth2",
-            Credential::Keystone(_) => "keystone",
+            Credential::None => AuthKind::None,
+            Credential::Bearer(_) => AuthKind::Bearer,
+            Credential::Basic { .. } => AuthKind::Basic,
+            Credential::Header { .. } => AuthKind::Header,
+            Credential::AwsSigV4(_) => AuthKind::AwsSigV4,
+            Credential::OAuth2(_) => AuthKind::OAuth2,
+            Credential::Keystone(_) => AuthKind::Keystone,
         }
     }
 

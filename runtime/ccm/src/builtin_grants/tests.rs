@@ -78,7 +78,7 @@ fn targets(read: &BuiltinGrants) -> Vec<(&str, &str, &str)> {
             (
                 target.name.as_str(),
                 target.endpoint.as_str(),
-                target.credential.kind(),
+                target.credential.kind().as_str(),
             )
         })
         .collect()

@@ -62,7 +62,7 @@ fn a_whole_file_is_read() {
     let target = &provider.grants.as_ref().unwrap().targets[0];
     assert_eq!(target.endpoint.as_str(), "https://api.example.com/v1");
     assert_eq!(target.addresses.len(), 2);
-    assert_eq!(target.credential.kind(), "bearer");
+    assert_eq!(target.credential.kind().as_str(), "bearer");
     let origin = target.credential.origin();
     assert_eq!(origin.as_deref(), Some("the variable TOKEN"));
     assert!(target.ca_pem.is_some());

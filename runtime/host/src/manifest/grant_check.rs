@@ -143,12 +143,12 @@ fn target(
 ) -> GrantedTarget {
     let name = &requested.name;
     let kind = grant.credential.kind();
-    if requested.auth == AuthKind::None && kind != "none" {
+    if requested.auth == AuthKind::None && kind != AuthKind::None {
         warnings.push(format!(
             "target {name}: a {kind} credential is granted, but not requested, and is not used"
         ));
         grant.credential = Credential::None;
-    } else if requested.auth.as_str() != kind {
+    } else if requested.auth != kind {
         missing.push(format!(
             "target {name}: {} credential (granted: {kind})",
             requested.auth

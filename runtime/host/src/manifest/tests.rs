@@ -411,7 +411,7 @@ fn the_granted_access_decides_and_the_rest_is_a_warning() {
 fn a_credential_that_was_not_requested_is_not_used() {
     let manifest = parse(&with("/targets/0/auth", json!("none"))).unwrap();
     let granted = manifest.narrow(bearer()).unwrap();
-    assert_eq!(granted.targets[0].grant.credential.kind(), "none");
+    assert_eq!(granted.targets[0].grant.credential.kind(), AuthKind::None);
     assert_eq!(granted.warnings.len(), 1);
 }
 

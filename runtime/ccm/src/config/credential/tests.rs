@@ -147,7 +147,7 @@ fn tokens_of_oauth2_and_keystone_are_read() {
         "grant: { tokenExchange: { subjectToken: { file: /token }, subjectTokenType: jwt } }, parameters:",
     );
     assert!(read(&exchange).is_ok());
-    assert!(read(KEYSTONE).is_ok_and(|read| read.kind() == "keystone"));
+    assert!(read(KEYSTONE).is_ok_and(|read| read.kind().as_str() == "keystone"));
     let password = KEYSTONE.replace(
         "applicationCredential: { id: x, secret: { env: SECRET } }",
         "password: { user: u, userDomain: d, password: { env: SECRET }, project: p, projectDomain: d }",

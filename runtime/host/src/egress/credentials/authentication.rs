@@ -268,7 +268,7 @@ pub(in crate::egress) fn identity(credential: &Credential) -> [u8; 32] {
         }
     };
     let mut hash = Sha256::new();
-    for part in [credential.kind()].into_iter().chain(parts) {
+    for part in [credential.kind().as_str()].into_iter().chain(parts) {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }
