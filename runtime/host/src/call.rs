@@ -70,15 +70,7 @@ impl Calls {
         let (function, began) = (ask.function(), Instant::now());
         let waiting = Waiting { function, began };
         // In this order: a call that waits for the narrower limit takes no general slot.
-        let narrower = match ask.capability() {
-            // Tenants can create any number of load balancers.
-            Some((Capability::LoadBalancer, _)) => {
-                Some((&self.balancing, limits::BALANCING_AT_ONCE))
-            }
-            Some((Capability::Routes, _)) => Some((&self.routing, limits::ROUTING_AT_ONCE)),
-            Some((Capability::Instances, _)) | None => None,
-        };
-        let _part = match narrower {
+        let _part = match self.narrower_slots(&ask) {
             Some((slots, at_once)) => Some(turn(slots, at_once, &call, waiting).await?),
             None => None,
         };
@@ -135,6 +127,16 @@ impl Calls {
                 };
                 Err(failure.into_error(phase, &self.digest, began.elapsed(), &lines))
             }
+        }
+    }
+
+    /// The slots that only a part of the calls needs, and how many there are.
+    fn narrower_slots(&self, ask: &Ask) -> Option<(&Semaphore, usize)> {
+        match ask.capability()?.0 {
+            // Tenants can create any number of load balancers.
+            Capability::LoadBalancer => Some((&self.balancing, limits::BALANCING_AT_ONCE)),
+            Capability::Routes => Some((&self.routing, limits::ROUTING_AT_ONCE)),
+            Capability::Instances => None,
         }
     }
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wasmtime::Engine;
-use wasmtime::component::Linker;
+use wasmtime::component::{Component, Linker};
 
 use crate::bindings::lifecycle;
 use crate::call::{Call, CallBackoff, Calls};
@@ -186,41 +186,17 @@ impl Host {
                 reason,
             })?;
         drop(wasm);
-        let linked = self
-            .linker
-            .instantiate_pre(&component)
-            .map_err(|error| signature(&source, &error))?;
-        let exports = Exports::find(&linked, contract, capabilities, inspection.self_check)
-            .map_err(|error| signature(&source, &error))?;
         let memory_bytes = granted_limits.memory_bytes(&manifest);
-        let sandbox = match &self.isolation {
-            Isolation::InProcess => Sandbox::InProcess(InProcess {
-                component: linked,
-                exports,
-                config,
-                memory_bytes,
-                ticker: self.ticker.clone(),
-                scheduler: self.scheduler.beside(),
-                state: Arc::default(),
-            }),
-            Isolation::ChildProcess(program) => {
-                let load = Load {
-                    contract,
-                    config,
-                    memory_bytes,
-                    instances: capabilities.instances,
-                    load_balancer: capabilities.load_balancer,
-                    routes: capabilities.routes,
-                    self_check: inspection.self_check,
-                };
-                let process = SandboxProcess::new(program.clone(), component, load);
-                process.ready().await.map_err(|what| LoadError::Host {
-                    module: source.clone(),
-                    what,
-                })?;
-                Sandbox::Process(process)
-            }
+        let load = Load {
+            contract,
+            config,
+            memory_bytes,
+            instances: capabilities.instances,
+            load_balancer: capabilities.load_balancer,
+            routes: capabilities.routes,
+            self_check: inspection.self_check,
         };
+        let sandbox = self.sandbox(&source, component, load).await?;
         let calls = Calls {
             provider: name.clone(),
             digest,
@@ -248,6 +224,40 @@ impl Host {
             checks_itself: inspection.self_check,
             egress: Arc::new(egress),
             manifest,
+        })
+    }
+
+    /// Links a compiled module, and opens the sandbox of its guests.
+    async fn sandbox(
+        &self,
+        source: &str,
+        component: Component,
+        load: Load,
+    ) -> Result<Sandbox, LoadError> {
+        let linked = self
+            .linker
+            .instantiate_pre(&component)
+            .map_err(|error| signature(source, &error))?;
+        let exports = Exports::find(&linked, load.contract, load.capabilities(), load.self_check)
+            .map_err(|error| signature(source, &error))?;
+        Ok(match &self.isolation {
+            Isolation::InProcess => Sandbox::InProcess(InProcess {
+                component: linked,
+                exports,
+                config: load.config,
+                memory_bytes: load.memory_bytes,
+                ticker: self.ticker.clone(),
+                scheduler: self.scheduler.beside(),
+                state: Arc::default(),
+            }),
+            Isolation::ChildProcess(program) => {
+                let process = SandboxProcess::new(program.clone(), component, load);
+                process.ready().await.map_err(|what| LoadError::Host {
+                    module: source.to_owned(),
+                    what,
+                })?;
+                Sandbox::Process(process)
+            }
         })
     }
 }

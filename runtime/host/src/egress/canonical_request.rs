@@ -104,29 +104,12 @@ pub(super) fn prepare(
         )));
     }
     let path = path::canonical(&path).map_err(|error| FetchError::Invalid(error.to_string()))?;
-    let query_bytes: usize = query
-        .iter()
-        .map(|(name, value)| name.len() + value.len())
-        .sum();
-    if query.len() > MAX_QUERY_PAIRS || query_bytes > MAX_QUERY_BYTES {
-        return Err(FetchError::Invalid(format!(
-            "a query has at most {MAX_QUERY_PAIRS} pairs and {MAX_QUERY_BYTES} bytes"
-        )));
-    }
+    check_query(&query)?;
     let mut headers =
         headers::request(&headers, context.credential, source).map_err(FetchError::Invalid)?;
     let mut body = body.filter(|body| !body.is_empty() || !is_bodiless(&method));
-    if body
-        .as_ref()
-        .is_some_and(|body| body.len() > limits.request_bytes)
-    {
-        return Err(FetchError::Invalid(format!(
-            "a body has at most {} bytes",
-            limits.request_bytes
-        )));
-    }
-    if body.is_some() && is_bodiless(&method) {
-        return Err(FetchError::Invalid(format!("{method} carries no body")));
+    if let Some(body) = &body {
+        check_body(&method, body, limits)?;
     }
     let content = Content::read(&headers, body.as_deref())?;
     if context.is_signed {
@@ -191,6 +174,29 @@ pub(super) fn prepare(
         is_shareable,
         max_age,
     })
+}
+
+fn check_query(query: &[(String, String)]) -> Result<(), FetchError> {
+    let lengths = query.iter().map(|(name, value)| name.len() + value.len());
+    if query.len() > MAX_QUERY_PAIRS || lengths.sum::<usize>() > MAX_QUERY_BYTES {
+        return Err(FetchError::Invalid(format!(
+            "a query has at most {MAX_QUERY_PAIRS} pairs and {MAX_QUERY_BYTES} bytes"
+        )));
+    }
+    Ok(())
+}
+
+fn check_body(method: &Method, body: &Bytes, limits: &EgressLimits) -> Result<(), FetchError> {
+    if body.len() > limits.request_bytes {
+        return Err(FetchError::Invalid(format!(
+            "a body has at most {} bytes",
+            limits.request_bytes
+        )));
+    }
+    if is_bodiless(method) {
+        return Err(FetchError::Invalid(format!("{method} carries no body")));
+    }
+    Ok(())
 }
 
 /// Error for a request that no line of the module's manifest requests. Every requested line is granted: otherwise the

@@ -63,36 +63,7 @@ async fn exchange(
     budget: &Arc<Budget>,
 ) -> Result<FetchResponse, FetchError> {
     let method = request.method().clone();
-    let started = Instant::now();
-    let head_by = started
-        .checked_add(limits.first_byte)
-        .map_or(until, |first| first.min(until));
-    let late = || {
-        FetchError::TimedOut(format!(
-            "no answer from target {} in {:.1?}{}",
-            target.name,
-            started.elapsed(),
-            target.through()
-        ))
-    };
-    let mut response = match timeout_at(head_by, target.client.request(request)).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) if refuses_connections(&error) => {
-            return Err(FetchError::Unavailable(format!(
-                "{} refuses connections",
-                target.endpoint.origin().ascii_serialization()
-            )));
-        }
-        Ok(Err(error)) => {
-            let error = broken(&error);
-            let is_late = matches!(error, FetchError::TimedOut(_));
-            return Err(error.with_text(|text| match is_late {
-                true => text + &target.through(),
-                false => text,
-            }));
-        }
-        Err(_) => return Err(late()),
-    };
+    let mut response = head(target, request, limits, until).await?;
     let status = response.status().as_u16();
     target.share.observe(
         status,
@@ -123,6 +94,40 @@ async fn exchange(
         headers,
         body,
     })
+}
+
+/// Sends the request and waits for the head of the response.
+async fn head(
+    target: &Target,
+    request: Request<Full<Bytes>>,
+    limits: &EgressLimits,
+    until: Instant,
+) -> Result<Response<Incoming>, FetchError> {
+    let started = Instant::now();
+    let head_by = started
+        .checked_add(limits.first_byte)
+        .map_or(until, |first| first.min(until));
+    match timeout_at(head_by, target.client.request(request)).await {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(error)) if refuses_connections(&error) => Err(FetchError::Unavailable(format!(
+            "{} refuses connections",
+            target.endpoint.origin().ascii_serialization()
+        ))),
+        Ok(Err(error)) => {
+            let error = broken(&error);
+            let is_late = matches!(error, FetchError::TimedOut(_));
+            Err(error.with_text(|text| match is_late {
+                true => text + &target.through(),
+                false => text,
+            }))
+        }
+        Err(_) => Err(FetchError::TimedOut(format!(
+            "no answer from target {} in {:.1?}{}",
+            target.name,
+            started.elapsed(),
+            target.through()
+        ))),
+    }
 }
 
 /// Checks status and headers; returns the number of header bytes.

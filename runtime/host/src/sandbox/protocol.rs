@@ -59,7 +59,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(super) fn capabilities(&self) -> Capabilities {
+    pub(crate) fn capabilities(&self) -> Capabilities {
         Capabilities {
             instances: self.instances,
             load_balancer: self.load_balancer,
