@@ -190,10 +190,11 @@ impl Configuration {
             "ClusterServiceLoadBalancerHealthProbeMode",
             &[("Shared", true), ("ServiceNodePort", false)],
         );
-        let port = values.number("ClusterServiceSharedLoadBalancerHealthProbePort", 1..=65535);
+        let port = values.number("ClusterServiceSharedLoadBalancerHealthProbePort", 0..=65535);
         let path = values.text("ClusterServiceSharedLoadBalancerHealthProbePath");
         let shared_health = shared.unwrap_or(false).then(|| SharedHealth {
-            port: port.unwrap_or(KUBE_PROXY),
+            // As in the Go provider, 0 is the default, too: OpenShift writes it.
+            port: port.filter(|port| *port > 0).unwrap_or(KUBE_PROXY),
             path: path.unwrap_or("/healthz").to_owned(),
         });
         let own = values.choice("NLBSecurityGroupMode", &[("Managed", true)]);

@@ -42,6 +42,20 @@ fn keys_of_the_go_provider_are_read() {
     );
 }
 
+/// As in the Go provider: OpenShift's file says 0.
+#[test]
+fn the_shared_check_at_port_0_is_at_kube_proxys() {
+    let given = config(&[
+        ("Region", "eu-west-1"),
+        ("KubernetesClusterID", "prod"),
+        ("ClusterServiceLoadBalancerHealthProbeMode", "Shared"),
+        ("ClusterServiceSharedLoadBalancerHealthProbePort", "0"),
+    ]);
+    let configuration = Configuration::read(&given).unwrap();
+    let settings = configuration.settings().unwrap();
+    assert_eq!(settings.shared_health.as_ref().unwrap().port, KUBE_PROXY);
+}
+
 /// As in the Go provider: a zone counts before a region, and local zones have the name of another place after that of
 /// the region.
 #[test]
@@ -70,7 +84,7 @@ fn all_mistakes_are_told_at_once() {
     let given = config(&[
         ("NodeIPFamilies", "ipv5"),
         ("NLBSecurityGroupMode", "Unmanaged"),
-        ("ClusterServiceSharedLoadBalancerHealthProbePort", "0"),
+        ("ClusterServiceSharedLoadBalancerHealthProbePort", "65536"),
         ("DisableSecurityGroupIngress", "perhaps"),
     ]);
     let Err(Error::Invalid(reported)) = Configuration::read(&given) else {
