@@ -45,7 +45,7 @@ pub fn ensure(
     let (classic, known) = match (found, known) {
         (Some(found), Some(known))
             if known.digest != digest
-                && known.wanted_groups == wanted_groups(wanted)
+                && known.wanted_parts == wanted_parts(wanted)
                 && known.group_ids == found.groups() =>
         {
             events.extend(unchangeable(wanted, &found.scheme, &found.subnets.items));
@@ -69,8 +69,8 @@ struct Remembered {
     digest: String,
     /// IDs of the instances of the nodes that were to receive traffic.
     ids: BTreeSet<String>,
-    /// The security groups that were wanted, and the additional ones.
-    wanted_groups: (Groups, Vec<String>),
+    /// The security groups that were wanted, the additional ones, and the subnets: [`make`] alone changes them.
+    wanted_parts: (Groups, Vec<String>, Vec<String>),
     /// The security groups that it then had.
     group_ids: BTreeSet<String>,
     /// Its own group with its rules; empty after a change of the rules.
@@ -82,8 +82,9 @@ struct Remembered {
     open: BTreeSet<String>,
 }
 
-fn wanted_groups(wanted: &Wanted) -> (Groups, Vec<String>) {
-    (wanted.groups.clone(), wanted.extra_groups.clone())
+fn wanted_parts(wanted: &Wanted) -> (Groups, Vec<String>, Vec<String>) {
+    let (extra, subnets) = (&wanted.extra_groups, &wanted.subnets);
+    (wanted.groups.clone(), extra.clone(), subnets.clone())
 }
 
 /// Reads all that belongs to the load balancer, or creates it, and makes it as wanted.
@@ -99,7 +100,8 @@ fn make(
     let mut group_ids = group_ids(&wanted.groups, wanted, &vpc, &mut all)?;
     group_ids.extend(wanted.extra_groups.iter().cloned());
     let (classic, attributes) = match found {
-        Some(found) => {
+        Some(mut found) => {
+            attach_subnets(settings, wanted, &nodes, &mut found, &vpc)?;
             events.extend(unchangeable(wanted, &found.scheme, &found.subnets.items));
             let are = found.groups();
             if !are.iter().eq(group_ids.iter().collect::<BTreeSet<_>>()) {
@@ -130,7 +132,7 @@ fn make(
     let known = Remembered {
         digest: wanted.digest(),
         ids: nodes.ids.clone(),
-        wanted_groups: wanted_groups(wanted),
+        wanted_parts: wanted_parts(wanted),
         group_ids: group_ids.iter().cloned().collect(),
         own: own.cloned().collect(),
         attributes,
@@ -150,7 +152,36 @@ fn make(
     nodes.awaited.map_or(Ok((classic, known)), Err)
 }
 
-/// Changes everything that differs but the security groups and the instances.
+/// Attaches the wanted subnets in zones that the load balancer lacks, because it reaches no node there without one. Those
+/// that no annotation names are looked up only while a node is in such a zone.
+fn attach_subnets(
+    settings: &Settings,
+    wanted: &Wanted,
+    nodes: &Nodes,
+    found: &mut Classic,
+    vpc: &str,
+) -> Result<(), Error> {
+    let zones = &found.availability_zones.items;
+    let is_lacking = |zone: &String| !zones.contains(zone);
+    let instances = nodes.instances.iter();
+    let mut zones_of_nodes = instances.map(|one| &one.placement.availability_zone);
+    let is_needed = !wanted.subnets.is_empty() || zones_of_nodes.any(is_lacking);
+    if !is_needed || (found.scheme == "internal") != wanted.internal {
+        return Ok(());
+    }
+    let mut chosen = subnets::choose(settings, wanted, vpc)?;
+    chosen.retain(|one| {
+        is_lacking(&one.availability_zone) && !found.subnets.items.contains(&one.subnet_id)
+    });
+    let missing: Vec<String> = chosen.into_iter().map(|one| one.subnet_id).collect();
+    if !missing.is_empty() {
+        elb::attach_subnets(found, &missing)?;
+        found.subnets.items.extend(missing);
+    }
+    Ok(())
+}
+
+/// Changes everything that differs but the security groups, the subnets and the instances.
 fn change(classic: &Classic, wanted: &Wanted, known: Remembered) -> Result<Remembered, Error> {
     let mut own = known.own;
     if let Groups::Own(name) = &wanted.groups {

@@ -26,6 +26,8 @@ pub struct Classic {
     /// The ID of the VPC.
     #[serde(rename = "VPCId")]
     pub vpc_id: String,
+    /// Names of the zones of its subnets.
+    pub availability_zones: List<String>,
     /// IDs of the subnets, one in each zone.
     pub subnets: List<String>,
     /// IDs of the security groups.
@@ -390,6 +392,15 @@ pub fn set_instances(classic: &Classic, wanted: &Targets) -> Answer<()> {
         query.act()?;
     }
     Ok(())
+}
+
+/// Attaches subnets, in zones in which the load balancer has none.
+///
+/// # Errors
+/// A refusal by AWS, or no answer.
+pub fn attach_subnets(classic: &Classic, subnets: &[String]) -> Answer<()> {
+    let query = classic.query("AttachLoadBalancerToSubnets");
+    query.list("Subnets.member", subnets).act()
 }
 
 /// Replaces the load balancer's security groups.
