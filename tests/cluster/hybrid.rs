@@ -82,8 +82,11 @@ impl Aws {
         let group = json!({"GroupName": "nodes", "Description": "nodes", "VpcId": vpc});
         let group = moto.ec2("create_security_group", group, "/GroupId");
         let instances = [(); 2].map(|()| {
-            let image =
-                json!({"ImageId": "ami-12c6146b", "MinCount": 1, "MaxCount": 1, "InstanceType": "t3.large", "SecurityGroupIds": [group]});
+            let tags = json!([{"Key": "kubernetes.io/cluster/prod", "Value": "owned"}]);
+            let image = json!({
+                "ImageId": "ami-12c6146b", "MinCount": 1, "MaxCount": 1, "InstanceType": "t3.large", "SecurityGroupIds": [group],
+                "TagSpecifications": [{"ResourceType": "instance", "Tags": tags}],
+            });
             let run = moto.call("ec2", "run_instances", image);
             let part = |name: &str| run["Instances"][0][name].as_str().unwrap().to_owned();
             (part("InstanceId"), part("PrivateDnsName"))

@@ -320,7 +320,7 @@ pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
 pub struct Targets {
     /// Running instances: AWS registers no others.
     pub running: BTreeSet<String>,
-    /// Existing instances: they stay registered if they are.
+    /// Existing instances of the cluster: they stay registered if they are.
     pub existing: BTreeSet<String>,
 }
 

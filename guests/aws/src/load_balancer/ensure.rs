@@ -70,7 +70,8 @@ fn reach(
             if found.is_none() && classic::elb::by_name(&name)?.is_some() {
                 return Err(unlike(&name));
             }
-            let made = make(settings, wanted, Nodes::look_up(ids)?, found, events)?;
+            let nodes = Nodes::look_up(settings, ids)?;
+            let made = make(settings, wanted, nodes, found, events)?;
             cached_state::set_fresh(&name);
             made
         }
@@ -261,7 +262,7 @@ fn update_network(
             }
         }
     };
-    let nodes = Nodes::look_up(ids)?;
+    let nodes = Nodes::look_up(settings, ids)?;
     listeners::set_targets(&known.listening.registered(), &nodes.targets)?;
     // Neither mistakes in annotations nor another kind may keep a node that leaves registered; the rules stay as they are
     // then, and the next `ensure` without a mistake compares them. It reports the mistake meanwhile.
@@ -313,6 +314,7 @@ pub(super) struct Nodes {
     pub(super) ids: BTreeSet<String>,
     /// Whether AWS described all of them. One that is missing twice may still exist.
     pub(super) are_all: bool,
+    /// Those that are a part of the cluster: existing ones with its tag.
     pub(super) instances: Vec<Instance>,
     pub(super) targets: Targets,
     /// The end of the call, after everything else, while an instance does not run yet: only a later one registers it.
@@ -320,19 +322,23 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    pub(super) fn look_up(ids: BTreeSet<String>) -> Result<Nodes, Error> {
+    pub(super) fn look_up(settings: &Settings, ids: BTreeSet<String>) -> Result<Nodes, Error> {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
         let instances = ec2::by_ids(&texts)?;
         let id = |one: &Instance| one.instance_id.clone();
         let found = instances.iter().map(id).collect();
         let gone = ["terminated", "shutting-down"];
-        let is_gone = |one: &Instance| gone.contains(&one.instance_state.name.as_str());
-        let (ended, instances): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_gone);
+        // As in the Go provider, one without the cluster's tag is no target.
+        let is_left_out = |one: &Instance| {
+            gone.contains(&one.instance_state.name.as_str())
+                || one.tag_set.claim(&settings.cluster) != Claim::Ours
+        };
+        let (left_out, instances): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_left_out);
         let is = |state: &'static str| move |one: &&Instance| one.instance_state.name == state;
         let targets = Targets {
             running: instances.iter().filter(is("running")).map(id).collect(),
             // Answers that lack an instance do not end its registration.
-            existing: &ids - &ended.iter().map(id).collect(),
+            existing: &ids - &left_out.iter().map(id).collect(),
         };
         let not_yet = |id: String| Error::unavailable(format!("instance {id} does not run yet"));
         let awaited = instances.iter().find(is("pending")).map(id).map(not_yet);

@@ -87,3 +87,21 @@ fn an_instance_that_is_missing_twice_loses_nothing_and_the_next_call_looks_it_up
     let sent = actions(&host).split_off(before);
     assert!(sent.contains(&"DescribeInstances".to_owned()), "{sent:?}");
 }
+
+/// As with the Go provider: a cluster may have nodes that are no part of it at AWS.
+#[test]
+fn an_instance_without_the_clusters_tag_is_no_target() {
+    for key in ["kubernetes.io/cluster/other", "owner"] {
+        let others = INSTANCES.replace("kubernetes.io/cluster/prod", key);
+        let host =
+            host(move |action, _| (action == "DescribeInstances").then(|| xml(200, &others)));
+        let request = EnsureRequest::new(service(&[]), vec![known()]);
+        ensure::ensure(&settings(&[]), &request).unwrap();
+        let expected = [
+            "DeregisterTargets",
+            "DeregisterTargets",
+            "RevokeSecurityGroupIngress",
+        ];
+        assert_eq!(changes(&host), expected, "{key}");
+    }
+}
