@@ -36,7 +36,7 @@ pub struct Configuration {
 pub struct Settings {
     /// The AWS region of every object and request.
     pub region: String,
-    /// `VPC`; `None`: the VPC of the nodes' instances.
+    /// `VPC`; `None`: the VPC of the nodes' instances, or of the subnets with the cluster's tag.
     pub vpc: Option<String>,
     /// Subnet for load balancers in a VPC without a usable tag.
     pub subnet: Option<String>,

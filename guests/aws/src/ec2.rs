@@ -153,6 +153,8 @@ pub struct GroupId {
 pub struct Subnet {
     /// The ID, `subnet-…`.
     pub subnet_id: String,
+    /// The ID of its VPC.
+    pub vpc_id: String,
     /// The name of the subnet's zone.
     pub availability_zone: String,
     /// The IPv4 range in CIDR form; may be empty.

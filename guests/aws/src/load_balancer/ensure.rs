@@ -296,7 +296,8 @@ pub(super) fn unlike(name: &str) -> Error {
     ))
 }
 
-/// The VPC of the existing load balancer, or the cluster's.
+/// The VPC of the existing load balancer, or the cluster's: that of its nodes, or without any that of the subnets with its
+/// tag.
 pub(super) fn vpc(
     settings: &Settings,
     existing: Option<&String>,
@@ -305,7 +306,18 @@ pub(super) fn vpc(
     let existing = existing.filter(|vpc| !vpc.is_empty()).cloned();
     let vpc = existing.or_else(|| settings.vpc.clone());
     let vpc = vpc.or_else(|| nodes.instances.iter().find_map(|one| one.vpc_id.clone()));
-    vpc.ok_or_else(|| Error::unavailable("no node says in which VPC the cluster is; set VPC"))
+    if let Some(vpc) = vpc {
+        return Ok(vpc);
+    }
+    let subnets = ec2::subnets("tag-key", vec![settings.cluster.key()])?.into_iter();
+    let vpcs: BTreeSet<String> = subnets.map(|one| one.vpc_id).collect();
+    let mut vpcs = vpcs.into_iter();
+    match (vpcs.next(), vpcs.next()) {
+        (Some(vpc), None) => Ok(vpc),
+        _ => Err(Error::unavailable(
+            "neither a node nor the cluster's tag on subnets of one VPC says in which VPC the cluster is; set VPC",
+        )),
+    }
 }
 
 /// The instances of the nodes that are to receive traffic.

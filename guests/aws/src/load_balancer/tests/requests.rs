@@ -233,6 +233,37 @@ fn a_new_load_balancer_is_made_with_everything_in_it() {
     );
 }
 
+/// Its nodes may come later.
+#[test]
+fn a_new_load_balancer_without_nodes_is_made_where_the_clusters_subnets_are() {
+    let ensure = || {
+        let request = EnsureRequest::new(service(&[]), Vec::new());
+        ensure::ensure(&settings(&[]), &request)
+    };
+    let new = host(|action, _| (action == "DescribeLoadBalancers").then(|| xml(400, NOT_FOUND)));
+    ensure().unwrap();
+    let sent = forms(&new);
+    let reads = sent
+        .iter()
+        .filter(|form| form["Action"] == "DescribeSubnets");
+    let filters: Vec<_> = reads
+        .map(|form| (&*form["Filter.1.Name"], &*form["Filter.1.Value.1"]))
+        .collect();
+    let cluster = ("tag-key", "kubernetes.io/cluster/prod");
+    assert_eq!(filters, [cluster, ("vpc-id", "vpc-11112222")]);
+    assert!(changes(&new).contains(&"CreateLoadBalancer".to_owned()));
+    drop(new);
+    let subnets = include_str!("../../../fixtures/subnets.xml");
+    let subnets = subnets.replacen("vpc-11112222", "vpc-2", 1);
+    let _several = host(move |action, _| match action {
+        "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
+        "DescribeSubnets" => Some(xml(200, &subnets)),
+        _ => None,
+    });
+    let refused = ensure().unwrap_err().error;
+    assert!(matches!(&refused, Error::Unavailable(why) if why.contains("set VPC")));
+}
+
 #[test]
 fn nodes_are_compared_and_odd_ones_left_out() {
     let host = host(|action, _| {
