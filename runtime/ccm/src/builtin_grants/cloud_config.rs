@@ -28,6 +28,8 @@ pub(super) const KEYS: [&str; 14] = [
 
 /// The only key of them that may be repeated.
 const LIST: &str = "NodeIPFamilies";
+/// The only boolean of them.
+const BOOLEAN: &str = "DisableSecurityGroupIngress";
 
 /// Keys of `[Global]` that the module does not have, each with its replacement.
 const REFUSED: [(&str, &str); 3] = [
@@ -141,7 +143,19 @@ fn set(values: &mut BTreeMap<String, String>, key: &str, value: &str) {
             families.push(',');
             families.push_str(value);
         }
+        _ if key == BOOLEAN => drop(values.insert(key.to_owned(), boolean(value))),
         _ => drop(values.insert(key.to_owned(), value.to_owned())),
+    }
+}
+
+/// A boolean as the module reads it, of those that the Go provider's parser takes in any case. Others stay as they are, for
+/// the module to report.
+fn boolean(value: &str) -> String {
+    let text = value.to_ascii_lowercase();
+    match text.as_str() {
+        "true" | "yes" | "on" | "1" => "true".to_owned(),
+        "false" | "no" | "off" | "0" => "false".to_owned(),
+        _ => value.to_owned(),
     }
 }
 

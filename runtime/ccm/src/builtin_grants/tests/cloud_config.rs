@@ -42,6 +42,26 @@ fn its_keys_are_those_of_the_module() {
     }
 }
 
+#[test]
+fn a_boolean_has_every_form_of_the_go_providers_parser() {
+    for (written, expected) in [
+        ("yes", "true"),
+        ("On", "true"),
+        ("TRUE", "true"),
+        ("1", "true"),
+        ("no", "false"),
+        ("off", "false"),
+        ("False", "false"),
+        ("0", "false"),
+        ("perhaps", "perhaps"),
+    ] {
+        let text = format!("[Global]\nDisableSecurityGroupIngress = {written}\nVPC = no\n");
+        let values = read(&text).unwrap().provider.values;
+        let values: Vec<&str> = values.values().map(String::as_str).collect();
+        assert_eq!(values, [expected, "no"], "{written}");
+    }
+}
+
 /// Some editors write one, and the Go provider skips it.
 #[test]
 fn a_byte_order_mark_at_the_beginning_is_skipped() {
