@@ -275,6 +275,14 @@ const AWS: Profile = Profile {
             variables: &["AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT"],
         },
         Unserved {
+            why: "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2 names the endpoint of both APIs of load balancers",
+            variables: &["AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING"],
+        },
+        Unserved {
+            why: "SSL_CERT_FILE names the authorities of certificates, and caFile in the grants of --config those of one endpoint",
+            variables: &["AWS_CA_BUNDLE"],
+        },
+        Unserved {
             why: "profiles in files are not read",
             variables: &[
                 "AWS_CONFIG_FILE",

@@ -400,6 +400,26 @@ fn endpoints_are_replaced_one_by_one_or_together() {
 }
 
 #[test]
+fn variables_of_the_sdks_without_effect_are_told_with_those_that_have_one() {
+    for (variable, value, instead) in [
+        (
+            "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING",
+            "https://elb.example.com",
+            "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2",
+        ),
+        ("AWS_CA_BUNDLE", "/ca.pem", "SSL_CERT_FILE"),
+    ] {
+        let read = read_aws(&[KEYS[0], KEYS[1], REGION, (variable, value)], None);
+        let [warning] = read.warnings.as_slice() else {
+            panic!("{:?}", read.warnings)
+        };
+        let begin = format!("without effect, because {instead} ");
+        assert!(warning.starts_with(&begin), "{warning}");
+        assert!(warning.ends_with(&format!(": {variable}")), "{warning}");
+    }
+}
+
+#[test]
 fn keys_may_be_in_files_whose_rotation_is_noticed() {
     let variables = [
         ("AWS_ACCESS_KEY_ID_FILE", "/id"),
