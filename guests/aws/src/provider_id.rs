@@ -3,7 +3,8 @@
 //! | Form | Meaning |
 //! |---|---|
 //! | `aws:///ZONE/i-…` | an instance; the form that is written today |
-//! | `aws:////i-…`, `aws:///i-…`, `i-…` | an instance whose zone is not stated |
+//! | `aws:////i-…`, `aws:///i-…` | an instance whose zone is not stated |
+//! | `i-…` | the same, but only targets of load balancers have it: the manager serves no provider ID without a scheme |
 //! | `aws:///ZONE/fargate-…` and the like | a Fargate node: see [`Id::Fargate`] |
 //! | any other text that begins with `aws:` | unreadable: the node is left alone |
 
