@@ -98,7 +98,7 @@ pub const CROSS_ZONE: &str = "cross-zone-load-balancing-enabled";
 pub const GROUPS: &str = "security-groups";
 /// ARN of the certificate for TLS.
 pub const CERTIFICATE: &str = "ssl-cert";
-/// Ports with TLS, by number or name; all of them by default.
+/// Ports with TLS, by number or name, with commas and no spaces between; all of them by default, and with `*`.
 pub const TLS_PORTS: &str = "ssl-ports";
 /// Name of the security policy for TLS.
 pub const TLS_POLICY: &str = "ssl-negotiation-policy";

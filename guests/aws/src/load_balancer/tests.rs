@@ -132,6 +132,23 @@ fn annotations_have_the_go_providers_meaning() {
     assert_eq!((wanted.subnets.len(), wanted.allocations.len()), (2, 2));
 }
 
+/// As with the Go provider, in which a space makes a number a name.
+#[test]
+fn ports_have_tls_as_the_annotation_names_them() {
+    for (listed, expected) in [
+        ("", [true, true]),
+        ("*", [true, true]),
+        ("80,443", [true, true]),
+        ("80, 443", [true, false]),
+        ("80,*", [true, false]),
+        (" 443", [false, false]),
+    ] {
+        let wanted = read(&service(&[("ssl-ports", listed)]));
+        let ports = wanted.ports.iter().map(|port| port.tls.is_some());
+        assert_eq!(ports.collect::<Vec<_>>(), expected, "{listed:?}");
+    }
+}
+
 #[test]
 fn health_checks_fit_the_traffic_policy() {
     let mut local = service(&[]);

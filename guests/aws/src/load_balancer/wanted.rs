@@ -328,12 +328,13 @@ fn ports(service: &Service, health: &Health, mistakes: &mut Vec<String>) -> Vec<
     if service.ports.is_empty() {
         mistakes.push("ports: there is none".to_owned());
     }
-    let listed = values(service, names::TLS_PORTS);
+    // As in the Go provider, spaces count, and `*` is the whole value or nothing.
+    let listed = service.annotation(&format!("{}{}", names::PREFIX, names::TLS_PORTS));
+    let listed = listed.filter(|text| !["", "*"].contains(text));
     let has_tls = |port: &ServicePort| {
-        let is_named = |text: &&str| {
-            *text == "*" || text.parse() == Ok(port.port) || Some(*text) == port.name.as_deref()
-        };
-        listed.is_empty() || listed.iter().any(is_named)
+        let name = port.name.as_deref().unwrap_or_default();
+        let is_named = |text: &str| text == name || text.parse() == Ok(port.port);
+        listed.is_none_or(|texts| texts.split(',').any(is_named))
     };
     let mut wanted = Vec::new();
     for port in &service.ports {
