@@ -102,11 +102,13 @@ pub const CERTIFICATE: &str = "ssl-cert";
 pub const TLS_PORTS: &str = "ssl-ports";
 /// Name of the security policy for TLS.
 pub const TLS_POLICY: &str = "ssl-negotiation-policy";
-/// `ssl` for TLS to the nodes as well.
+/// Protocol to the nodes: `ssl` for TLS there as well. Classic load balancers also take `tcp`, `http` and `https`: with
+/// `http` their listeners are HTTP, or HTTPS on ports with TLS, and with `https` the nodes get HTTPS, too. `https` and
+/// `ssl` count on ports with TLS alone.
 pub const BACKEND: &str = "backend-protocol";
 /// Additional tags, as `key=value,key=value`.
 pub const TAGS: &str = "additional-resource-tags";
-/// Protocol of health checks: `tcp`, `http` or `https`.
+/// Protocol of health checks: `tcp`, `http` or `https`; of classic load balancers also `ssl`.
 pub const HEALTH_PROTOCOL: &str = "healthcheck-protocol";
 /// Port of health checks, or `traffic-port`.
 pub const HEALTH_PORT: &str = "healthcheck-port";

@@ -360,6 +360,7 @@ fn annotations_have_the_go_providers_meaning() {
         ("proxy-protocol", "yes", "must be *"),
         ("backend-protocol", "quic", "must be http"),
         ("connection-idle-timeout", "long", "must be a number"),
+        ("healthcheck-protocol", "udp", "must be tcp, ssl, http or"),
         (
             "target-group-attributes",
             "preserve_client_ip.enabled=true",

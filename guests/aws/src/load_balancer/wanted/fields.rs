@@ -68,10 +68,11 @@ pub(super) fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<
         "TCP" => health.path = None,
         "SSL" if is_classic => health.path = None,
         "HTTP" | "HTTPS" => {}
-        _ => mistakes.push(format!(
-            "{}: must be tcp, http or https",
-            names::HEALTH_PROTOCOL
-        )),
+        _ => {
+            let name = names::HEALTH_PROTOCOL;
+            let ssl = if is_classic { "ssl, " } else { "" };
+            mistakes.push(format!("{name}: must be tcp, {ssl}http or https"));
+        }
     }
     if health.port != "traffic-port" && !health.port.parse::<u16>().is_ok_and(|port| port > 0) {
         mistakes.push(format!(
