@@ -10,6 +10,7 @@ use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification};
 use ccm_delivery::source::Location;
 use ccm_host::egress::{instance_id, instance_region};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::LOOK;
@@ -47,8 +48,19 @@ pub(crate) struct ObjectConfiguration {
     pub objects: ProviderObjects,
     /// `--provider-secret-namespace`.
     pub secret_namespace: String,
-    /// By the object's name: its UID, and the configuration of its last accepted spec.
-    pub accepted: Mutex<BTreeMap<String, (Option<String>, ProviderConfig)>>,
+    /// The last accepted spec of each object, by the object's name.
+    pub accepted: Mutex<BTreeMap<String, AcceptedSpec>>,
+}
+
+/// The last accepted spec of an object.
+#[derive(Clone)]
+pub(crate) struct AcceptedSpec {
+    /// UID of the object.
+    uid: Option<String>,
+    /// As written, so that it can be read again with the Secrets as they are then.
+    spec: Value,
+    /// What it said when it was last read without a mistake.
+    config: ProviderConfig,
 }
 
 /// The file when it was last without a mistake.
@@ -294,7 +306,8 @@ impl Configuration {
         }
     }
 
-    /// Adds the provider of an object; after an edit that is not used, the provider as it was before.
+    /// Adds the provider of an object; after an edit that is not used, the provider as it was before, with its current
+    /// credentials.
     async fn add(
         &self,
         objects: &ObjectConfiguration,
@@ -321,19 +334,20 @@ impl Configuration {
             is_source: !is_overridden,
         };
         match read {
-            Ok(config) => {
-                let known = (object.uid, config.clone());
-                objects.accepted.lock().insert(object.name.clone(), known);
-                wanted.objects.push(config);
+            Ok(accepted) => {
+                wanted.objects.push(accepted.config.clone());
+                let name = object.name.clone();
+                objects.accepted.lock().insert(name, accepted);
             }
             Err(refusal) => {
                 specification.refusal = Some(refusal);
                 let before = objects.accepted.lock().get(&object.name).cloned();
-                let before = before.filter(|(uid, before)| {
-                    let so_far = wanted.all();
-                    !is_overridden && *uid == object.uid && config::beside(&so_far, before).is_ok()
-                });
-                wanted.objects.extend(before.map(|(_, before)| before));
+                let before = before.filter(|it| !is_overridden && it.uid == object.uid);
+                if let Some(before) = before {
+                    let config = self.refreshed(objects, &object.name, before, named).await;
+                    let fits = config::beside(&wanted.all(), &config).is_ok();
+                    wanted.objects.extend(fits.then_some(config));
+                }
             }
         }
         wanted.objects_read += usize::from(specification.is_read());
@@ -346,19 +360,53 @@ impl Configuration {
         object: &ObjectSpec,
         wanted: &Wanted,
         named: &mut BTreeSet<SecretKey>,
-    ) -> Result<ProviderConfig, SpecRefusal> {
+    ) -> Result<AcceptedSpec, SpecRefusal> {
         let Some(spec) = &object.spec else {
             return Err(config::invalid(format!(
                 "the spec is larger than {MOST_SPEC_BYTES} bytes"
             )));
         };
-        let written = WrittenObject::read(&object.name, spec, &objects.secret_namespace)?;
+        let config = self.read_spec(objects, &object.name, spec, named).await?;
+        config::beside(&wanted.all(), &config)?;
+        Ok(AcceptedSpec {
+            uid: object.uid.clone(),
+            spec: spec.clone(),
+            config,
+        })
+    }
+
+    /// Reads a spec with the Secrets as they are now, and adds those that it names to `named`.
+    async fn read_spec(
+        &self,
+        objects: &ObjectConfiguration,
+        name: &str,
+        spec: &Value,
+        named: &mut BTreeSet<SecretKey>,
+    ) -> Result<ProviderConfig, SpecRefusal> {
+        let written = WrittenObject::read(name, spec, &objects.secret_namespace)?;
         let secrets = written.secrets();
         self.secrets.learn(&secrets).await;
         named.extend(secrets);
-        let config = written.meaning(&|key| self.secrets.get(key))?;
-        config::beside(&wanted.all(), &config)?;
-        Ok(config)
+        written.meaning(&|key| self.secrets.get(key))
+    }
+
+    /// The provider of an accepted spec with its current credentials: whoever rotates one revokes the former one. If one
+    /// is missing, the provider as it was last.
+    async fn refreshed(
+        &self,
+        objects: &ObjectConfiguration,
+        name: &str,
+        before: AcceptedSpec,
+        named: &mut BTreeSet<SecretKey>,
+    ) -> ProviderConfig {
+        let read = self.read_spec(objects, name, &before.spec, named).await;
+        let Ok(config) = read else {
+            return before.config;
+        };
+        if let Some(known) = objects.accepted.lock().get_mut(name) {
+            known.config = config.clone();
+        }
+        config
     }
 
     /// The proxy of a provider with built-in grants for which no file names one.

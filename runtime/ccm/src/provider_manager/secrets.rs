@@ -75,6 +75,15 @@ impl Secrets {
         }
     }
 
+    /// Sets the only value of a Secret, as its watch does.
+    #[cfg(test)]
+    pub(super) fn set_of_test(&self, key: &SecretKey, value: &str) {
+        let place = (key.namespace.clone(), key.name.clone());
+        let value = Zeroizing::new(value.as_bytes().to_vec());
+        let data = BTreeMap::from([(key.key.clone(), value)]);
+        self.known.lock().data.insert(place, Ok(data));
+    }
+
     /// Reads those Secrets that are new, and watches them from now on.
     pub(crate) async fn learn(&self, keys: &BTreeSet<SecretKey>) {
         let Some(client) = &self.client else {

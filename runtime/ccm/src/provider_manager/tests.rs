@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::objects::ObjectSpec;
 use super::*;
-use crate::config::{API_VERSION, KIND};
+use crate::config::{API_VERSION, KIND, SecretKey};
 use crate::flags::{CloudProxy, ProviderIsolation};
 use crate::provider_loading::{self, ClusterAddresses};
 
@@ -276,6 +276,73 @@ async fn a_credential_that_is_missing_keeps_no_other_from_being_replaced() {
     assert!(manager.wanted[1] == before[1], "it keeps what it had");
     let why = manager.notice.borrow().clone();
     assert!(why.contains("provider \"b\""), "{why}");
+}
+
+/// The mistake in the edit concerns neither the provider that goes on nor its Secret.
+#[tokio::test]
+async fn a_secret_that_is_rotated_is_used_while_an_edit_of_the_object_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(folder.path());
+    let key = SecretKey {
+        namespace: "clouds".to_owned(),
+        name: "one".to_owned(),
+        key: "api".to_owned(),
+    };
+    let spec = |region: serde_json::Value| {
+        json!({
+            "source": "embedded:one",
+            "config": {"REGION": region},
+            "grants": {"targets": [{
+                "name": "api",
+                "endpoint": "https://cloud.test",
+                "credential": {"bearer": {"secret": {
+                    "namespace": key.namespace, "name": key.name, "key": key.key,
+                }}},
+                "rules": [{"access": "read", "methods": ["GET"], "path": "/servers"}],
+            }]},
+        })
+    };
+    let object = |spec| {
+        let object = ObjectSpec {
+            name: "one".to_owned(),
+            created: None,
+            uid: Some("one".to_owned()),
+            generation: Some(1),
+            spec: Some(spec),
+        };
+        ProviderObjects::of_test(vec![object])
+    };
+    configuration.objects = Some(ObjectConfiguration {
+        objects: object(spec(json!("here"))),
+        secret_namespace: key.namespace.clone(),
+        accepted: Default::default(),
+    });
+    let mut manager = manager(&folder.path().join("modules"));
+    let of_object = |manager: &ProviderManager| {
+        let mut wanted = manager.wanted.iter();
+        wanted.find(|one| one.name == "one").cloned().unwrap()
+    };
+    configuration
+        .secrets
+        .set_of_test(&key, "token-of-the-first-day");
+    manager.look(&configuration).await;
+    let first = of_object(&manager);
+
+    configuration.objects.as_mut().unwrap().objects = object(spec(json!(7)));
+    manager.look(&configuration).await;
+    assert!(of_object(&manager) == first, "the edit is refused");
+    assert!(configuration.secrets.get(&key).is_ok(), "it is watched on");
+    configuration
+        .secrets
+        .set_of_test(&key, "token-of-the-second-day");
+    manager.look(&configuration).await;
+    let second = of_object(&manager);
+    assert!(second != first, "it has the new one");
+
+    // A Secret that is missing leaves the last known value.
+    configuration.secrets.keep(&Default::default());
+    manager.look(&configuration).await;
+    assert!(of_object(&manager) == second);
 }
 
 #[tokio::test(start_paused = true)]
