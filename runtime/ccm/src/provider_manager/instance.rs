@@ -230,6 +230,8 @@ fn is_same_source(one: &ProviderConfig, other: &ProviderConfig) -> bool {
 
 fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
     one.grants == other.grants
+        // Told where grants are missing. With grants the version that serves is not loaded again for another source.
+        && (one.grants.is_some() || one.source == other.source)
         // The module is told of them when it begins.
         && one.nodes.schemes == other.nodes.schemes
         && one.proxy == other.proxy
@@ -283,6 +285,8 @@ fn source(
 
 #[cfg(test)]
 mod tests {
+    use ccm_host::grant::Grants;
+
     use super::*;
 
     /// The module is told of the schemes only when it begins.
@@ -293,5 +297,17 @@ mod tests {
         assert!(has_same_terms(&one, &other));
         other.nodes.schemes = vec!["metal".to_owned()];
         assert!(!has_same_terms(&one, &other));
+    }
+
+    /// Missing grants would be blamed on the former source.
+    #[test]
+    fn another_source_is_other_terms_where_grants_are_missing() {
+        for (grants, expected) in [(None, false), (Some(Grants::default()), true)] {
+            let mut one = ProviderConfig::unwritten("static");
+            one.grants = grants;
+            let mut other = one.clone();
+            other.source = Location::Embedded("hcloud".to_owned());
+            assert_eq!(has_same_terms(&one, &other), expected);
+        }
     }
 }
