@@ -93,6 +93,8 @@ pub(crate) struct ProviderManager {
     wanted: Vec<ProviderConfig>,
     /// Names of the providers in `wanted` that come from objects.
     of_objects: BTreeSet<String>,
+    /// Number of objects that configure a provider, refused ones included.
+    configuring_objects: usize,
     /// Providers that were configured since this process began, and are no longer.
     departed: BTreeSet<String>,
     /// Parts of the configuration that could not be applied, by provider, for people.
@@ -155,6 +157,7 @@ impl ProviderManager {
             instances: BTreeMap::new(),
             wanted: wanted.all(),
             of_objects: names(&wanted.objects),
+            configuring_objects: wanted.configuring_objects(),
             departed: BTreeSet::new(),
             left_out: BTreeMap::new(),
             contradicting: BTreeMap::new(),
@@ -280,9 +283,14 @@ impl ProviderManager {
             Ok(wanted) => {
                 let providers = wanted.all();
                 let of_objects = names(&wanted.objects);
-                if providers != self.wanted || of_objects != self.of_objects {
+                let configuring = wanted.configuring_objects();
+                if providers != self.wanted
+                    || of_objects != self.of_objects
+                    || configuring != self.configuring_objects
+                {
                     tracing::info!("the configuration has changed");
                     self.of_objects = of_objects;
+                    self.configuring_objects = configuring;
                     self.apply(providers).await;
                 } else {
                     self.apply_left_out().await;
@@ -417,11 +425,24 @@ impl ProviderManager {
         Ok(())
     }
 
+    fn is_of_file(&self, name: &str) -> bool {
+        !self.of_objects.contains(name)
+    }
+
+    /// Whether this is the only provider that is configured. Those count that do not run, as after a restart with a spec
+    /// that is refused: no other takes their Services without a class. One of an object takes none from one of the file.
+    fn is_alone(&self, name: &str) -> bool {
+        let names = self.wanted.iter().map(|one| &one.name);
+        let of_file = names.filter(|name| self.is_of_file(name)).count();
+        match self.is_of_file(name) {
+            true => of_file == 1,
+            false => of_file + self.configuring_objects == 1,
+        }
+    }
+
     /// Publishes the serving providers if they have changed: those of the file first, then those of objects, the oldest
     /// first.
     fn publish(&mut self) {
-        let from_file = |name: &String| !self.of_objects.contains(name);
-        let of_file = self.instances.keys().filter(|name| from_file(name)).count();
         let (mut file, mut objects) = (Vec::new(), Vec::new());
         for name in self.wanted.iter().map(|one| &one.name) {
             let Some(instance) = self.instances.get(name) else {
@@ -431,15 +452,14 @@ impl ProviderManager {
                 continue;
             };
             let config = instance.config();
-            // A provider of an object takes no Services without a class from a provider that had them before.
-            let (source, alone) = match from_file(name) {
-                true => (&mut file, of_file == 1),
-                false => (&mut objects, self.instances.len() == 1),
+            let source = match self.is_of_file(name) {
+                true => &mut file,
+                false => &mut objects,
             };
             source.push(Provided {
                 cloud: active,
                 nodes: config.nodes.clone(),
-                service: (self.shared.service_rules)(&config.load_balancers, alone),
+                service: (self.shared.service_rules)(&config.load_balancers, self.is_alone(name)),
             });
         }
         let Consistent {

@@ -147,6 +147,12 @@ impl Wanted {
     pub(crate) fn all(&self) -> Vec<ProviderConfig> {
         [self.file.as_slice(), &self.objects].concat()
     }
+
+    /// Number of objects that configure a provider, refused ones included.
+    pub(crate) fn configuring_objects(&self) -> usize {
+        let specifications = self.specifications.values();
+        specifications.filter(|one| one.is_source).count()
+    }
 }
 
 impl Configuration {

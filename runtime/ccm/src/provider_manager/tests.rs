@@ -123,6 +123,55 @@ async fn objects_are_used_while_the_file_has_a_mistake_and_what_it_said_before_s
     assert!(!manager.notice.borrow().contains("ccm.yaml"));
 }
 
+/// After a restart nothing runs for them, and no other provider may take their Services without a class.
+#[tokio::test]
+async fn providers_that_do_not_run_count_among_those_that_are_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(folder.path());
+    let file = configuration.file.clone().unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    let mut read: serde_json::Value = serde_json::from_str(&text).unwrap();
+    read["providers"] = json!([]);
+    let without = read.to_string();
+    read["providers"] = json!([{"name": "cloud"}, {"name": "other"}]);
+    let with_two = read.to_string();
+    let (good, refused) = (("good", "embedded:good"), ("refused", "nowhere"));
+    for (text, sources, expected) in [
+        (&without, vec![good], vec![("good", true)]),
+        (&without, vec![good, refused], vec![("good", false)]),
+        (&text, vec![good], vec![("cloud", true), ("good", false)]),
+        // Of its own name only the entry of the file counts.
+        (&text, vec![("cloud", "nowhere")], vec![("cloud", true)]),
+        // No module has one of these names.
+        (&with_two, vec![], vec![("cloud", false), ("other", false)]),
+    ] {
+        fs::write(&file, text).unwrap();
+        configuration.objects = Some(ObjectConfiguration {
+            objects: objects(&sources),
+            secret_namespace: "clouds".to_owned(),
+            accepted: Default::default(),
+        });
+        let mut manager = manager(&folder.path().join("modules"));
+        manager.look(&configuration).await;
+        let names = manager.wanted.iter().map(|one| one.name.as_str());
+        let alone = names.map(|name| (name, manager.is_alone(name)));
+        assert_eq!(alone.collect::<Vec<_>>(), expected, "{text} {sources:?}");
+    }
+
+    // It counts as soon as it is there, and no longer once it is gone.
+    fs::write(&file, without).unwrap();
+    let mut manager = manager(&folder.path().join("modules"));
+    for (sources, expected) in [
+        (vec![good], true),
+        (vec![good, refused], false),
+        (vec![good], true),
+    ] {
+        configuration.objects.as_mut().unwrap().objects = objects(&sources);
+        manager.look(&configuration).await;
+        assert_eq!(manager.is_alone("good"), expected, "{sources:?}");
+    }
+}
+
 /// Its object would be `Ready` for ever.
 #[tokio::test]
 async fn that_a_provider_has_left_the_file_is_written_into_its_object() {
