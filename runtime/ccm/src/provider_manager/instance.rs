@@ -18,6 +18,7 @@ use ccm_delivery::source::oci::{OciSettings, OciSource, RegistryCredentials};
 use ccm_delivery::source::{Location, Source};
 use ccm_delivery::store::ModuleStore;
 use ccm_delivery::trust::TrustPolicy;
+use ccm_host::Digest;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -84,6 +85,15 @@ impl ProviderInstance {
             Some(folder) => MemoryRecordStore::kept_in(folder, &config.name),
             None => MemoryRecordStore::new(),
         };
+        let shipped = match &config.source {
+            Location::Embedded(name) => builtin_grants::module(name),
+            Location::File(_) | Location::ConfigMap(_) | Location::Oci(_) => None,
+        };
+        let memory = match shipped {
+            // It changes with the program: no version from before keeps its place beside it.
+            Some(wasm) => memory.with_only(&Digest::of(wasm)),
+            None => memory,
+        };
         let mut tasks = Vec::new();
         let mut in_cluster = None;
         let record_store: Arc<dyn RecordStore> = match &shared.client {
@@ -105,7 +115,7 @@ impl ProviderInstance {
         let recorded = record_store.seen();
         let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
         let (load_policy, receiver) = watch::channel(load_policy(&config, shared));
-        let (rules, ruled) = watch::channel(config.rollout);
+        let (rules, ruled) = watch::channel(rollout_rules(&config));
         let (specification, specified) = watch::channel(Specification::default());
         let rollout = RolloutController::new(RolloutControllerParts {
             name: config.name.clone(),
@@ -171,8 +181,9 @@ impl ProviderInstance {
         if before.trust != config.trust {
             self.trust.send_replace(Arc::new(config.trust.clone()));
         }
-        if before.rollout != config.rollout {
-            self.rules.send_replace(config.rollout);
+        let rules = rollout_rules(&config);
+        if rollout_rules(before) != rules {
+            self.rules.send_replace(rules);
         }
         if !has_same_terms(before, &config) {
             self.load_policy.send_replace(load_policy(&config, shared));
@@ -216,6 +227,15 @@ impl ProviderInstance {
 /// Whether its versions are recorded for other replicas, and not only for people.
 fn is_written_down(config: &ProviderConfig) -> bool {
     !matches!(config.source, Location::Embedded(_))
+}
+
+/// The rules of its rollout. Nobody could approve an embedded module, whose object gives no orders, and whoever chose it has
+/// chosen these bytes.
+fn rollout_rules(config: &ProviderConfig) -> RolloutRules {
+    RolloutRules {
+        approve_within_grants: config.rollout.approve_within_grants || !is_written_down(config),
+        ..config.rollout
+    }
 }
 
 /// Whether both have the same source and access settings, apart from credentials, which an open source receives as
@@ -285,6 +305,8 @@ fn source(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use ccm_host::grant::Grants;
 
     use super::*;
@@ -297,6 +319,27 @@ mod tests {
         assert!(has_same_terms(&one, &other));
         other.nodes.schemes = vec!["metal".to_owned()];
         assert!(!has_same_terms(&one, &other));
+    }
+
+    /// Nobody could give the approval.
+    #[test]
+    fn an_embedded_module_waits_for_no_approval() {
+        let file = Location::parse("file:///static.wasm").unwrap();
+        let embedded = Location::Embedded("static".to_owned());
+        for (source, approves, expected) in [
+            (&embedded, false, true),
+            (&file, false, false),
+            (&file, true, true),
+        ] {
+            let mut config = ProviderConfig::unwritten("static");
+            config.source = source.clone();
+            config.rollout.approve_within_grants = approves;
+            let expected = RolloutRules {
+                approve_within_grants: expected,
+                ..RolloutRules::default()
+            };
+            assert_eq!(rollout_rules(&config), expected, "{source}");
+        }
     }
 
     /// Missing grants would be blamed on the former source.

@@ -172,6 +172,39 @@ async fn providers_that_do_not_run_count_among_those_that_are_configured() {
     }
 }
 
+/// The module of the program or of the object before: nothing would serve if this one requested more.
+#[tokio::test]
+async fn an_embedded_module_comes_after_no_version_of_other_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = configuration(folder.path());
+    let text = json!({
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "providers": [{"name": "cloud", "source": "embedded:static", "grants": {"targets": []}}],
+    });
+    fs::write(configuration.file.as_ref().unwrap(), text.to_string()).unwrap();
+    let store = folder.path().join("modules");
+    fs::create_dir_all(store.join("cloud")).unwrap();
+    let shipped = ccm_host::Digest::of(crate::builtin_grants::module("static").unwrap());
+    let other = ccm_host::Digest::of(b"the module of another program");
+    for (digest, is_known) in [(shipped, true), (other, false)] {
+        let record = json!({
+            "active": {"digest": digest.to_string(), "requests": "{}"},
+            "approved": [other.to_string()],
+        });
+        fs::write(store.join("cloud/cloud.record.json"), record.to_string()).unwrap();
+        let mut manager = manager(&store);
+        manager.look(&configuration).await;
+        let overview = manager.overview().borrow().clone();
+        let StoredRecord::Known { record, .. } = overview[0].recorded.borrow().clone() else {
+            panic!("a record in memory is known");
+        };
+        let record = record.unwrap();
+        assert_eq!(record.active.is_some(), is_known);
+        assert_eq!(record.approved, [other.to_string()]);
+    }
+}
+
 /// Its object would be `Ready` for ever.
 #[tokio::test]
 async fn that_a_provider_has_left_the_file_is_written_into_its_object() {

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
+use ccm_host::Digest;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -40,6 +41,23 @@ impl MemoryRecordStore {
             None
         });
         MemoryRecordStore::with(Some(file), record)
+    }
+
+    /// Forgets the versions of other bytes. What was rejected and approved stays.
+    pub fn with_only(self, digest: &Digest) -> MemoryRecordStore {
+        let digest = digest.to_string();
+        self.seen.send_modify(|seen| {
+            if let StoredRecord::Known {
+                record: Some(record),
+                ..
+            } = seen
+            {
+                record.active.take_if(|it| it.release.digest != digest);
+                record.previous.take_if(|it| it.digest != digest);
+                record.trial.take_if(|it| it.release.digest != digest);
+            }
+        });
+        self
     }
 
     fn with(file: Option<PathBuf>, record: Option<Record>) -> MemoryRecordStore {

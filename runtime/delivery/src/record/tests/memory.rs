@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use ccm_core::rollout::{Order, Orders, Record};
+use ccm_host::Digest;
 
 use super::{digest, full};
 use crate::record::{MemoryRecordStore, RecordStore as _, Report, StoredRecord};
@@ -71,6 +72,38 @@ async fn a_file_that_cannot_be_read_begins_anew_and_can_be_written() {
         Some(full()),
         "this process goes by it all the same"
     );
+}
+
+#[tokio::test]
+async fn versions_of_other_bytes_can_be_forgotten_and_the_verdicts_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let record_store = MemoryRecordStore::kept_in(folder.path(), "hcloud");
+    record_store.write(&report()).await.unwrap();
+    for (number, expected) in [
+        (
+            1,
+            Record {
+                previous: None,
+                trial: None,
+                ..full()
+            },
+        ),
+        (
+            9,
+            Record {
+                active: None,
+                previous: None,
+                trial: None,
+                ..full()
+            },
+        ),
+    ] {
+        let record_store = MemoryRecordStore::kept_in(folder.path(), "hcloud");
+        let record_store = record_store.with_only(&Digest::parse(&digest(number)).unwrap());
+        assert_eq!(record(&record_store), Some(expected));
+    }
+    let empty = MemoryRecordStore::new().with_only(&Digest::of(b"module"));
+    assert_eq!(record(&empty), None);
 }
 
 #[tokio::test]
