@@ -2,6 +2,7 @@
 //! controllers, and applies configuration changes at run time. Decides nothing about nodes, Services or versions.
 
 mod configuration;
+mod departed_modules;
 mod instance;
 mod objects;
 mod publication;
@@ -34,10 +35,11 @@ use crate::load_policy::{ConfiguredLoadPolicy, Remarks};
 #[cfg(feature = "demo")]
 pub(crate) use configuration::location;
 pub(crate) use configuration::{Configuration, ObjectConfiguration, Wanted};
+use departed_modules::DepartedModules;
 use instance::{ProviderInstance, SharedChannels};
 pub(crate) use objects::ProviderObjects;
 use publication::{Consistent, consistent};
-use refusals::Refused;
+use refusals::{Refused, no_longer_configured};
 pub(crate) use secrets::Secrets;
 use start::{introduce, serves, wait_for_outcomes};
 
@@ -88,6 +90,7 @@ impl Shared {
 /// See the module's documentation.
 pub(crate) struct ProviderManager {
     shared: Shared,
+    departed_modules: DepartedModules,
     instances: BTreeMap<String, ProviderInstance>,
     /// The configuration as last read.
     wanted: Vec<ProviderConfig>,
@@ -153,6 +156,7 @@ impl ProviderManager {
     /// A dependency of a provider that does not come from an object is unavailable.
     pub(crate) fn begin(shared: Shared, wanted: Wanted) -> anyhow::Result<ProviderManager> {
         let mut provider_manager = ProviderManager {
+            departed_modules: DepartedModules::of(shared.store.clone()),
             shared,
             instances: BTreeMap::new(),
             wanted: wanted.all(),
@@ -296,6 +300,7 @@ impl ProviderManager {
                     self.apply_left_out().await;
                 }
                 self.specify(&wanted.specifications);
+                self.departed_modules.remove(&wanted).await;
                 let left_out = self.left_out.iter().chain(&self.contradicting);
                 let of_file = left_out.filter(|(name, _)| !self.of_objects.contains(*name));
                 let of_file = of_file.map(|(name, why)| format!("cloud provider {name:?}: {why}"));
@@ -477,17 +482,6 @@ impl ProviderManager {
         self.provided.send_replace(provided.into());
         let overview = self.instances.values().map(ProviderInstance::overview);
         self.overview.send_replace(overview.collect());
-    }
-}
-
-/// The state of the object of a provider that has left the configuration.
-fn no_longer_configured() -> Specification {
-    Specification {
-        refusal: Some(SpecRefusal {
-            reason: RefusalReason::NotApplied,
-            message: "it is no longer configured".to_owned(),
-        }),
-        ..Specification::default()
     }
 }
 

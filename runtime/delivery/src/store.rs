@@ -5,6 +5,7 @@
 mod folder;
 mod memory;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,6 +49,12 @@ impl ModuleStore {
             None => Place::Memory(Memory::default()),
         };
         Ok(Self { place })
+    }
+
+    /// Removes the modules and records in the subfolders of `parent` that have none of these names, if nothing of such a
+    /// provider was written within a day. Files that the store does not know stay, and so do their folders.
+    pub async fn remove_departed(parent: PathBuf, configured: BTreeSet<String>) {
+        blocking(move || folder::remove_departed(&parent, &configured)).await;
     }
 
     /// Stores a module with its evidence atomically. Replaces the evidence of a module that is already stored.

@@ -40,6 +40,8 @@ pub(crate) struct Wanted {
     pub file_trouble: Option<String>,
     /// Number of objects that were read. Refused ones count, too: their Secrets are watched.
     pub objects_read: usize,
+    /// Whether this is all that is configured: the file has no mistake, and the objects were listed.
+    pub is_complete: bool,
 }
 
 /// The objects that configure providers, beside the file.
@@ -165,12 +167,15 @@ impl Configuration {
     pub(crate) async fn read(&self) -> anyhow::Result<Wanted> {
         let mut named = BTreeSet::new();
         let (file, file_trouble) = self.read_file(&mut named).await?;
+        let objects = self.objects.as_ref();
+        let are_listed = objects.is_none_or(|it| it.objects.are_listed());
         let mut wanted = Wanted {
             file,
+            is_complete: are_listed && file_trouble.is_none(),
             file_trouble,
             ..Wanted::default()
         };
-        if let Some(objects) = &self.objects {
+        if let Some(objects) = objects {
             for object in objects.objects.all().await {
                 self.add(objects, object, &mut wanted, &mut named).await;
             }

@@ -78,6 +78,11 @@ impl ProviderObjects {
         }
     }
 
+    /// Whether they were listed; until then none is known.
+    pub(super) fn are_listed(&self) -> bool {
+        *self.is_listed.borrow()
+    }
+
     /// All objects with a spec, the oldest first. The first call waits some seconds until they are listed.
     pub(crate) async fn all(&self) -> Vec<ObjectSpec> {
         if !self.has_waited.swap(true, Ordering::Relaxed) {

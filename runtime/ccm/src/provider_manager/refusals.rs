@@ -2,7 +2,8 @@
 //! have left the configuration. Only the leader writes.
 
 use ccm_delivery::record::{
-    ClusterRecordStore, MemoryRecordStore, RecordStoreError, Specification,
+    ClusterRecordStore, MemoryRecordStore, RecordStoreError, RefusalReason, SpecRefusal,
+    Specification,
 };
 use kube::Client;
 use std::time::Duration;
@@ -10,6 +11,17 @@ use tokio::sync::watch;
 
 /// An object's name, and the state of its spec.
 pub(super) type Refused = (String, Specification);
+
+/// The state of the object of a provider that has left the configuration.
+pub(super) fn no_longer_configured() -> Specification {
+    Specification {
+        refusal: Some(SpecRefusal {
+            reason: RefusalReason::NotApplied,
+            message: "it is no longer configured".to_owned(),
+        }),
+        ..Specification::default()
+    }
+}
 
 /// Delay before a failed write is repeated.
 const AGAIN: Duration = Duration::from_secs(10);

@@ -260,6 +260,39 @@ async fn a_provider_that_could_not_be_created_is_tried_again_without_an_edit() {
     assert_eq!(Arc::as_ptr(&overview.borrow()), known, "it has begun once");
 }
 
+/// The store's volume may be small, and nobody else removes them.
+#[tokio::test]
+async fn the_modules_of_a_provider_that_has_left_are_removed_once_they_are_old() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(folder.path());
+    let store = folder.path().join("modules");
+    let look = async |configuration: &Configuration, kept: &[&str]| {
+        let mut manager = manager(&store);
+        manager.look(configuration).await;
+        for name in ["cloud", "one", "two"] {
+            assert_eq!(store.join(name).exists(), kept.contains(&name), "{name}");
+        }
+    };
+    for name in ["cloud", "one", "two"] {
+        fs::create_dir_all(store.join(name)).unwrap();
+        let record = store.join(format!("{name}/{name}.record.json"));
+        fs::write(&record, "{}").unwrap();
+        let file = fs::File::options().append(true).open(record).unwrap();
+        let yesterday = std::time::SystemTime::now() - Duration::from_secs(86_400);
+        file.set_modified(yesterday).unwrap();
+    }
+    configuration.objects = Some(ObjectConfiguration {
+        objects: objects(&[("one", "embedded:one"), ("two", "nowhere")]),
+        secret_namespace: "clouds".to_owned(),
+        accepted: Default::default(),
+    });
+    look(&configuration, &["cloud", "one", "two"]).await;
+    configuration.objects.as_mut().unwrap().objects = objects(&[("one", "embedded:one")]);
+    look(&configuration, &["cloud", "one"]).await;
+    configuration.objects = None;
+    look(&configuration, &["cloud"]).await;
+}
+
 /// The controllers would refuse the whole list, and a process that becomes the leader would end.
 #[test]
 fn an_object_whose_module_contradicts_those_before_it_is_left_out() {

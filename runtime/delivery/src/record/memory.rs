@@ -14,6 +14,8 @@ use super::{RecordFuture, RecordStore, RecordStoreError, Report, StoredRecord, s
 
 /// Largest file that is read, in bytes: a hundred times the size of a full record.
 const MOST_BYTES: u64 = 8 << 20;
+/// Extension of the file that replaces the one of a record.
+const NEW: &str = "json.new";
 
 /// See the module's documentation.
 pub struct MemoryRecordStore {
@@ -35,12 +37,19 @@ impl MemoryRecordStore {
 
     /// Creates the store of the provider `name` in this folder. An unreadable file counts as absent and is logged.
     pub fn kept_in(folder: &Path, name: &str) -> MemoryRecordStore {
-        let file = folder.join(format!("{name}.record.json"));
+        let [file, _] = MemoryRecordStore::files(folder, name);
         let record = load(&file).unwrap_or_else(|error| {
             tracing::warn!(target: "rollout", provider = name, file = %file.display(), %error, "the record cannot be read; it begins anew");
             None
         });
         MemoryRecordStore::with(Some(file), record)
+    }
+
+    /// The files of the provider `name` in this folder: its record, and what an interrupted write left of the next one.
+    pub(crate) fn files(folder: &Path, name: &str) -> [PathBuf; 2] {
+        let file = folder.join(format!("{name}.record.json"));
+        let new = file.with_extension(NEW);
+        [file, new]
     }
 
     /// Forgets the versions of other bytes. What was rejected and approved stays.
@@ -161,7 +170,7 @@ fn load(file: &Path) -> std::io::Result<Option<Record>> {
 
 /// Writes atomically, also if the machine loses power: to a temporary file, which then replaces the old one.
 fn save(file: &Path, record: &Record) -> std::io::Result<()> {
-    let beside = file.with_extension("json.new");
+    let beside = file.with_extension(NEW);
     let mut open = std::fs::OpenOptions::new();
     let mut new = open
         .write(true)

@@ -3,7 +3,7 @@
 
 mod entry;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -16,10 +16,14 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MODULE_BYTES, MOST_EVIDENCE};
+use crate::record::MemoryRecordStore;
 use entry::Entry;
 
 /// Minimum age before a file, temporary ones included, is removed: another process may have just written it.
 const YOUNG: Duration = Duration::from_secs(3_600);
+/// Minimum age of the newest file of a provider that is not configured, before all its files are removed: its entry may
+/// come back.
+const DEPARTED: Duration = Duration::from_secs(86_400);
 /// Maximum size of all files together: 16 of the largest modules. Beyond it young files are removed, too.
 const MOST_BYTES: u64 = 512 << 20;
 /// Largest description, in bytes. Base64 takes four bytes for three, and one piece of evidence has up to six parts.
@@ -47,6 +51,31 @@ impl Default for Files {
             paths: Vec::new(),
             modified: SystemTime::UNIX_EPOCH,
             bytes: 0,
+        }
+    }
+}
+
+impl Files {
+    fn add(&mut self, path: PathBuf) {
+        if let Ok(metadata) = fs::symlink_metadata(&path) {
+            let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            self.modified = self.modified.max(modified);
+            self.bytes = self.bytes.saturating_add(metadata.len());
+        }
+        self.paths.push(path);
+    }
+}
+
+/// Removes what is stored of the providers that have a subfolder in `parent` and are not `configured`, unless some of it
+/// was written within a day.
+pub(super) fn remove_departed(parent: &Path, configured: &BTreeSet<String>) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        // A link leads to a folder that is not the store's.
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let name = entry.file_name();
+        let name = name.to_str().filter(|name| !configured.contains(*name));
+        if let Some(name) = name.filter(|_| is_folder) {
+            Folder { path: entry.path() }.remove(name);
         }
     }
 }
@@ -111,6 +140,32 @@ impl Folder {
         }
     }
 
+    /// Removes the modules and the record of the provider `name` if none of the files is young, and the folder unless it has
+    /// others.
+    fn remove(&self, name: &str) {
+        let mut all: Vec<Files> = self.files().into_values().collect();
+        let mut record = Files::default();
+        for path in MemoryRecordStore::files(&self.path, name) {
+            record.add(path);
+        }
+        all.push(record);
+        let newest = all.iter().map(|files| files.modified).max();
+        let newest = newest.unwrap_or(SystemTime::UNIX_EPOCH);
+        let age = SystemTime::now().duration_since(newest).unwrap_or_default();
+        if age < DEPARTED {
+            return;
+        }
+        // What cannot be removed now is tried again the next time.
+        let mut is_removed = false;
+        for path in all.iter().flat_map(|files| &files.paths) {
+            is_removed |= fs::remove_file(path).is_ok();
+        }
+        is_removed |= fs::remove_dir(&self.path).is_ok();
+        if is_removed {
+            tracing::info!(folder = %self.path.display(), "the kept modules of a provider that is not configured are removed");
+        }
+    }
+
     /// The files of modules, and temporary ones, by their names without the extension. The record of the versions is
     /// beside them.
     fn files(&self) -> BTreeMap<String, Files> {
@@ -124,13 +179,7 @@ impl Folder {
             if !is_ours {
                 continue;
             }
-            let files = found.entry(stem).or_default();
-            if let Ok(metadata) = file.metadata() {
-                let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                files.modified = files.modified.max(modified);
-                files.bytes = files.bytes.saturating_add(metadata.len());
-            }
-            files.paths.push(path);
+            found.entry(stem).or_default().add(path);
         }
         found
     }

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -220,6 +221,45 @@ async fn the_record_beside_the_modules_stays() {
     age(&folder.join(&kept[0]));
     store.keep(&[]).await;
     assert_eq!(names(&folder), kept);
+}
+
+#[tokio::test]
+async fn of_providers_that_are_not_configured_only_young_and_foreign_files_stay() {
+    let parent = tempfile::tempdir().unwrap();
+    let all = ["configured", "departed", "young", "foreign"];
+    for name in all {
+        let folder = parent.path().join(name);
+        let store = ModuleStore::open(Some(folder.clone())).unwrap();
+        store.put(&artifact("one")).await.unwrap();
+        let record = MemoryRecordStore::kept_in(&folder, name);
+        record.write(&Report::default()).await.unwrap();
+        fs::write(folder.join("left.tmp"), b"").unwrap();
+        fs::write(folder.join(format!("{name}.record.json.new")), b"").unwrap();
+        if name == "foreign" {
+            fs::write(folder.join("other.record.json"), b"").unwrap();
+        }
+        for file in names(&folder) {
+            age(&folder.join(file));
+        }
+    }
+    let young = ModuleStore::open(Some(parent.path().join("young"))).unwrap();
+    young.put(&artifact("two")).await.unwrap();
+    fs::write(parent.path().join("file"), b"").unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("link.record.json"), b"").unwrap();
+    age(&elsewhere.path().join("link.record.json"));
+    symlink(elsewhere.path(), parent.path().join("link")).unwrap();
+
+    let configured = BTreeSet::from(["configured".to_owned()]);
+    ModuleStore::remove_departed(parent.path().to_owned(), configured).await;
+    let expected = ["configured", "file", "foreign", "link", "young"];
+    assert_eq!(names(parent.path()), expected);
+    assert_eq!(names(&parent.path().join("configured")).len(), 5);
+    assert_eq!(names(&parent.path().join("young")).len(), 7);
+    assert_eq!(names(&parent.path().join("foreign")), ["other.record.json"]);
+    assert_eq!(names(elsewhere.path()), ["link.record.json"]);
+    let nowhere = parent.path().join("nowhere");
+    ModuleStore::remove_departed(nowhere, BTreeSet::new()).await;
 }
 
 #[tokio::test]
