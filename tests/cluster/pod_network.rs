@@ -232,9 +232,11 @@ impl World {
         log
     }
 
-    /// The nodes whose condition NetworkUnavailable `ccm` wrote, once for each write.
+    /// The nodes whose condition NetworkUnavailable `ccm` wrote, once for each write. A patch of a version that another
+    /// writer has replaced meanwhile writes nothing.
     pub(crate) fn condition_writes(&self) -> Vec<String> {
-        let log = self.asked().into_iter().filter(|entry| {
+        let log = self.asked().into_iter().filter(|entry| entry.code != 409);
+        let log = log.filter(|entry| {
             let body = entry.body.as_ref();
             let conditions = body.and_then(|body| body["status"]["conditions"].as_array());
             let mut conditions = conditions.into_iter().flatten();

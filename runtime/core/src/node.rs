@@ -37,7 +37,7 @@ use crate::reconciliation::patch::{NodePatch, NodeStatusPatch, TaintChange, Tain
 use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use answer_check::{Checked, Known};
 use index::AddressClash;
-use object::{is_uninitialized, node_ref, taints, uid};
+use object::{is_uninitialized, node_ref, resource_version, taints, uid};
 use ownership::{Owner, owner, recorded_owner, stored_provider_id};
 
 pub use confirm::Proposal;
@@ -300,7 +300,7 @@ fn initial_patch(facts: &Facts, checked: &Checked) -> NodePatch {
         provider_id,
         labels,
         taints: Some(Taints {
-            resource_version: node.metadata.resource_version.clone().unwrap_or_default(),
+            resource_version: resource_version(node).to_owned(),
             taints: remaining.cloned().collect(),
             change: TaintChange::Removed("uninitialized"),
         }),

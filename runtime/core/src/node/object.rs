@@ -63,6 +63,14 @@ pub fn uid(node: &Node) -> &str {
     node.metadata.uid.as_deref().unwrap_or_default()
 }
 
+/// `metadata.resourceVersion`, empty if absent.
+pub(crate) fn resource_version(node: &Node) -> &str {
+    node.metadata
+        .resource_version
+        .as_deref()
+        .unwrap_or_default()
+}
+
 pub(crate) fn taints(node: &Node) -> &[Taint] {
     let spec = node.spec.as_ref();
     spec.and_then(|spec| spec.taints.as_deref())

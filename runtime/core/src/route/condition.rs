@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::moment::rfc3339;
-use crate::node::object::uid;
+use crate::node::object::{resource_version, uid};
 use crate::reconciliation::patch::NetworkConditionPatch;
 use crate::well_known::NETWORK_UNAVAILABLE;
 
@@ -54,6 +54,7 @@ pub(super) fn patch(
     }
     Some(NetworkConditionPatch {
         uid: uid(node).to_owned(),
+        resource_version: resource_version(node).to_owned(),
         is_unavailable,
         reason,
         message,

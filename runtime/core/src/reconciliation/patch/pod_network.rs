@@ -22,11 +22,14 @@ impl PodCidrsPatch {
     }
 }
 
-/// A patch of `nodes/<name>/status`: the condition NetworkUnavailable and no other.
+/// A patch of `nodes/<name>/status`: the condition NetworkUnavailable and no other. It is valid for one version of the
+/// object only, and a condition that a network plugin sets meanwhile is not overwritten (EDGE-081).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkConditionPatch {
     /// `metadata.uid` of the node.
     pub uid: String,
+    /// `metadata.resourceVersion` of the node whose condition was judged.
+    pub resource_version: String,
     /// The condition's status: `true` means that there is no network.
     pub is_unavailable: bool,
     /// The condition's reason, CamelCase.
@@ -43,7 +46,7 @@ impl NetworkConditionPatch {
     /// The patch body (ROUTE-043). The API merges conditions by type.
     pub fn to_json(&self) -> Value {
         json!({
-            "metadata": { "uid": self.uid },
+            "metadata": { "uid": self.uid, "resourceVersion": self.resource_version },
             "status": { "conditions": [{
                 "type": "NetworkUnavailable",
                 "status": if self.is_unavailable { "True" } else { "False" },

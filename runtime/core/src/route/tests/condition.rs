@@ -70,6 +70,29 @@ fn route_042_a_foreign_reason_is_never_overwritten_and_an_empty_one_is_foreign()
 }
 
 #[test]
+fn route_042_a_foreign_reason_that_appears_during_the_reconciliation_stays() {
+    let mut world = one();
+    world.run(0);
+    world.now += 1_000;
+    world.with_listing();
+    let facts = world.next().unwrap();
+    let theirs =
+        json!([{ "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp" }]);
+    world.change("a", |node| node["status"]["conditions"] = theirs);
+    world.log.clear();
+    world.reconcile(facts);
+    assert_eq!(
+        world.acts(),
+        [
+            "create route 10.1.0.0/24 to node/a",
+            "patch node/a/status NetworkUnavailable=false(RouteCreated)",
+            "read node/a"
+        ]
+    );
+    assert_eq!(world.condition("a"), "False/CiliumIsUp");
+}
+
+#[test]
 fn route_043_only_this_condition_is_written_and_its_transition_moves_only_with_its_status() {
     let mut world = one();
     world.settle();

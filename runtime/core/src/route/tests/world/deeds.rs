@@ -127,6 +127,9 @@ impl World {
         };
         assert_eq!(node["metadata"]["uid"], patch.uid);
         let body = patch.to_json();
+        if node["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"] {
+            return Err(ClusterError::Conflict("changed meanwhile".to_owned()));
+        }
         let conditions = node["status"]["conditions"].as_array_mut().unwrap();
         conditions.retain(|one| one["type"] != "NetworkUnavailable");
         conditions.push(body["status"]["conditions"][0].clone());
