@@ -15,7 +15,9 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Lookup};
 use crate::moment::Moment;
 use crate::node::index::NodeSetVersion;
-use crate::node::object::{is_ready, is_uninitialized, name, uid as uid_of};
+use crate::node::object::{
+    is_ready, is_uninitialized, is_unready_or_shut_down, name, uid as uid_of,
+};
 use crate::node::ownership::{OwnershipContext, owner};
 use crate::reconciliation::effect::When;
 use crate::settings::LifecycleRules;
@@ -84,12 +86,16 @@ impl Memory {
         self.last_pass = Some((pass.now, pass.rules.clone()));
         let mut due = Vec::new();
         for node in pass.nodes {
+            // What is planned for a node of another owner is that owner's to conclude, Ready or not.
+            if !is_unready_or_shut_down(node) || !owner(node, pass.ownership).is_ours() {
+                self.histories.remove(name(node));
+                continue;
+            }
             if is_ready(node) {
                 self.ready(node, now);
                 continue;
             }
-            let is_other = !owner(node, pass.ownership).is_ours();
-            if is_other || node.metadata.deletion_timestamp.is_some() {
+            if node.metadata.deletion_timestamp.is_some() {
                 self.histories.remove(name(node));
                 continue;
             }

@@ -1,8 +1,16 @@
 //! The shutdown taint.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
+use super::super::{Memory, Moment, Now, Pass};
 use super::world::World;
+use crate::node::ownership::OwnershipContext;
+use crate::settings::LifecycleRules;
 use crate::well_known::SHUTDOWN_TAINT;
 
 fn taints(world: &World, name: &str) -> usize {
@@ -150,4 +158,31 @@ fn a_taint_that_cannot_be_taken_away_is_tried_again_less_and_less_often() {
     let asked = world.asked;
     world.run(5);
     assert_eq!(world.asked, asked + 1);
+}
+
+#[test]
+fn a_ready_node_of_another_provider_is_left_to_the_plan_of_that_provider() {
+    for (owner, reconciliations) in [("sim", 1), ("other", 0)] {
+        let node = json!({
+            "metadata": { "name": "a", "uid": "u", "labels": { "wasm-ccm.dev/provider": owner } },
+            "spec": { "providerID": "sim://a",
+                "taints": [{ "key": SHUTDOWN_TAINT, "effect": "NoSchedule" }] },
+            "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+        });
+        let nodes: [Arc<Node>; 1] = [Arc::new(serde_json::from_value(node).unwrap())];
+        let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
+        let rules = Arc::new(LifecycleRules::default());
+        let pass = Pass {
+            nodes: &nodes,
+            ownership: &ownership,
+            rules: &rules,
+            now: Now {
+                moment: Moment(Duration::from_secs(3600)),
+                wall: Timestamp::from_second(3600).unwrap(),
+            },
+        };
+        let mut memory = Memory::default();
+        assert!(memory.begin(&pass).is_empty(), "{owner}");
+        assert_eq!(memory.facts(&pass).len(), reconciliations, "{owner}");
+    }
 }
