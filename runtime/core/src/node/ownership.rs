@@ -179,6 +179,10 @@ impl OwnershipContext {
         self.others.iter().all(|other| self.name < other.name)
     }
 
+    fn has_scheme(&self, scheme: &str) -> bool {
+        self.schemes.iter().any(|ours| ours == scheme)
+    }
+
     fn node_owner<'a>(&'a self, node: &'a Node) -> NodeOwner<'a> {
         if let Some(recorded) = recorded_owner(node) {
             return NodeOwner::Recorded(recorded);
@@ -194,7 +198,7 @@ impl OwnershipContext {
         let Ok(id) = ProviderId::parse(stored) else {
             return NodeOwner::Unreadable(stored);
         };
-        let is_ours = self.schemes.iter().any(|ours| ours == id.scheme);
+        let is_ours = self.has_scheme(id.scheme);
         let others: Vec<&Claim> = others.filter(|other| other.has_scheme(id.scheme)).collect();
         // The selector only decides where several providers share the scheme.
         let is_shared = others.len() + usize::from(is_ours) > 1;
@@ -226,9 +230,17 @@ pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
         }
         NodeOwner::Scheme(_, names) if names == [us] => Owner::Implied,
         NodeOwner::Scheme(scheme, names) => match names.as_slice() {
-            [] if ownership.schemes.iter().any(|ours| ours == scheme) => Owner::Unserved(format!(
-                "several providers have the scheme {scheme:?}, and none of their node selectors matches the node"
-            )),
+            // The first provider reports it, whether it has the scheme or not.
+            [] if ownership.has_scheme(scheme)
+                || ownership
+                    .others
+                    .iter()
+                    .any(|other| other.has_scheme(scheme)) =>
+            {
+                Owner::Unserved(format!(
+                    "several providers have the scheme {scheme:?}, and none of their node selectors matches the node"
+                ))
+            }
             [one] if *one != us => Owner::Other(format!("the provider {one:?}")),
             _ => Owner::Other(format!("the owner of the scheme {scheme:?}")),
         },

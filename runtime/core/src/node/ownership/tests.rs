@@ -134,7 +134,7 @@ fn of_several_providers_the_record_decides_then_the_scheme_then_the_selector_and
             Some("hc://1"),
             "other implied other",
         ),
-        (&accounts, "", Some("hc://1"), "unserved unserved other"),
+        (&accounts, "", Some("hc://1"), "unserved unserved unserved"),
         // A scheme of one provider: the selector does not count once a provider ID is stored.
         (
             &accounts,
@@ -215,6 +215,27 @@ fn only_one_provider_says_that_nobody_here_speaks_for_a_node() {
         let names: Vec<String> = concerned.map(|one| one.name).collect();
         assert_eq!(names.join(" "), expected, "{labels} {provider_id:?}");
     }
+}
+
+#[test]
+fn the_one_provider_that_says_so_gives_the_selectors_as_the_reason_whether_it_has_the_scheme_or_not()
+ {
+    let claims = [
+        claim("a", "x", None),
+        claim("b", "hc", Some("account=1")),
+        claim("c", "hc", Some("account=2")),
+    ];
+    let node = node("", Some("hc://1"));
+    let concerned: Vec<OwnershipContext> = each(&claims)
+        .into_iter()
+        .filter(|one| one.is_concerned(&node))
+        .collect();
+    let reported: Vec<(&str, Owner)> = concerned
+        .iter()
+        .map(|one| (&*one.name, owner(&node, one)))
+        .collect();
+    let why = "several providers have the scheme \"hc\", and none of their node selectors matches the node";
+    assert_eq!(reported, [("a", Owner::Unserved(why.to_owned()))]);
 }
 
 #[test]

@@ -55,8 +55,8 @@ reasons! {
         "The cloud did not answer, or its answer was not conclusive.",
         "See the text: the credential, the network, two machines of one name.";
     NODE_NOT_SERVED = "NodeNotServed", [Node],
-        "The node's recorded owner is not configured here.",
-        "Configure it, or change the label `wasm-ccm.dev/provider`.";
+        "The node's recorded owner is not configured here, or no provider's node selector matches the new node.",
+        "Configure the owner, change the label `wasm-ccm.dev/provider`, or correct the node's labels or the selectors.";
     PROVIDER_AMBIGUOUS = "ProviderAmbiguous", [Node],
         "Two providers find the machine.",
         "Use selectors, `--provider-id`, or the label `wasm-ccm.dev/provider`.";
