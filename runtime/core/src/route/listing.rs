@@ -8,11 +8,11 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
 use super::network::{has, is_inside, read};
-use super::owned_routes::Known;
+use super::owned_routes::{Known, has_vanished};
 use crate::cloud::route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
 use crate::node::answer_check::quoted;
-use crate::node::object::{is_uninitialized, uid};
+use crate::node::object::{NodeRef, is_uninitialized, uid};
 
 /// The request for a listing: when it was sent, to which generation of the provider, and with which nodes.
 #[derive(Debug, Clone)]
@@ -26,6 +26,14 @@ pub(super) struct Asked {
 impl Asked {
     pub(super) fn has(&self, name: &str) -> bool {
         self.nodes.contains_key(name)
+    }
+
+    /// The node of this name as it was sent to the provider.
+    pub(super) fn node(&self, name: &str) -> Option<NodeRef> {
+        self.nodes.get(name).map(|uid| NodeRef {
+            name: name.to_owned(),
+            uid: uid.clone(),
+        })
     }
 
     fn is_still(&self, name: &str, node: &Node) -> bool {
@@ -145,7 +153,9 @@ impl Judge<'_> {
         match &route.target {
             RouteTarget::Blackhole => Verdict::Removable,
             RouteTarget::Other(what) => match self.known.node(destination, &route.id) {
-                Some(name) if (self.node)(name).is_none() => Verdict::Removable,
+                Some(led) if has_vanished(led, destination, (self.node)(&led.name).as_deref()) => {
+                    Verdict::Removable
+                }
                 _ => Verdict::Foreign(quoted(what)),
             },
             RouteTarget::Node(name) | RouteTarget::Outdated(name) if !self.asked.has(name) => {

@@ -21,14 +21,14 @@ use super::list_schedule::ListSchedule;
 use super::listing::{Asked, Entry, Judge, Listing, Verdict, inside, leads_to};
 use super::network::pod_cidrs;
 use super::node_state::{NodeRecord, NodeState, fingerprint};
-use super::owned_routes::Known;
+use super::owned_routes::{Known, has_vanished};
 use super::route_diff::{Planning, Tally, Work};
 use super::{BEGUN, not_listed};
 use crate::cloud::error::ProviderError;
 use crate::cloud::route::{CloudRoute, ListRoutesReply};
 use crate::moment::Moment;
 use crate::node::answer_check::quoted;
-use crate::node::object::{name, uid};
+use crate::node::object::{NodeRef, name, uid};
 use crate::node::ownership::OwnershipContext;
 use crate::reconciliation::effect::When;
 use crate::reconciliation::retry;
@@ -208,10 +208,12 @@ impl Memory {
         };
         let cluster = &self.settings.cluster_cidrs;
         let (routes, outside) = inside(&reply.routes, cluster);
-        let is_there = |name: &str| find(name).is_some();
+        let has_vanished = |led: &NodeRef, destination: &IpNet| {
+            has_vanished(led, destination, find(&led.name).as_deref())
+        };
         let all = routes.iter().copied();
         self.known
-            .absorb_listing(all, &asked, reply.complete, is_there);
+            .absorb_listing(all, &asked, reply.complete, has_vanished);
         let judge = Judge {
             asked: &asked,
             known: &self.known,

@@ -5,46 +5,56 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
 
 use super::listing::Asked;
+use super::network::has;
 use crate::cloud::route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
+use crate::node::object::{NodeRef, node_ref, uid};
 
 /// Number of routes at which an incomplete answer no longer carries earlier ones over: as many as one answer has.
 /// Answers that are never complete and always name other routes must not fill the memory.
 const MOST_CARRIED_OVER: usize = 40_000;
 
-/// Routes known to be ours, with the name of their node.
+/// Routes known to be ours, with their node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     /// By destination and the cloud's route ID.
-    listed: BTreeMap<(IpNet, String), String>,
+    listed: BTreeMap<(IpNet, String), NodeRef>,
     /// By destination: the node, and when the route was created. No listing has reported its route ID yet.
-    made: BTreeMap<IpNet, (String, Moment)>,
+    made: BTreeMap<IpNet, (NodeRef, Moment)>,
+}
+
+/// Whether `led`, the node that a route to `destination` led to, has vanished: no node has its name `now`, or another one
+/// that does not want the route. One that wants it may be on the same machine, which the provider cannot know before the
+/// node is initialised.
+pub(super) fn has_vanished(led: &NodeRef, destination: &IpNet, now: Option<&Node>) -> bool {
+    now.is_none_or(|node| uid(node) != led.uid && !has(node, destination))
 }
 
 impl Known {
     /// Records that a route to `destination` was created for `node`.
-    pub(super) fn make(&mut self, destination: IpNet, node: &str, now: Moment) {
-        self.made.insert(destination, (node.to_owned(), now));
+    pub(super) fn make(&mut self, destination: IpNet, node: &Node, now: Moment) {
+        self.made.insert(destination, (node_ref(node), now));
     }
 
     /// The node that this route is known to have led to.
-    pub(super) fn node(&self, destination: &IpNet, id: &str) -> Option<&str> {
+    pub(super) fn node(&self, destination: &IpNet, id: &str) -> Option<&NodeRef> {
         let listed = self.listed.get(&(*destination, id.to_owned()));
         let made = self.made.get(destination).map(|(node, _)| node);
-        listed.or(made).map(String::as_str)
+        listed.or(made)
     }
 
-    /// Absorbs a listing of the routes in the cluster's networks. `is_there` says whether a node of this name exists
-    /// now. An incomplete answer removes only the entries that it contradicts, and those for which there is no room:
-    /// their routes then stay.
+    /// Absorbs a listing of the routes in the cluster's networks. `has_vanished` says whether the node of a route to
+    /// this destination has: see [`has_vanished`]. An incomplete answer removes only the entries that it contradicts,
+    /// and those for which there is no room: their routes then stay.
     pub(super) fn absorb_listing<'a>(
         &mut self,
         routes: impl Iterator<Item = (IpNet, &'a CloudRoute)> + Clone,
         asked: &Asked,
         is_complete: bool,
-        is_there: impl Fn(&str) -> bool,
+        has_vanished: impl Fn(&NodeRef, &IpNet) -> bool,
     ) {
         let mut count: BTreeMap<IpNet, usize> = BTreeMap::new();
         for (destination, _) in routes.clone() {
@@ -55,19 +65,21 @@ impl Known {
         for (destination, route) in routes {
             let key = (destination, route.id.clone());
             match &route.target {
-                RouteTarget::Node(name) | RouteTarget::Outdated(name) if asked.has(name) => {
-                    // From now on the route ID identifies it, not just its destination.
-                    self.made.remove(&destination);
-                    listed.insert(key, name.clone());
+                RouteTarget::Node(name) | RouteTarget::Outdated(name) => {
+                    if let Some(node) = asked.node(name) {
+                        // From now on the route ID identifies it, not just its destination.
+                        self.made.remove(&destination);
+                        listed.insert(key, node);
+                    }
                 }
                 RouteTarget::Other(_) => match self.node(&destination, &route.id) {
                     // Of several routes it is unknown which one was created here.
                     Some(node)
-                        if !is_there(node)
+                        if has_vanished(node, &destination)
                             && (count.get(&destination) == Some(&1)
                                 || self.listed.contains_key(&key)) =>
                     {
-                        listed.insert(key, node.to_owned());
+                        listed.insert(key, node.clone());
                     }
                     // It leads elsewhere although its node exists: another owner has taken it over.
                     _ => {
@@ -75,7 +87,7 @@ impl Known {
                         contradicted.insert(key);
                     }
                 },
-                _ => {}
+                RouteTarget::Blackhole => {}
             }
         }
         if !is_complete {

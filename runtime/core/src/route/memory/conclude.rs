@@ -70,7 +70,7 @@ impl Memory {
         if let About::Node(node) = &facts.about
             && change.end == Some(End::Done)
         {
-            self.known.make(destination, name(node), now);
+            self.known.make(destination, node, now);
         }
         if change.end == Some(End::Planned) {
             self.withheld.insert(destination);

@@ -188,3 +188,25 @@ fn what_is_due_for_a_node_does_not_wait_until_its_other_family_is_done() {
     let destinations = world.routes.iter().map(|route| &*route.destination);
     assert_eq!(destinations.collect::<Vec<_>>(), [SIX]);
 }
+
+#[test]
+fn an_old_listing_undoes_nothing_that_was_done_since() {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("a", &[TO_A], "10.0.0.1");
+    world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
+    world.run(0);
+    world.now += 1_000;
+    world.with_listing();
+    // The reconciliations are in progress while routes are listed again.
+    let facts: Vec<_> = std::iter::from_fn(|| world.next()).collect();
+    assert_eq!(facts.len(), 2);
+    world.with_listing();
+    assert!(world.next().is_none(), "both are busy");
+    let listed = world.begin_listing();
+    for facts in facts {
+        world.reconcile(facts);
+    }
+    world.end_listing(listed);
+    assert!(world.next().is_none(), "the answer is older than they are");
+    assert_eq!(world.deleted.len(), 1);
+}
