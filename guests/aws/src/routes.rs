@@ -17,9 +17,6 @@ use crate::query::Query;
 #[cfg(test)]
 mod tests;
 
-/// Key of the data that a listed route passes on to its deletion: the instance that is its next hop.
-const INSTANCE: &str = "instance";
-
 /// See [`ccm_guest::Routes::list`].
 ///
 /// # Errors
@@ -31,22 +28,15 @@ pub fn list(settings: &Settings, nodes: &[Node]) -> Result<Vec<Route>, Error> {
         .filter_map(|node| Some((instance_of(node)?, node.name.as_str())));
     let names: BTreeMap<&str, &str> = ids.collect();
     let ours = table.route_set.items.iter().filter_map(|route| {
-        let destination = destination(route)?;
-        let instance = route.instance_id.as_deref().filter(|id| !id.is_empty());
-        if !settings.is_pods(&destination) || (instance.is_none() && !is_blackhole(route)) {
-            return None;
-        }
-        let target = match instance.map(|id| (id, names.get(id))) {
+        let destination = destination(route).filter(|range| settings.is_pods(range))?;
+        let id = route_id(&table, route)?;
+        let target = match instance(route).map(|id| (id, names.get(id))) {
             _ if is_blackhole(route) => Target::Blackhole,
             Some((_, Some(name))) => Target::Node((*name).to_owned()),
             Some((id, None)) => Target::Other(format!("instance {id}")),
             None => return None,
         };
-        let instance = instance.map(|id| (INSTANCE.to_owned(), id.to_owned()));
-        let id = format!("{}/{destination}", table.route_table_id);
-        let mut listed = Route::new(id, destination.to_string(), target);
-        listed.extra = instance.into_iter().collect();
-        Some(listed)
+        Some(Route::new(id, destination.to_string(), target))
     });
     Ok(ours.collect())
 }
@@ -94,17 +84,11 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     let Route {
         id,
         destination_cidr: cidr,
-        extra,
         ..
     } = &request.route;
     let table = table(settings)?;
-    let was = extra
-        .iter()
-        .find(|(key, _)| key == INSTANCE)
-        .map(|(_, id)| id.as_str());
-    let there = route_to(&table, cidr)
-        .filter(|route| route.instance_id.as_deref().filter(|id| !id.is_empty()) == was);
-    if there.is_none() || *id != format!("{}/{cidr}", table.route_table_id) {
+    let there = route_to(&table, cidr).and_then(|route| route_id(&table, route));
+    if there.as_ref() != Some(id) {
         return Ok(ProgressReply::done());
     }
     match change("DeleteRoute", &table, cidr).act() {
@@ -163,6 +147,19 @@ fn destination(route: &ec2::Route) -> Option<IpNet> {
     ];
     let text = texts.into_iter().flatten().find(|text| !text.is_empty())?;
     text.parse::<IpNet>().ok().map(|range| range.trunc())
+}
+
+/// The table, the destination and the instance that is the next hop, so that a route that somebody turns elsewhere is
+/// another one. `None`: it leads to something alive that is no instance.
+fn route_id(table: &RouteTable, route: &ec2::Route) -> Option<String> {
+    let destination = destination(route)?;
+    let instance = instance(route).or_else(|| is_blackhole(route).then_some(""))?;
+    Some(format!("{}/{destination}/{instance}", table.route_table_id))
+}
+
+/// The instance that is the next hop.
+fn instance(route: &ec2::Route) -> Option<&str> {
+    route.instance_id.as_deref().filter(|id| !id.is_empty())
 }
 
 fn is_blackhole(route: &ec2::Route) -> bool {

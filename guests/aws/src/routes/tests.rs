@@ -4,7 +4,7 @@ use ccm_guest::testing::listed;
 
 use super::*;
 use crate::fixtures::{
-    INSTANCE, INSTANCES, actions, changes, forms, host, known, node, settings, xml,
+    INSTANCE, INSTANCES, actions, changes, forms, host, known, node, settings, usual, xml,
 };
 
 const NO_TABLE: &str =
@@ -164,17 +164,38 @@ fn a_route_is_removed_that_still_is_what_was_listed() {
     let all = routes();
     remove(&all[0]);
     remove(&all[2]);
-    let leads_elsewhere = Route {
-        extra: vec![(INSTANCE_KEY.to_owned(), "i-before".to_owned())],
-        ..all[0].clone()
-    };
-    remove(&leads_elsewhere);
-    let other_table = Route {
-        id: "rtb-other/10.244.1.0/24".to_owned(),
-        ..all[0].clone()
-    };
-    remove(&other_table);
+    for (is, was) in [(INSTANCE, "i-before"), ("rtb-13ad487a", "rtb-other")] {
+        assert!(all[0].id.contains(is), "{}", all[0].id);
+        remove(&Route {
+            id: all[0].id.replace(is, was),
+            ..all[0].clone()
+        });
+    }
     assert_eq!(changes(&host), ["DeleteRoute", "DeleteRoute"]);
 }
 
-const INSTANCE_KEY: &str = super::INSTANCE;
+#[test]
+fn a_route_that_was_turned_elsewhere_is_another_one() {
+    let before = {
+        let _host = host(|_, _| None);
+        routes()
+    };
+    let _host = host(|action, form| {
+        let Ok((status, headers, body)) = usual(action, form) else {
+            return None;
+        };
+        let body = String::from_utf8(body).unwrap();
+        let body = body.replace(INSTANCE, "i-appliance2");
+        (action == "DescribeRouteTables").then(|| Ok((status, headers, body.into_bytes())))
+    });
+    let after = routes();
+    let is_same = before
+        .iter()
+        .zip(&after)
+        .map(|(before, after)| {
+            assert_eq!(before.destination_cidr, after.destination_cidr);
+            before.id == after.id
+        })
+        .collect::<Vec<_>>();
+    assert_eq!(is_same, [false, true, true, false]);
+}

@@ -9620,8 +9620,9 @@ pub mod exports {
                 /// One route of this cluster.
                 #[derive(Clone)]
                 pub struct Route {
-                    /// The cloud's own identification, handed back to `delete` unchanged, also to another version of the guest.
-                    /// 1 to 512 bytes, no control characters.
+                    /// The cloud's own identification, handed back to `delete` unchanged, also to another version of the guest. It
+                    /// changes with the next hop: a route that was turned elsewhere is another one. 1 to 512 bytes, no control
+                    /// characters.
                     pub id: _rt::String,
                     /// In canonical CIDR form: the network's address and its length. Visible ASCII characters, at most 64.
                     pub destination_cidr: _rt::String,
