@@ -150,6 +150,7 @@ impl Plan {
             .to_json(),
             node: NodePatch {
                 uid,
+                resource_version: None,
                 provider_id: Some(instance.provider_id),
                 labels,
                 taints: Some(Taints {

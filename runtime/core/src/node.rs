@@ -8,7 +8,7 @@
 //! changes. Nodes of other providers are not touched. Nothing here deletes anything.
 //!
 //! Assumes that the node in [`Facts`] may be outdated: the API server refuses every write when the object has been
-//! replaced, and the taint's removal also when the object has changed at all.
+//! replaced, and the taint's removal and the record of an owner also when the object has changed at all.
 
 pub mod addresses;
 pub mod answer_check;
@@ -165,7 +165,7 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
         return Decision::Do(events);
     }
     if owner == Owner::Implied && !facts.state.labels_settled {
-        return patch_labels(node, owner_label(facts));
+        return record_owner(facts);
     }
     Decision::Done(When::AwaitChange)
 }
@@ -297,6 +297,7 @@ fn initial_patch(facts: &Facts, checked: &Checked) -> NodePatch {
         .filter(|taint| taint.key != UNINITIALIZED_TAINT);
     NodePatch {
         uid: uid(node).to_owned(),
+        resource_version: None,
         provider_id,
         labels,
         taints: Some(Taints {
@@ -311,6 +312,18 @@ fn patch_labels(node: &Node, labels: BTreeMap<String, String>) -> Decision<NodeE
     let patch = NodePatch {
         uid: uid(node).to_owned(),
         labels,
+        ..NodePatch::default()
+    };
+    Decision::Do(vec![NodeEffect::Patch(node_ref(node), patch)])
+}
+
+/// For exactly the version of the node in `facts`: an owner that is recorded meanwhile stays.
+fn record_owner(facts: &Facts) -> Decision<NodeEffect> {
+    let node = &facts.node;
+    let patch = NodePatch {
+        uid: uid(node).to_owned(),
+        resource_version: Some(resource_version(node).to_owned()),
+        labels: owner_label(facts),
         ..NodePatch::default()
     };
     Decision::Do(vec![NodeEffect::Patch(node_ref(node), patch)])

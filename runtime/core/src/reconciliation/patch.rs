@@ -47,6 +47,9 @@ impl NodeStatusPatch {
 pub struct NodePatch {
     /// `metadata.uid` of the node.
     pub uid: String,
+    /// `metadata.resourceVersion` of the only version that the patch is valid for; `None`: it is valid for any, or
+    /// `taints` names it.
+    pub resource_version: Option<String>,
     /// `spec.providerID`, only if the node has none.
     pub provider_id: Option<String>,
     /// Labels to set; all others stay.
@@ -105,6 +108,9 @@ impl NodePatch {
     pub fn to_json(&self) -> Value {
         let mut metadata = Map::new();
         metadata.insert("uid".to_owned(), json!(self.uid));
+        if let Some(version) = &self.resource_version {
+            metadata.insert("resourceVersion".to_owned(), json!(version));
+        }
         if !self.labels.is_empty() {
             metadata.insert("labels".to_owned(), json!(self.labels));
         }
@@ -153,6 +159,7 @@ mod tests {
     fn node_040_provider_id_labels_and_taints_go_into_one_patch_for_one_version() {
         let patch = NodePatch {
             uid: "u1".to_owned(),
+            resource_version: None,
             provider_id: Some("sim://42".to_owned()),
             labels: [("a".to_owned(), "b".to_owned())].into(),
             taints: Some(Taints {

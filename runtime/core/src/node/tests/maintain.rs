@@ -268,3 +268,27 @@ fn the_owner_of_a_node_that_another_manager_initialised_is_written_down_once() {
     );
     assert_eq!(world.reconcile().effects, ["find node/node0"]);
 }
+
+#[test]
+fn an_owner_that_is_recorded_meanwhile_stays() {
+    let mut world = initialised();
+    world.stored["metadata"]["labels"] = json!({});
+    world.meanwhile = Some(|node| {
+        node["metadata"]["labels"]["wasm-ccm.dev/provider"] = json!("other");
+        node["metadata"]["resourceVersion"] = json!("2");
+    });
+    let run = world.reconcile();
+    assert_eq!(
+        run.effects,
+        [
+            "find node/node0",
+            "patch node/node0 labels(1)",
+            "read node/node0"
+        ]
+    );
+    assert_eq!(run.end, When::AwaitChange);
+    assert_eq!(
+        world.stored["metadata"]["labels"]["wasm-ccm.dev/provider"],
+        "other"
+    );
+}

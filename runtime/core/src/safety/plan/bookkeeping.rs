@@ -9,6 +9,7 @@ use crate::well_known::OUR_DOMAIN;
 pub(crate) fn is_all_of_node(patch: &NodePatch) -> bool {
     let NodePatch {
         uid: _,
+        resource_version: _,
         provider_id,
         labels,
         taints,
