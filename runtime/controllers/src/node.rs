@@ -101,11 +101,24 @@ impl NodeController {
         }
     }
 
-    /// Removes a deleted node (NODE-010).
+    /// Removes a deleted node (NODE-010). The new nodes that it has held back have their turn.
     fn forget(&mut self, name: &str) {
         self.memories.remove(name);
         self.executor.planner().gone(&format!("node/{name}"));
         self.leave(name);
+        let waiting = self.memories.iter();
+        let waiting = waiting.filter(|(_, memory)| memory.is_held_back_by(name));
+        let mut waiting: Vec<String> = waiting.map(|(waiting, _)| waiting.clone()).collect();
+        waiting.sort_unstable();
+        waiting.iter().for_each(|waiting| self.requeue(waiting));
+    }
+
+    /// Requests a turn of a new node, because something that it waits for has changed.
+    fn requeue(&mut self, name: &str) {
+        if let Some(memory) = self.memories.get_mut(name) {
+            memory.has_more_to_do();
+            self.queue.ask(name, self.clock.now(), true);
+        }
     }
 
     /// Removes a node from the queue and the pass.
@@ -352,12 +365,7 @@ impl Controller for NodeController {
                     self.pass = Pass::Next(self.clock.now());
                 }
             }
-            NodeChange::Requeued(name) => {
-                if let Some(memory) = self.memories.get_mut(name) {
-                    memory.has_more_to_do();
-                    self.queue.ask(name, self.clock.now(), true);
-                }
-            }
+            NodeChange::Requeued(name) => self.requeue(name),
             NodeChange::Reassigned => {
                 for node in self
                     .executor

@@ -92,6 +92,14 @@ impl NodeMemory {
         }
     }
 
+    /// Whether the node waits for its initialisation because of the node `other`, which has its machine or its address.
+    pub fn is_held_back_by(&self, other: &str) -> bool {
+        let obstacle = self.past.obstacle.as_ref();
+        let obstacle = obstacle.filter(|_| self.tainted_since.is_some());
+        // The obstacle quotes the name.
+        obstacle.is_some_and(|(why, _)| why.contains(&format!("node {other:?}")))
+    }
+
     /// Makes the next wake-up count as a change.
     pub fn reconsider(&mut self) {
         self.fingerprint = None;

@@ -113,6 +113,25 @@ async fn one_machine_for_two_new_nodes_initialises_neither_until_one_is_deleted(
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_other_node_of_a_machine_is_initialised_as_soon_as_one_is_deleted() {
+    let cluster = Cluster::new();
+    create(&cluster, "worker-1").await;
+    create(&cluster, "worker-2").await;
+    let same =
+        |node: &CloudNode| instance("sim://1".to_owned(), format!("10.0.0.{}", number(node)));
+    let delete = async {
+        // By now, each of them is tried again every five minutes.
+        tokio::time::sleep(Duration::from_secs(900)).await;
+        assert_eq!(left(&cluster).await, 2);
+        let params = kube::api::DeleteParams::default();
+        nodes(&cluster).delete("worker-2", &params).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(left(&cluster).await, 0);
+    };
+    tokio::join!(run(&cluster, Box::new(same), settings(), 1_000), delete);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_address_of_a_ready_node_is_not_given_to_a_new_one() {
     let cluster = Cluster::new();
     create_ready(&cluster, 1).await;
