@@ -42,12 +42,12 @@ pub enum ClaimsError {
 /// Owner of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner<'a> {
-    /// The recorded owner, which is configured here.
+    /// The recorded owner, which serves here.
     Recorded(&'a Claim),
     /// The provider that serves its class, or the default one for a Service without a class; not recorded yet. Services
     /// of another cloud-controller-manager look the same.
     Implied(&'a Claim),
-    /// The recorded owner is not configured here.
+    /// The recorded owner does not serve here: it is not configured, or no version of it serves.
     Absent(&'a str),
     /// No provider here: the class is served elsewhere, or there is no default provider.
     Unserved,

@@ -55,8 +55,8 @@ reasons! {
         "The cloud did not answer, or its answer was not conclusive.",
         "See the text: the credential, the network, two machines of one name.";
     NODE_NOT_SERVED = "NodeNotServed", [Node],
-        "The node's recorded owner is not configured here, or no provider's node selector matches the new node.",
-        "Configure the owner, change the label `wasm-ccm.dev/provider`, or correct the node's labels or the selectors.";
+        "The node's recorded owner does not serve here: it is not configured, or no version of it serves; or no provider's node selector matches the new node.",
+        "Configure it, look up with `ccm provider status` why it does not serve, change the label `wasm-ccm.dev/provider`, or correct the node's labels or the selectors.";
     PROVIDER_AMBIGUOUS = "ProviderAmbiguous", [Node],
         "Two providers find the machine.",
         "Use selectors, `--provider-id`, or the label `wasm-ccm.dev/provider`.";
@@ -145,8 +145,8 @@ reasons! {
         "No node qualifies as a target.",
         "Check provider IDs, exclusion labels and taints: `load-balancers.md`.";
     LOAD_BALANCER_NOT_SERVED = "LoadBalancerNotServed", [Service],
-        "The Service names a provider or a class that no provider here serves.",
-        "Correct the annotation, the class, or the configuration.";
+        "The Service names a provider that does not serve here, or a class that no provider here serves.",
+        "Correct the annotation, the class, or the configuration. `ccm provider status` shows why a provider does not serve.";
     LOAD_BALANCER_OWNER_RESTORED = "LoadBalancerOwnerRestored", [Service],
         "The annotation `wasm-ccm.dev/provider` was changed while its provider has the load balancer, and was set back.",
         "To move the Service to another provider, delete it and create it again.";
