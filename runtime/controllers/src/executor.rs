@@ -128,6 +128,7 @@ impl EffectExecutor {
             cluster: cluster.clone(),
             call_time: settings.call_time,
             budget: Arc::new(SharedBudget::new(brake, allowance)),
+            has_left: Arc::default(),
         };
         cloud.show_budget(window);
         let mut priority = |writes: usize| {
@@ -208,6 +209,16 @@ impl EffectExecutor {
         // Before the votes are withdrawn under the lock that each vote takes.
         self.is_leaving.store(true, Ordering::Release);
         self.cluster.leave(self.name());
+    }
+
+    /// The controllers have ended. What they were told and recorded after [`EffectExecutor::leave`] goes with them: until
+    /// now their last answers had to be known, because two nodes of one answer may have the same machine.
+    pub(crate) fn ended(&self) {
+        if self.is_leaving.load(Ordering::Acquire) {
+            // Before the answers are withdrawn under the lock that each answer takes.
+            self.cloud.has_left.store(true, Ordering::Release);
+            self.cluster.withdraw(self.name());
+        }
     }
 
     /// The clock of decisions and budgets.

@@ -138,13 +138,15 @@ impl ProviderControllers {
         };
         let drain = settings.drain;
         let handle = Handle::start(tasks, |stopped| async move {
-            // Dropped at the end, which aborts its tasks.
-            let _background = background;
             let stopped = run_until(&mut controllers, before, stopped, drain).await;
+            let executor = controllers.executor.clone();
             if stopped == Stopped::OnTheWire {
-                let provider = controllers.executor.name();
+                let provider = executor.name();
                 tracing::warn!(provider, ?drain, "{CUT_OFF}");
             }
+            // Aborts their tasks.
+            drop((controllers, background));
+            executor.ended();
             stopped
         });
         ProviderControllers {

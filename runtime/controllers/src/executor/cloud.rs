@@ -1,6 +1,7 @@
 //! All provider calls, each under a permit.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_core::cloud::{CallFailure, CloudNode, FindReply, ProviderError};
@@ -54,6 +55,8 @@ pub(super) struct Cloud {
     pub(super) call_time: Duration,
     /// Budget shared by all changing calls; each provider has its own quota at its own cloud.
     pub(super) budget: Arc<SharedBudget>,
+    /// Whether the provider's controllers were told to stop and have ended: nobody waits for an answer any more.
+    pub(super) has_left: Arc<AtomicBool>,
 }
 
 /// The provider's method that a call is made with.
@@ -82,7 +85,10 @@ impl Cloud {
         // Index the whole answer before any part of it is returned, so that two nodes in one answer see each other.
         if let Ok(reply) = &answer {
             let (by, now) = (self.provider.name(), self.cluster.clock.now());
-            self.cluster.node_index().answered(by, &nodes, reply, now);
+            let mut node_index = self.cluster.node_index();
+            if !self.has_left.load(Ordering::Acquire) {
+                node_index.answered(by, &nodes, reply, now);
+            }
         }
         tracing::debug!(
             provider = self.provider.name(),

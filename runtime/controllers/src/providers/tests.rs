@@ -23,6 +23,7 @@ use super::*;
 use crate::{Controllers, fixtures};
 
 mod first_list;
+mod leaving;
 mod plan;
 
 /// How a cloud behaves.
