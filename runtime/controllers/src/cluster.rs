@@ -231,15 +231,15 @@ impl Cluster {
     pub(crate) fn leave(&self, provider: &str) {
         self.listeners.lock().remove(provider);
         self.withdraw(provider);
-        self.activity.ended_all(provider);
     }
 
-    /// Removes what `provider` has said. Its controllers learn more until their calls have ended; a successor of the same
-    /// name listens by then, and has been told nothing yet.
+    /// Removes what `provider` has said, and what waits for it. Its controllers go on until their calls have ended; a
+    /// successor of the same name listens by then, and has been told nothing yet.
     pub(crate) fn withdraw(&self, provider: &str) {
         self.routes.lock().remove(provider);
         self.claims().withdraw(provider);
         self.node_index().withdraw(provider);
+        self.activity.ended_all(provider);
     }
 
     /// Number of nodes that have a provider ID and belong to this provider, and number of all nodes.

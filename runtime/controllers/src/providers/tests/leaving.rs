@@ -1,5 +1,7 @@
 //! What is left of a provider that goes while its calls are under way.
 
+use ccm_core::cloud::ProviderError;
+
 use super::*;
 
 /// Time for the calls that are under way when their provider goes.
@@ -31,6 +33,31 @@ async fn what_a_provider_says_after_it_was_removed_holds_no_machine() {
         post(&cluster, node("east-1").uninitialized()).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(waiting(&cluster).await, ["stray"], "it is of no cloud");
+    })
+    .await;
+    assert_eq!(ended.unwrap(), Stopped::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_after_its_provider_was_removed_is_not_shown_as_waiting() {
+    let cluster = cluster::Cluster::new();
+    let west = scripted("west", CloudMode::Good).scripted(|_| {
+        Box::pin(async {
+            tokio::time::sleep(CALL).await;
+            Err(ProviderError::Unavailable("overloaded".to_owned()))
+        })
+    });
+    let west = Arc::new(west);
+    let settings = patient();
+    let activity = settings.reports.activity.clone();
+    let ended = run_while(&cluster, &[&west], settings, async |told| {
+        create(&cluster, "west", 1).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!west.calls().is_empty());
+        told.send_replace(list(&[]));
+        tokio::time::sleep(CALL + Duration::from_secs(2)).await;
+        let waiting = activity.snapshot().waiting;
+        assert!(waiting.is_empty(), "{waiting:?}");
     })
     .await;
     assert_eq!(ended.unwrap(), Stopped::Drained);
