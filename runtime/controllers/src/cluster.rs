@@ -206,7 +206,8 @@ impl Cluster {
         own.map(|(_, gone)| gone.clone()).collect()
     }
 
-    /// The providers' votes on nodes that several of them may claim.
+    /// The providers' votes on nodes that several of them may claim. Whoever holds both locks takes that of
+    /// [`Cluster::node_index`] second.
     pub(crate) fn claims(&self) -> MutexGuard<'_, ClaimRegistry> {
         self.claims.lock()
     }
@@ -274,11 +275,12 @@ impl Cluster {
         let names: BTreeSet<&str> = names.collect();
         let uids = nodes.iter().filter_map(|node| node.metadata.uid.as_deref());
         let uids: BTreeSet<&str> = uids.collect();
-        self.claims().keep(|uid| uids.contains(uid));
         let mut node_index = self.node_index();
         node_index.keep(|name| names.contains(name));
         nodes.iter().for_each(|node| node_index.apply(node));
         drop(node_index);
+        // After the nodes: a vote on one that is not known any more is not noted.
+        self.claims().keep(|uid| uids.contains(uid));
         self.first_list.send_replace(FirstList::Complete);
     }
 }

@@ -65,7 +65,9 @@ impl EffectExecutor {
     fn cast_vote(&self, node: &NodeRef, vote: &CandidateVote) -> NodeOutcome {
         let now = self.cluster.clock.now();
         let mut claims = self.cluster.claims();
-        if self.is_leaving.load(Ordering::Acquire) {
+        let is_leaving = self.is_leaving.load(Ordering::Acquire);
+        // The votes on a node that was deleted or recreated while the provider was asked are forgotten, after the node.
+        if is_leaving || !self.cluster.node_index().contains(&node.name, &node.uid) {
             return NodeOutcome::VoteCast(Verdict::Open, false);
         }
         let claimed = claims.cast(

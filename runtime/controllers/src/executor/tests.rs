@@ -4,8 +4,9 @@
 use ccm_core::cloud::Owner;
 use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::ipam::other_allocator::{Question, Why, Writer};
-use ccm_core::node::NodeOutcome;
 use ccm_core::node::object::NodeRef;
+use ccm_core::node::ownership::{Verdict, Vote};
+use ccm_core::node::{CandidateVote, NodeEffect, NodeOutcome};
 use ccm_core::reconciliation::effect::{EventOutcome, ObjectKind, Outcome as _};
 use ccm_core::safety::audit::Subject;
 use ccm_core::safety::permit::CloudRequest;
@@ -431,6 +432,31 @@ async fn the_answers_of_a_provider_that_has_left_hold_no_machine() {
         cluster.leave(leaves);
         let clashes = cluster.node_index().clashes("another", &machine);
         assert_eq!(clashes.duplicate.is_some(), is_held, "{leaves}");
+    }
+}
+
+/// Nothing would forget it again.
+#[tokio::test(start_paused = true)]
+async fn a_vote_on_a_node_that_was_deleted_or_recreated_meanwhile_is_not_kept() {
+    for (known, is_kept) in [(Some("u1"), true), (Some("u2"), false), (None, false)] {
+        let (cluster, settings) = answering(&serde_json::json!({}));
+        if let Some(uid) = known {
+            let node = ccm_fixtures::kubernetes::node("worker-1").uid(uid);
+            cluster.node_index().apply(&node.build());
+        }
+        let vote = CandidateVote {
+            vote: Vote::NotMine,
+            others: vec!["other".to_owned()],
+            is_quiet: false,
+        };
+        let executor = executor(cluster.clone(), &settings);
+        let cast = NodeEffect::CastVote(node(), vote);
+        let mut turn = WritePermit::default();
+        let performed = executor.carry_out(&cast, Priority::New, &mut turn).await;
+        let open = NodeOutcome::VoteCast(Verdict::Open, false);
+        assert_eq!(performed, Performed::Ended(open), "{known:?}");
+        let votes = format!("{:?}", cluster.claims());
+        assert_eq!(votes.contains("u1"), is_kept, "{votes}");
     }
 }
 

@@ -222,6 +222,12 @@ impl NodeIndex {
         }
     }
 
+    /// Whether there is a node with this name and UID.
+    pub fn contains(&self, name: &str, uid: &str) -> bool {
+        let known = self.nodes.get(name);
+        known.is_some_and(|known| known.uid == uid)
+    }
+
     /// When the machine of this node was last reported to exist.
     pub fn found(&self, name: &str, uid: &str) -> Option<Moment> {
         let known = self.nodes.get(name).filter(|known| known.uid == uid);
