@@ -343,10 +343,14 @@ impl Controller for IpamController {
     }
 
     fn start_due(&mut self) -> Option<Moment> {
-        if let Some(watch) = &mut self.other_allocator {
-            for name in watch.released(&mut self.memory) {
-                self.queue.ask(&name, self.clock.now(), false);
+        match &mut self.other_allocator {
+            Some(watch) => {
+                for name in watch.released(&mut self.memory) {
+                    self.queue.ask(&name, self.clock.now(), false);
+                }
             }
+            // Nobody else takes them, and there may be one for each node that ever joined.
+            None => drop(self.memory.take_foreign()),
         }
         for name in self.memory.woken() {
             self.queue.ask(&name, self.clock.now(), false);

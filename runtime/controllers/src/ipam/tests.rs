@@ -17,6 +17,8 @@ use tokio::sync::watch;
 use super::*;
 use crate::{Metrics, Provided, fixtures, run_all};
 
+mod outside_enforce;
+
 fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
     let base = fixtures::settings();
     Settings {
