@@ -307,9 +307,12 @@ impl Activity {
         self.0.lock().waiting.retain(|(_, by, _), _| by != provider);
     }
 
-    /// Adds a set of budgets, whose levels `read` returns; `None` removes it.
+    /// Adds a set of budgets, whose levels `read` returns; `None` removes it, here and for a reader: there may be no
+    /// reader, while each start of a provider's controllers adds a set.
     pub(crate) fn reads_brakes(&self, read: impl Fn() -> Option<Vec<BrakeLevel>> + Send + 'static) {
-        self.0.lock().brakes.push(Box::new(read));
+        let mut state = self.0.lock();
+        state.brakes.retain(|read| read().is_some());
+        state.brakes.push(Box::new(read));
     }
 }
 

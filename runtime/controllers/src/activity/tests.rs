@@ -119,3 +119,19 @@ fn what_is_decided_again_is_one_line() {
     let shown = decisions.iter().map(|one| (&*one.outcome, one.times));
     assert_eq!(shown.collect::<Vec<_>>(), [("gone", 2), ("found", 1)]);
 }
+
+#[test]
+fn budgets_that_are_gone_are_not_kept_until_somebody_reads() {
+    let activity = Activity::default();
+    let add = || {
+        let budget = Arc::new(Vec::new());
+        let read = Arc::downgrade(&budget);
+        activity.reads_brakes(move || read.upgrade().map(|levels| levels.to_vec()));
+        budget
+    };
+    let _used = add();
+    for _ in 0..5 {
+        drop(add());
+    }
+    assert_eq!(activity.0.lock().brakes.len(), 2, "and the last one");
+}
