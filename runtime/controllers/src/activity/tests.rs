@@ -124,7 +124,7 @@ fn what_is_decided_again_is_one_line() {
 fn budgets_that_are_gone_are_not_kept_until_somebody_reads() {
     let activity = Activity::default();
     let add = || {
-        let budget = Arc::new(Vec::new());
+        let budget = Arc::new(Vec::<BrakeLevel>::new());
         let read = Arc::downgrade(&budget);
         activity.reads_brakes(move || read.upgrade().map(|levels| levels.to_vec()));
         budget

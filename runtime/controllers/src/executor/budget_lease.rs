@@ -103,8 +103,9 @@ impl BudgetLease {
         self.written >= number
     }
 
-    /// Persists all current withdrawals; `taken` is the number of the last one. If the Lease may not be read or written, as
-    /// with `--leader-elect=false`, the budgets are in memory only until the next write; a warning says so once.
+    /// Persists all withdrawals that still count, those of the last `window` of each brake; `taken` is the number of the last
+    /// one. If the Lease may not be read or written, as with `--leader-elect=false`, the budgets are in memory only until the
+    /// next write; a warning says so once.
     ///
     /// # Errors
     /// The API server did not store them; a retry may succeed.
@@ -113,9 +114,11 @@ impl BudgetLease {
         budgets: &ClusterBudgets,
         taken: u64,
         at: Now,
+        window: impl Fn(Brake) -> Duration,
     ) -> Result<(), ClusterError> {
         let dates = |brake| {
-            let spent = budgets.spent(brake).iter();
+            let counts = |one: &&Spent| one.at.after(window(brake)) > at.moment;
+            let spent = budgets.spent(brake).iter().filter(counts);
             let spent: Vec<String> = spent.map(|spent| entry(spent, at)).collect();
             spent.join(",")
         };

@@ -169,7 +169,9 @@ impl BudgetStore {
             let balance = self.balance.lock();
             (balance.budgets.clone(), balance.taken)
         };
-        budget_lease.write(&budgets, taken, self.clock.both()).await
+        let window = |brake| self.allowances.of(brake).window;
+        let written = budget_lease.write(&budgets, taken, self.clock.both(), window);
+        written.await
     }
 
     /// The state of a provider's budget, given its number of objects of that kind.

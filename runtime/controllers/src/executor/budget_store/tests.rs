@@ -1,9 +1,14 @@
 //! Which budget withdrawals outlive a process, their requests to the API server, and the state after a failed write.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::time::Duration;
+
 use ccm_core::safety::brake::{Allowances, Rise};
+use ccm_core::well_known::{SPENT_LOAD_BALANCER_DELETIONS, SPENT_NODE_DELETIONS};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use futures::future::join_all;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
 
 use super::*;
 use crate::clock::Pace;
@@ -113,6 +118,32 @@ async fn deletions_that_come_together_are_written_down_together() {
         "none of the fifteen is lost"
     );
     assert_eq!(spend(&next, routes).await, 0);
+}
+
+/// Nothing else would remove it before the next withdrawal from the same budget, which may never come.
+#[tokio::test(start_paused = true)]
+async fn a_withdrawal_that_counts_no_longer_is_not_written_down_again() {
+    let cluster = Cluster::new();
+    let one = budget_store(&cluster);
+    let leases: Api<Lease> = Api::namespaced(cluster.client_as("test"), "kube-system");
+    let dates = async || {
+        let lease = leases.get("cloud-controller-manager").await.unwrap();
+        let annotations = lease.metadata.annotations.unwrap();
+        let keys = [SPENT_LOAD_BALANCER_DELETIONS, SPENT_NODE_DELETIONS];
+        keys.map(|key| annotations[key].matches("=sim").count())
+    };
+    let (balancers, nodes) = (Brake::LoadBalancerDeletion, Brake::NodeDeletion);
+    let window = one.allowances.of(balancers).window;
+    for (brake, wait, expected) in [
+        (balancers, Duration::ZERO, [1, 0]),
+        (nodes, window - Duration::from_secs(1), [1, 1]),
+        (nodes, Duration::from_secs(1), [0, 2]),
+    ] {
+        tokio::time::sleep(wait).await;
+        let taken = take(&one, brake).await;
+        assert!(matches!(taken, BudgetOutcome::Answered(Ok(()))), "{taken}");
+        assert_eq!(dates().await, expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
