@@ -234,13 +234,14 @@ impl Cluster {
         self.withdraw(provider);
     }
 
-    /// Removes what `provider` has said, and what waits for it. Its controllers go on until their calls have ended; a
-    /// successor of the same name listens by then, and has been told nothing yet.
+    /// Removes what `provider` has said and planned, and what waits for it. Its controllers go on until their calls have
+    /// ended; a successor of the same name listens by then, and has been told nothing yet.
     pub(crate) fn withdraw(&self, provider: &str) {
         self.routes.lock().remove(provider);
         self.claims().withdraw(provider);
         self.node_index().withdraw(provider);
         self.activity.ended_all(provider);
+        self.planner.left(provider);
     }
 
     /// Number of nodes that have a provider ID and belong to this provider, and number of all nodes.

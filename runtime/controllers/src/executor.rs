@@ -366,7 +366,7 @@ pub(crate) async fn perform<'a, E: Effect, P: Perform<E>>(
 ) -> Performed<E::Outcome> {
     let cluster = executor.cluster();
     if withholds(cluster.mode, &effect.modification()) {
-        cluster.planner.withheld(effect);
+        cluster.planner.withheld(effect, executor.name());
         return Performed::Withheld;
     }
     executor.carry_out(effect, priority, turn).await

@@ -270,7 +270,14 @@ impl IpamController {
             // The node already has what it needs.
             let object = format!("node/{name}");
             let planner = &self.executor.cluster.planner;
-            planner.concluded(&object, IPAM_CONTROLLER, &When::AwaitChange, false);
+            let provider = self.executor.name();
+            planner.concluded(
+                &object,
+                IPAM_CONTROLLER,
+                provider,
+                &When::AwaitChange,
+                false,
+            );
             self.queue.finish(name, now);
             return;
         };

@@ -120,7 +120,8 @@ impl NodeLifecycleController {
     }
 
     /// Takes back what is planned for nodes that need nothing any more, and why they could not be judged: no
-    /// reconciliation does that. Only what this provider concluded itself: the plan does not tell providers apart.
+    /// reconciliation does that. Only what this provider concluded itself: what one provider concludes about a node counts
+    /// for all.
     fn settle_plan(&mut self) {
         let planner = self.executor.planner();
         for name in self.memory.take_outdated() {
@@ -128,6 +129,7 @@ impl NodeLifecycleController {
             planner.concluded(
                 &object,
                 NODE_LIFECYCLE_CONTROLLER,
+                self.executor.name(),
                 &When::AwaitChange,
                 false,
             );

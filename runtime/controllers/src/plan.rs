@@ -98,22 +98,27 @@ impl Planner {
         passes > 0 && before == Ok(passes)
     }
 
-    /// Records a write to the cluster that a controller computed and the mode withheld.
-    pub(crate) fn withheld<E: Effect>(&self, effect: &E) {
+    /// Records a write to the cluster that a controller of `provider` computed and the mode withheld.
+    pub(crate) fn withheld<E: Effect>(&self, effect: &E, provider: &str) {
         if self.mode == Mode::Plan
             && let Some(planned) = Planned::of_effect(effect)
         {
-            self.add(planned);
+            let provider = provider.to_owned();
+            self.add(Planned {
+                provider,
+                ..planned
+            });
         }
     }
 
-    /// Records that the controller has finished with the object; `has_withheld` says whether a change was withheld. If
-    /// the reconciliation is blocked for any reason but the mode, the object counts as unsure, whatever was withheld
-    /// before.
+    /// Records that the controller of `provider` has finished with the object; `has_withheld` says whether a change was
+    /// withheld. If the reconciliation is blocked for any reason but the mode, the object counts as unsure, whatever was
+    /// withheld before.
     pub(crate) fn concluded(
         &self,
         object: &str,
         controller: &'static str,
+        provider: &str,
         when: &When,
         has_withheld: bool,
     ) {
@@ -122,7 +127,7 @@ impl Planner {
         }
         let why = when.why();
         let mut plan = self.plan.0.lock();
-        plan.set_unsure(object, controller, why);
+        plan.set_unsure(object, controller, provider, why);
         let is_settled = why.is_none() && !has_withheld && plan.settled(object, controller);
         drop(plan);
         if is_settled {
@@ -146,6 +151,14 @@ impl Planner {
     pub(crate) fn gone(&self, object: &str) {
         if self.mode == Mode::Plan && self.plan.0.lock().gone(object) {
             self.taken_out(object);
+        }
+    }
+
+    /// Removes everything of a provider whose controllers end.
+    pub(crate) fn left(&self, provider: &str) {
+        if self.mode == Mode::Plan && self.plan.0.lock().left(provider) {
+            tracing::info!(target: "plan", provider, "its controllers end, and what they would change is taken out");
+            self.count();
         }
     }
 
@@ -174,6 +187,7 @@ impl Planner {
             what,
             log_line,
             by: _,
+            provider: _,
             place: _,
             is_bookkeeping,
         } = planned;
@@ -293,9 +307,9 @@ mod tests {
     #[test]
     fn what_is_planned_is_counted_by_kind_and_counted_down_when_it_is_settled() {
         let (planner, plan, registry) = planner(Mode::Plan);
-        planner.withheld(&deletion("a"));
-        planner.withheld(&deletion("a"));
-        planner.withheld(&deletion("b"));
+        planner.withheld(&deletion("a"), "hcloud");
+        planner.withheld(&deletion("a"), "hcloud");
+        planner.withheld(&deletion("b"), "hcloud");
         refuse(&planner, Refusal::Mode("plan"));
         let text = scraped(&registry);
         assert!(text.contains("ccm_plan_pending{kind=\"node\"} 2"), "{text}");
@@ -303,10 +317,10 @@ mod tests {
             text.contains("ccm_plan_pending{kind=\"cloud\"} 1"),
             "{text}"
         );
-        planner.concluded("node/a", CONTROLLER, &When::AwaitChange, true);
-        planner.concluded("node/b", "another", &When::AwaitChange, false);
+        planner.concluded("node/a", CONTROLLER, "hcloud", &When::AwaitChange, true);
+        planner.concluded("node/b", "another", "hcloud", &When::AwaitChange, false);
         assert_eq!(plan.snapshot().changes().count(), 3);
-        planner.concluded("node/a", CONTROLLER, &When::AwaitChange, false);
+        planner.concluded("node/a", CONTROLLER, "hcloud", &When::AwaitChange, false);
         planner.gone("node/b");
         let text = scraped(&registry);
         assert!(text.contains("ccm_plan_pending{kind=\"node\"} 0"), "{text}");
@@ -322,13 +336,13 @@ mod tests {
         let waits = When::Blocked {
             why: "the cloud is away".to_owned(),
         };
-        planner.concluded("node/a", CONTROLLER, &waits, false);
+        planner.concluded("node/a", CONTROLLER, "hcloud", &waits, false);
         assert!(!plan.snapshot().is_sure());
-        planner.concluded("node/a", CONTROLLER, &When::AwaitChange, false);
+        planner.concluded("node/a", CONTROLLER, "hcloud", &When::AwaitChange, false);
         assert!(plan.snapshot().is_sure());
         // A change was withheld, and a later step failed.
-        planner.withheld(&deletion("a"));
-        planner.concluded("node/a", CONTROLLER, &waits, true);
+        planner.withheld(&deletion("a"), "hcloud");
+        planner.concluded("node/a", CONTROLLER, "hcloud", &waits, true);
         assert!(!plan.snapshot().is_sure());
     }
 
@@ -336,7 +350,7 @@ mod tests {
     fn only_plan_mode_makes_a_plan_and_only_the_mode_is_a_reason_to_plan() {
         for mode in [Mode::Enforce, Mode::Observe] {
             let (planner, plan, _) = planner(mode);
-            planner.withheld(&deletion("a"));
+            planner.withheld(&deletion("a"), "hcloud");
             refuse(&planner, Refusal::Mode("observe"));
             assert_eq!(plan.snapshot().changes().count(), 0);
         }

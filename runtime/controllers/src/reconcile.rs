@@ -240,7 +240,8 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
                 log_end(&*facts, executor, &when, clock, severity);
                 if !facts.is_anothers() {
                     let (planner, object) = (&executor.cluster().planner, facts.object());
-                    planner.concluded(&object, F::Effect::CONTROLLER, &when, has_withheld);
+                    let (by, provider) = (F::Effect::CONTROLLER, executor.name());
+                    planner.concluded(&object, by, provider, &when, has_withheld);
                 }
                 return Conclusion {
                     when,

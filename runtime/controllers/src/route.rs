@@ -131,7 +131,8 @@ impl RouteController {
             self.meter.ends(began, self.clock.now());
         }
         let planner = self.executor.planner();
-        planner.concluded(LISTING, ROUTE_CONTROLLER, &when, false);
+        let provider = self.executor.name();
+        planner.concluded(LISTING, ROUTE_CONTROLLER, provider, &when, false);
         match when {
             When::AwaitChange | When::Blocked { .. } => {
                 self.has_listed = true;

@@ -40,7 +40,7 @@ pub(super) async fn judged(shared_plan: &SharedPlan, timeout: Duration) {
 pub(super) async fn explain(plan: &mut Plan, unserved: &[String], kubernetes: &Config) {
     for name in unserved {
         let why = Some("the provider does not serve");
-        plan.set_unsure(&format!("provider/{name}"), "", why);
+        plan.set_unsure(&format!("provider/{name}"), "", name, why);
     }
     if !plan.is_whole()
         && let Some(why) = unreachable(kubernetes).await

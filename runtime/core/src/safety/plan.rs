@@ -43,6 +43,8 @@ pub struct Planned {
     pub log_line: Option<String>,
     /// The controller that decided it; empty for a cloud request that concerns no single object.
     pub by: &'static str,
+    /// The provider whose controllers or module decided it; empty if that is not known.
+    pub provider: String,
     /// Where it would be made.
     pub place: ChangePlace,
     /// Whether it writes nothing but this manager's own marks.
@@ -95,6 +97,7 @@ impl Planned {
             what: effect.to_string(),
             log_line: None,
             by: E::CONTROLLER,
+            provider: String::new(),
             place: ChangePlace::Cluster,
             is_bookkeeping: write.is_bookkeeping,
         })
@@ -132,6 +135,7 @@ impl Planned {
                 ObjectKind::Route => ROUTE_CONTROLLER,
                 ObjectKind::Node | ObjectKind::Cloud => "",
             },
+            provider: author.provider.clone(),
             place: ChangePlace::Cloud {
                 target: target.clone(),
                 method: method.clone(),
@@ -197,9 +201,16 @@ enum ChangeClass {
 pub struct Plan {
     changes: BTreeMap<Key, Planned>,
     more: usize,
-    /// Why an object cannot be judged, by object and controller.
-    unsure: BTreeMap<(String, &'static str), String>,
+    /// The objects that cannot be judged, by object, controller and, for what each provider has of its own, provider.
+    unsure: BTreeMap<(String, &'static str, String), Unsure>,
     view: View,
+}
+
+/// Why an object cannot be judged, and the provider that said so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Unsure {
+    why: String,
+    provider: String,
 }
 
 /// How much of the cluster was looked at.
@@ -218,10 +229,12 @@ impl Default for View {
 }
 
 impl Plan {
-    /// Adds a withheld change. Returns whether it is the first for its object, place and controller.
+    /// Adds a withheld change. Returns whether it is the first for its object, place and controller. The provider that
+    /// plans it last answers for it.
     pub fn add(&mut self, planned: Planned) -> bool {
         let key = planned.key();
-        if self.changes.contains_key(&key) {
+        if let Some(first) = self.changes.get_mut(&key) {
+            first.provider = planned.provider;
             return false;
         }
         if self.changes.len() >= MOST_CHANGES {
@@ -240,8 +253,18 @@ impl Plan {
 
     /// Removes an object that no longer exists. Returns whether it had changes.
     pub fn gone(&mut self, object: &str) -> bool {
-        self.unsure.retain(|(theirs, _), _| theirs != object);
+        self.unsure.retain(|(theirs, ..), _| theirs != object);
         self.remove(object, |_| true)
+    }
+
+    /// Removes what `provider` would change, and what it cannot judge: it is not asked any more. Returns whether there were
+    /// changes.
+    pub fn left(&mut self, provider: &str) -> bool {
+        self.unsure.retain(|_, unsure| unsure.provider != provider);
+        let before = self.changes.len();
+        self.changes
+            .retain(|_, planned| planned.provider != provider);
+        self.changes.len() < before
     }
 
     fn remove(&mut self, object: &str, is_over: impl Fn(&Planned) -> bool) -> bool {
@@ -257,12 +280,22 @@ impl Plan {
         !over.is_empty()
     }
 
-    /// Notes why this controller cannot judge the object yet; `None`: it can.
-    pub fn set_unsure(&mut self, object: &str, by: &'static str, why: Option<&str>) {
-        let key = (object.to_owned(), by);
+    /// Notes why this controller of `provider` cannot judge the object yet; `None`: it can. A node or a Service needs only
+    /// one provider that can, but each has to list its own `routes`.
+    pub fn set_unsure(
+        &mut self,
+        object: &str,
+        by: &'static str,
+        provider: &str,
+        why: Option<&str>,
+    ) {
+        let is_shared = object.contains('/');
+        let whose = if is_shared { "" } else { provider };
+        let key = (object.to_owned(), by, whose.to_owned());
         match why {
             Some(why) if self.unsure.len() < MOST_CHANGES || self.unsure.contains_key(&key) => {
-                self.unsure.insert(key, why.to_owned());
+                let (why, provider) = (why.to_owned(), provider.to_owned());
+                self.unsure.insert(key, Unsure { why, provider });
             }
             Some(_) => {}
             None => {
@@ -334,7 +367,7 @@ impl Plan {
     /// Objects that cannot be judged yet, each with the reason.
     pub fn unsure(&self) -> impl Iterator<Item = (&str, &str)> {
         let unsure = self.unsure.iter();
-        unsure.map(|((object, _), why)| (object.as_str(), why.as_str()))
+        unsure.map(|((object, ..), unsure)| (object.as_str(), unsure.why.as_str()))
     }
 
     /// Number of objects of each kind that would be changed.
@@ -360,8 +393,8 @@ impl Plan {
             "changes": self.changes().map(Planned::to_json).collect::<Vec<_>>(),
             "bookkeeping": self.bookkeeping().map(Planned::to_json).collect::<Vec<_>>(),
             "more": self.more,
-            "unsure": self.unsure.iter().map(|((object, by), why)| json!({
-                "object": object, "controller": by, "why": why,
+            "unsure": self.unsure.iter().map(|((object, by, _), unsure)| json!({
+                "object": object, "controller": by, "why": unsure.why,
             })).collect::<Vec<_>>(),
         })
     }
@@ -388,7 +421,7 @@ impl Plan {
                 "{object:objects$}  {verb:verbs$}  {planned}{mark}\n"
             ));
         }
-        for ((object, by), why) in &self.unsure {
+        for ((object, by, _), Unsure { why, .. }) in &self.unsure {
             table.push_str(&format!("{object:objects$}  ?  {why}"));
             let by = Some(by).filter(|by| !by.is_empty());
             table.push_str(&by.map(|by| format!(" ({by})")).unwrap_or_default());

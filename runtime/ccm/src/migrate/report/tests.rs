@@ -69,7 +69,8 @@ fn every_kind_of_finding_has_its_own_place() {
         is_bookkeeping: false,
         ..mark()
     });
-    plan.set_unsure("service/default/odd", "service", Some("it is refused"));
+    let why = Some("it is refused");
+    plan.set_unsure("service/default/odd", "service", "hcloud", why);
     let report = report(plan);
     let json = report.to_json();
     assert_eq!(json["verdict"], "changes");

@@ -1,5 +1,6 @@
 //! Plan mode while the set of providers changes.
 
+use ccm_core::cloud::ProviderError;
 use ccm_core::moment::Moment;
 use ccm_core::safety::audit::Author;
 use ccm_core::safety::permit::{Access, CloudRequest, Mode};
@@ -43,6 +44,36 @@ async fn a_plan_does_not_wait_for_a_provider_that_is_gone_or_was_replaced() {
             told.send_replace(then);
             tokio::time::sleep(Duration::from_secs(5)).await;
             assert_eq!(plan.snapshot().is_whole(), is_whole);
+        })
+        .await;
+        ended.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_has_nothing_of_a_provider_that_has_left() {
+    let silent = scripted("east", CloudMode::Good).scripted(|_| {
+        let why = "overloaded".to_owned();
+        at_once(Err(ProviderError::Unavailable(why)))
+    });
+    for (east, is_judged) in [
+        (cloud("east", CloudMode::Good), true),
+        (Arc::new(silent), false),
+    ] {
+        let cluster = cluster::Cluster::new();
+        create(&cluster, "east", 1).await;
+        let plan = SharedPlan::default();
+        let ended = run_while(&cluster, &[&east], planning(&plan), async |told| {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            let before = plan.snapshot();
+            assert_eq!(before.changes().count() > 0, is_judged, "{before}");
+            assert_eq!(before.unsure().count() > 0, !is_judged, "{before}");
+            // Nobody is left who could judge the node anew.
+            told.send_replace(list(&[]));
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            let after = plan.snapshot();
+            let open = after.changes().count() + after.unsure().count();
+            assert_eq!(open, 0, "{}", after.table());
         })
         .await;
         ended.unwrap();

@@ -206,8 +206,8 @@ fn it_is_printed_as_a_table_as_json_and_as_one_line() {
 fn an_empty_plan_is_only_a_promise_when_everything_was_looked_at_and_nothing_is_open() {
     let mut plan = Plan::default();
     assert_eq!(plan.verdict(), PlanVerdict::Unknown);
-    plan.set_unsure("node/a", "node", Some("throttled"));
-    plan.set_unsure("node/a", "lifecycle", Some("held"));
+    plan.set_unsure("node/a", "node", "sim", Some("throttled"));
+    plan.set_unsure("node/a", "lifecycle", "sim", Some("held"));
     plan.set_whole();
     assert_eq!(plan.verdict(), PlanVerdict::Unknown);
     assert_eq!(
@@ -217,10 +217,41 @@ fn an_empty_plan_is_only_a_promise_when_everything_was_looked_at_and_nothing_is_
     );
     assert_eq!(plan.to_json()["unsure"][0]["why"], "held");
     assert_eq!(plan.to_json()["empty"], false);
-    plan.set_unsure("node/a", "node", None);
+    plan.set_unsure("node/a", "node", "sim", None);
     assert!(!plan.is_sure());
     plan.gone("node/a");
     assert_eq!(plan.verdict(), PlanVerdict::Empty);
+}
+
+#[test]
+fn what_a_provider_that_has_left_would_change_or_could_not_judge_is_not_in_the_plan() {
+    let mut plan = Plan::default();
+    let of = |provider: &str, name: &str| Planned {
+        provider: provider.to_owned(),
+        ..deletion(name)
+    };
+    for (provider, name) in [("east", "a"), ("east", "b"), ("west", "b")] {
+        plan.add(of(provider, name));
+    }
+    plan.set_unsure("node/c", "node", "east", Some("throttled"));
+    plan.set_unsure("node/d", "node", "west", Some("held"));
+    assert!(plan.left("east"));
+    let objects: Vec<_> = plan.changes().map(|one| one.object.as_str()).collect();
+    assert_eq!(objects, ["node/b"], "west would change it, too");
+    assert_eq!(plan.unsure().collect::<Vec<_>>(), [("node/d", "held")]);
+    assert!(!plan.left("east"));
+}
+
+#[test]
+fn a_provider_that_has_listed_its_routes_does_not_speak_for_another() {
+    let mut plan = Plan::default();
+    for object in ["node/a", "routes"] {
+        plan.set_unsure(object, "route", "east", Some("throttled"));
+        plan.set_unsure(object, "route", "west", None);
+    }
+    assert_eq!(plan.unsure().collect::<Vec<_>>(), [("routes", "throttled")]);
+    plan.set_unsure("routes", "route", "east", None);
+    assert_eq!(plan.unsure().count(), 0);
 }
 
 #[test]
