@@ -83,3 +83,6 @@ pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> 
 pub(super) fn unwrapped<T>(read: Result<Option<Pruned<T>>, ClusterError>) -> ObjectResult<T> {
     Ok(read?.map(|object| Box::new(object.0)))
 }
+
+#[cfg(test)]
+mod tests;

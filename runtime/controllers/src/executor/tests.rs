@@ -17,44 +17,15 @@ use k8s_openapi::api::core::v1::Event as Stored;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use kube::core::Status;
 
 use ccm_core::well_known::NODE_CONTROLLER;
 
 use super::events::{
     Events, Recorded, Recorder, about_node, about_service, is_of_ending_namespace,
 };
-use super::request::{in_time, meaning};
 use super::*;
 use crate::activity::BrakeLevel;
 use crate::fixtures;
-
-fn api_error(code: u16) -> kube::Error {
-    let status: Status = serde_json::from_value(serde_json::json!({
-        "status": "Failure", "message": "m", "reason": "", "code": code
-    }))
-    .unwrap();
-    kube::Error::Api(Box::new(status))
-}
-
-#[test]
-fn every_answer_of_the_api_server_has_one_meaning() {
-    for (code, expected) in [
-        (400, "rejected"),
-        (401, "denied"),
-        (403, "denied"),
-        (409, "conflict"),
-        (422, "rejected"),
-        (429, "unavailable"),
-        (500, "unavailable"),
-        (503, "unavailable"),
-        (504, "unavailable"),
-    ] {
-        let error = meaning::<Node>(api_error(code)).unwrap_err().to_string();
-        assert!(error.starts_with(expected), "{code}: {error}");
-    }
-    assert_eq!(meaning::<Node>(api_error(404)), Ok(None));
-}
 
 #[test]
 fn an_event_in_a_namespace_that_is_being_deleted_is_no_missing_right() {
@@ -66,20 +37,6 @@ fn an_event_in_a_namespace_that_is_being_deleted_is_no_missing_right() {
     assert!(!is_of_ending_namespace(&ClusterError::Denied(
         forbidden.to_owned()
     )));
-}
-
-/// As an admission webhook has it that does not answer, and that is then ignored.
-#[tokio::test(start_paused = true)]
-async fn a_request_may_take_as_long_as_the_api_server_waits_for_webhooks() {
-    let tenure = Tenure::unlimited();
-    for (seconds, is_answered) in [(25, true), (59, true), (61, false)] {
-        let request = async move {
-            tokio::time::sleep(Duration::from_secs(seconds)).await;
-            Ok(())
-        };
-        let answer = in_time(&tenure, request).await;
-        assert_eq!(answer.is_ok(), is_answered, "{seconds} s: {answer:?}");
-    }
 }
 
 fn node() -> NodeRef {
