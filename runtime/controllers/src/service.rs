@@ -249,7 +249,7 @@ impl ServiceController {
         if self.slots.is_empty() {
             self.nodes.forget_targets();
         } else {
-            let targets = self.nodes.targets();
+            let targets = &self.nodes.targets_for_pass();
             // A running reconciliation may have used older targets.
             let running: HashSet<&str> = self.reconciliations.keys().map(|one| &*one.key).collect();
             for (key, slot) in &self.slots {
@@ -333,7 +333,7 @@ impl ServiceController {
             self.passed(&key, now);
             return;
         };
-        let targets = self.nodes.targets();
+        let targets = self.nodes.targets_for(is_urgent || self.pass.is_none());
         if !memory.wants_turn(targets, &self.world, now) {
             if let Some(at) = next_at {
                 self.queue.ask(&key, at, false);

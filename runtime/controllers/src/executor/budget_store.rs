@@ -203,12 +203,18 @@ impl BudgetStore {
             HeldChange::for_time(object, wait)
         });
         let attempt = Attempt { objects, held };
-        balance
+        let before = balance
             .attempts
             .insert((brake, provider.to_owned()), attempt);
         if taken.is_err() {
             self.metrics.held(brake, provider);
-            tracing::warn!(%brake, provider, object, "the brake is engaged: the change is held");
+            // Thousands of nodes may ask in turns; each has an Event of its own.
+            match before.is_some_and(|before| before.held.is_some()) {
+                true => tracing::debug!(%brake, provider, object, "the change is held, too"),
+                false => {
+                    tracing::warn!(%brake, provider, object, "the brake is engaged: the change is held");
+                }
+            }
         }
         let spent = taken?;
         balance.taken += 1;

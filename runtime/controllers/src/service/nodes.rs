@@ -227,6 +227,25 @@ impl NodeSet {
         &self.targets
     }
 
+    /// The targets for a reconciliation; those `of_now` for what is no part of a pass. Each change of a node begins another
+    /// pass, and a list for each reconciliation in between would be one more copy of all nodes, kept by its Service.
+    pub(super) fn targets_for(&mut self, of_now: bool) -> &Targets {
+        match of_now || !self.targets.is_synced {
+            true => self.targets(),
+            false => &self.targets,
+        }
+    }
+
+    /// The current targets, to be compared with those of the Services: if nothing has changed, with the very list that
+    /// they keep.
+    pub(super) fn targets_for_pass(&mut self) -> Targets {
+        let is_synced = self.targets().is_synced;
+        Targets {
+            nodes: self.shared.clone(),
+            is_synced,
+        }
+    }
+
     /// The list that Services keep in place of equal ones. The current targets have newer labels, for the next request.
     pub(super) fn shared(&self) -> &Arc<[CloudNode]> {
         &self.shared

@@ -453,4 +453,5 @@ mod late_lists;
 mod nodes;
 mod owner_edits;
 mod same_name;
+mod shared_targets;
 mod upstream;

@@ -39,7 +39,7 @@ pub struct Evidence {
     pub enough: u32,
     /// Whether the last one used no cached data.
     pub is_fresh: bool,
-    /// Nodes that both the first and the last answer found under their stored provider ID.
+    /// Up to three nodes that both the first and the last answer found under their stored provider ID.
     pub known_good: BTreeSet<String>,
     /// A Ready node that was found before, or is old enough to be listed, and is called gone now; for less than
     /// [`LifecycleRules::mass_hold`].
@@ -54,7 +54,7 @@ impl Evidence {
     /// Why the node is deleted, for the audit log.
     pub(super) fn reason(&self) -> String {
         let row = self.first.until(self.last).as_secs();
-        let found: Vec<&str> = self.known_good.iter().map(String::as_str).take(3).collect();
+        let found: Vec<&str> = self.known_good.iter().map(String::as_str).collect();
         format!(
             "{} complete answers over {row} s call its machine gone; the last one used nothing that was kept; found in the same answers: {}",
             self.answers,

@@ -113,6 +113,11 @@ impl Memory {
                 due.push(node);
             }
         }
+        let histories = &self.histories;
+        let outdated = self
+            .concluded
+            .extract_if(.., |name| !histories.contains_key(name));
+        self.outdated.extend(outdated);
         let due = self.with_all_that_are_not_ready(due, pass);
         self.surveys(due, pass)
     }
@@ -213,11 +218,11 @@ impl Memory {
         let is_complete = reply.complete && !about.any(is_unknown);
         let answers: Vec<(&Arc<Node>, &Lookup)> = survey.nodes().zip(&reply.lookups).collect();
         self.halving.answered(survey);
-        let found: BTreeSet<String> = answers
+        let found = answers
             .iter()
             .filter(|(node, lookup)| confirms_provider_id(node, lookup))
-            .map(|(node, _)| name(node).to_owned())
-            .collect();
+            .map(|(node, _)| name(node).to_owned());
+        let found: Arc<BTreeSet<String>> = Arc::new(found.collect());
         for (node, lookup) in &answers[survey.about.len()..] {
             self.absorb_witness(node, lookup, is_complete, at);
         }
@@ -304,7 +309,7 @@ impl Memory {
         node: &Node,
         lookup: &Lookup,
         is_complete: bool,
-        found: &BTreeSet<String>,
+        found: &Arc<BTreeSet<String>>,
         at: Moment,
     ) {
         // An answer about a former node of this name says nothing about this one.
@@ -435,12 +440,17 @@ impl Memory {
 
     /// Stores the result of a reconciliation; `when` says when to look the node up again.
     pub fn conclude(&mut self, facts: &Facts, when: &When, now: Moment) {
-        // Also without a history: the node may have become Ready, or have been deleted, during the reconciliation.
-        self.concluded.insert(name(&facts.node).to_owned());
-        let history = self.histories.get_mut(name(&facts.node));
-        let Some(history) = history.filter(|history| history.uid == uid_of(&facts.node)) else {
+        let name = name(&facts.node).to_owned();
+        let Some(history) = self.histories.get_mut(&name) else {
+            // The node has become Ready, or has been deleted, during the reconciliation.
+            self.concluded.remove(&name);
+            self.outdated.push(name);
             return;
         };
+        self.concluded.insert(name);
+        if history.uid != uid_of(&facts.node) {
+            return;
+        }
         history.is_busy = false;
         history.past = facts.left_behind(now);
         match when {

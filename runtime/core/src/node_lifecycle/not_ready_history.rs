@@ -1,6 +1,7 @@
 //! History of one NotReady node. Decides nothing.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
@@ -72,6 +73,9 @@ pub(super) enum Noted {
     Uncounted,
 }
 
+/// Maximum number of nodes that are named as found: one proves that the answers are about this cluster.
+pub(super) const NAMED: usize = 3;
+
 /// An unbroken row of complete answers that call the node gone.
 #[derive(Debug, Clone)]
 pub(super) struct Gone {
@@ -79,9 +83,9 @@ pub(super) struct Gone {
     pub(super) last: Moment,
     pub(super) answers: u32,
     pub(super) is_fresh: bool,
-    /// Nodes found by the previous answer.
-    pub(super) found_first: BTreeSet<String>,
-    /// Nodes found by both the previous and the last answer.
+    /// Nodes found by the previous answer, of which all nodes of that answer share one set.
+    pub(super) found_first: Arc<BTreeSet<String>>,
+    /// A few of the nodes found by both the previous and the last answer.
     pub(super) known_good: BTreeSet<String>,
 }
 
@@ -157,7 +161,7 @@ impl NodeHistory {
         asked: Moment,
         now: Moment,
         is_fresh: bool,
-        found: &BTreeSet<String>,
+        found: &Arc<BTreeSet<String>>,
     ) {
         match &mut self.gone {
             Some(gone) => {
@@ -170,7 +174,8 @@ impl NodeHistory {
                     gone.answers = 1;
                     gone.found_first.clone_from(found);
                 }
-                gone.known_good = gone.found_first.intersection(found).cloned().collect();
+                let both = gone.found_first.intersection(found);
+                gone.known_good = both.take(NAMED).cloned().collect();
                 // Witnesses change during a long hold: those found now serve the next answer.
                 gone.found_first.clone_from(found);
             }

@@ -80,30 +80,6 @@ async fn a_service_after_a_time_without_services_gets_the_nodes_of_now() {
         .await;
 }
 
-/// Drift checks come at different times, and kubelets and operators change labels in between.
-#[tokio::test(start_paused = true)]
-async fn services_share_their_list_of_nodes_whatever_happens_to_labels() {
-    let world = World::new();
-    world.join_all(&["a", "b"]).await;
-    for name in ["one", "two", "three", "four"] {
-        world.serve(name).await;
-    }
-    world
-        .run_while(settings(), async {
-            for hour in 0..6 {
-                let labels = json!({ "metadata": { "labels": { "hour": hour.to_string() } } });
-                world.edit_node("a", labels).await;
-                tokio::time::sleep(Duration::from_secs(1200)).await;
-            }
-            let ensured = world.cloud.take().len();
-            assert!(ensured > 8, "{ensured} calls");
-            // The current one, and one that all Services keep.
-            let lists = world.cloud.provider.held_target_lists();
-            assert!(lists <= 2, "{lists} lists");
-        })
-        .await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn test_node_changes_for_stable_node_set_enabled() {
     let world = world().await;

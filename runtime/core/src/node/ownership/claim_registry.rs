@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// More nodes than ever wait at the same time. At the limit, the node whose last vote is oldest is dropped.
-const MOST: usize = 10_000;
+/// More nodes than the largest cluster has (15 000). At the limit, the node whose last vote is oldest is dropped.
+const MOST: usize = 16_000;
 /// How long the same verdict about a node is not reported again: the API server's default Event retention.
 const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(3600);
 

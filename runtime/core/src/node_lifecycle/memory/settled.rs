@@ -19,16 +19,7 @@ impl Memory {
     /// Takes the names of the nodes whose last reconciliation does not hold any more, and that no later one is about:
     /// they are Ready, deleted or another provider's, or the last answer leaves nothing to do.
     pub fn take_outdated(&mut self) -> Vec<String> {
-        let mut outdated = std::mem::take(&mut self.outdated);
-        let histories = &self.histories;
-        self.concluded.retain(|name| {
-            let is_kept = histories.contains_key(name);
-            if !is_kept {
-                outdated.push(name.clone());
-            }
-            is_kept
-        });
-        outdated
+        std::mem::take(&mut self.outdated)
     }
 
     /// Whether the last answer, or a failure, leaves something to be done about this node.

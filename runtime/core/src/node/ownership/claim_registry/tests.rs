@@ -127,6 +127,18 @@ fn what_a_provider_said_goes_with_it_and_with_the_node() {
     assert!(waits(cast(&mut claims, "b", Vote::Found, "a")));
 }
 
+/// A candidate whose cloud is slow votes after another one has voted on all nodes.
+#[test]
+fn no_vote_on_a_node_of_the_largest_cluster_is_dropped() {
+    let mut claims = ClaimRegistry::default();
+    for index in 0..15_000 {
+        let uid = format!("u{index}");
+        claims.cast(&uid, "a", Vote::NotMine, &names("b"), true, at(index));
+    }
+    assert_eq!(claims.0.len(), 15_000);
+    assert!(claims.0.contains_key("u0"));
+}
+
 #[test]
 fn a_board_is_never_larger_than_its_bound() {
     let mut claims = ClaimRegistry::default();
