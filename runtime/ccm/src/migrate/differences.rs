@@ -25,7 +25,7 @@ const OF_SERVICES: [(&str, &str, &str); 4] = [
     (
         "hcloud",
         "load-balancer.hetzner.cloud/name",
-        "imports a load balancer only if no Service owns it and all of its targets are the Service's nodes, and with a file of --config only if that has adoptUnownedLoadBalancers: true; one that the Go manager has labelled for this Service needs nothing",
+        "imports a load balancer only if no Service owns it and all of its targets are the Service's nodes, and with a file of --config only if that has adoptUnownedLoadBalancers: true; one that the Go manager has labelled for this Service needs nothing, and one that still has the label of an older Service needs the UID of this one in it: up to 1.35.0 the Go manager does not replace it",
     ),
     (
         "hcloud",

@@ -278,20 +278,20 @@ impl Obstacle<'_> {
             }
             Obstacle::ServicesUnsynced => "waiting for the initial Service list".to_owned(),
             Obstacle::Unadopted(owner) => {
-                let (whose, setting) = match owner {
+                let (whose, remedy) = match owner {
                     Some(owner) => (
                         format!(
                             "belongs to a Service that does not exist in this cluster, {}",
                             with(owner)
                         ),
-                        "adoptLoadBalancers",
+                        "adoptLoadBalancers, or once the mark of its owner names this Service",
                     ),
                     None => (
                         "has no recorded owner".to_owned(),
                         "adoptUnownedLoadBalancers",
                     ),
                 };
-                format!("the load balancer {whose}: it is taken over only with the setting {setting}")
+                format!("the load balancer {whose}: it is taken over only with the setting {remedy}")
             }
             Obstacle::Taken(Some(owner)) => format!(
                 "the provider reports that the load balancer belongs to the Service {}",

@@ -9,6 +9,9 @@ use crate::settings::Adoption;
 use serde_json::json;
 use std::time::Duration;
 
+/// What helps when the owner is no Service of this cluster.
+const ORPHANS: &str = "adoptLoadBalancers, or once the mark of its owner names this Service";
+
 /// Whether the call may change something at the cloud.
 fn may_change(call: &ServiceAction) -> bool {
     matches!(
@@ -142,15 +145,12 @@ fn what_a_provider_says_beside_an_error_is_recorded_once() {
 
 #[test]
 fn f22_without_leave_nothing_is_taken_over_and_the_setting_is_named() {
-    for (owner, setting) in [
-        (None, "adoptUnownedLoadBalancers"),
-        (Some("u1"), "adoptLoadBalancers"),
-    ] {
+    for (owner, remedy) in [(None, "adoptUnownedLoadBalancers"), (Some("u1"), ORPHANS)] {
         let mut world = world();
         world.ensure = [Err(conflict(owner))].into();
         let run = world.reconcile();
         let recorded = &run.events.last().unwrap().1;
-        let end = format!("only with the setting {setting}");
+        let end = format!("only with the setting {remedy}");
         assert!(recorded.ends_with(&end), "{recorded}");
         assert!(world.addresses().is_empty());
         assert_eq!(run.again(), Duration::from_secs(10));
@@ -193,7 +193,7 @@ fn f22_what_has_no_owner_who_is_alive_is_taken_over_with_leave() {
 fn f22_where_only_what_has_no_owner_may_be_taken_over_another_clusters_is_not() {
     let rows = [
         (None, OwnerState::Gone, 2, None),
-        (Some("u1"), OwnerState::Gone, 1, Some("adoptLoadBalancers")),
+        (Some("u1"), OwnerState::Gone, 1, Some(ORPHANS)),
         (
             Some("u1"),
             alive(),
