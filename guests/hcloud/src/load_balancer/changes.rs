@@ -129,12 +129,10 @@ fn is_unfinished(found: &LoadBalancer) -> bool {
     is_bare && found.private_net.is_empty() && !found.public_net.enabled
 }
 
-/// Whether it cannot work without the public interface. A Service that does not set the annotation then cannot want it
-/// disabled.
+/// Whether nobody could reach it without the public interface. Targets that need the interface do not count: a person may
+/// have disabled it to close the Service to the internet, and then the cloud refuses those targets.
 fn needs_public(wanted: &Wanted) -> bool {
-    let mut targets = wanted.targets.targets.keys();
-    let public = |target: &Target| matches!(target, Target::Server { use_private_ip, .. } if !use_private_ip);
-    wanted.network.is_none() || targets.any(public)
+    wanted.network.is_none()
 }
 
 fn public_interface(action: &'static str) -> Change {

@@ -266,7 +266,8 @@ fn a_public_interface_that_nobody_spoke_of_is_switched_on_only_where_it_has_to_b
     // The wanted state, whether there are no services, whether it is attached to the network; the writes.
     let table: [(&Wanted, bool, bool, &[&str]); 6] = [
         (&private, false, true, &[]),
-        (&public, false, true, &[enable]),
+        // The cloud refuses the target, and names the reason.
+        (&public, false, true, &[]),
         (&private, false, false, &[attach]),
         // The state after a failed create action.
         (&private, true, false, &[enable, attach]),
