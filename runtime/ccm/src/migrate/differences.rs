@@ -114,6 +114,16 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
             "the vendor's manager has no allocator and ignores it; here nodes without a pod CIDR get one, unless kube-controller-manager allocates them",
         ));
     }
+    let network = variable("HCLOUD_NETWORK").unwrap_or_default();
+    let routes = variable("HCLOUD_NETWORK_ROUTES_ENABLED").unwrap_or_default();
+    let are_off = ["0", "f", "F", "FALSE", "false", "False"].contains(&routes.as_str());
+    let has_routes = flags.pod_network.configures_routes && !network.is_empty() && !are_off;
+    if has_routes && flags.pod_network.route.cluster_cidrs.len() > 1 {
+        differences.push(Difference::new(
+            "--cluster-cidr",
+            "the vendor's manager makes no routes with two ranges, because it cannot read them; here IPv4 routes are made: HCLOUD_NETWORK_ROUTES_ENABLED=false keeps it as it is",
+        ));
+    }
     let is_true = |name: &str| {
         let value = variable(name).unwrap_or_default();
         ["1", "t", "T", "TRUE", "true", "True"].contains(&value.as_str())

@@ -32,6 +32,9 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
     let proxy = ("https_proxy", "without --cloud-proxy=environment");
     let range = "--cluster-cidr=10.244.0.0/16";
     let login = ["ROBOT_USER=u", "ROBOT_PASSWORD=p"];
+    let ranges = "--cluster-cidr=10.244.0.0/16,fd00:10:244::/56";
+    let two = ("--cluster-cidr", "HCLOUD_NETWORK_ROUTES_ENABLED=false");
+    let no_routes = ["HCLOUD_NETWORK=pods", "HCLOUD_NETWORK_ROUTES_ENABLED=false"];
     for (flags, variables, expected) in [
         (&[HCLOUD][..], &[][..], &[][..]),
         (&[HCLOUD, range], &login, &[]),
@@ -77,6 +80,15 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
         (
             &[HCLOUD, "--cloud-proxy=environment"],
             &["https_proxy=http://p:1"],
+            &[],
+        ),
+        (&[HCLOUD, ranges], &["HCLOUD_NETWORK=pods"], &[two]),
+        (&[HCLOUD, range], &["HCLOUD_NETWORK=pods"], &[]),
+        (&[HCLOUD, ranges], &["HCLOUD_NETWORK="], &[]),
+        (&[HCLOUD, ranges], &no_routes, &[]),
+        (
+            &[HCLOUD, ranges, "--configure-cloud-routes=false"],
+            &["HCLOUD_NETWORK=pods"],
             &[],
         ),
         // The vendor's settings are none of another cloud's.
