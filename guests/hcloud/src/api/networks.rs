@@ -12,8 +12,10 @@ use super::actions::Action;
 use super::refusal::{self, Refusal};
 use super::{API, NoError, found, ok};
 
-/// How long the id for a network name is cached. People create networks, and ids never change.
+/// How long the id for a network name counts without a request.
 pub(super) const NETWORK_KNOWN: Duration = Duration::from_secs(600);
+/// How long this network is read again by its id and not by its name: as long as the host keeps anything.
+const NETWORK_KEPT: Duration = Duration::from_secs(3600);
 
 /// A network, limited to the fields for routes. No field has a default, so that missing data does not look like empty
 /// data.
@@ -60,11 +62,10 @@ pub struct Route {
 /// # Errors
 /// [`Error::Invalid`] when there is no such network.
 pub fn network_id(name_or_id: &str) -> Result<u64, Error> {
-    if let Some(id) = remembered(name_or_id) {
+    if let Some(id) = remembered(&known(name_or_id)) {
         return Ok(id);
     }
-    let Identified { id } = ask(name_or_id)?;
-    remember(name_or_id, id);
+    let Identified { id } = read(name_or_id)?;
     Ok(id)
 }
 
@@ -73,22 +74,28 @@ pub fn network_id(name_or_id: &str) -> Result<u64, Error> {
 /// # Errors
 /// [`Error::Invalid`] when there is no such network; otherwise the reason why it is not known.
 pub fn network(name_or_id: &str) -> Result<Network, Error> {
-    if let Some(id) = remembered(name_or_id) {
-        let network: Option<Network> = by_id(id)?;
-        match network {
-            Some(network) if network.id == id => return Ok(network),
-            Some(network) => {
-                return Err(Error::unavailable(format!(
-                    "network {id} was asked for and network {} came",
-                    network.id
-                )));
-            }
-            // The network was deleted; another one may have its name now.
-            None => state::delete(&key(name_or_id)),
+    read(name_or_id)
+}
+
+/// Reads the network that was found under this name before, whatever it is called now. Otherwise renaming it would stop
+/// a running manager, and giving its name to another one would move the cluster there.
+fn read<T: Numbered>(name_or_id: &str) -> Result<T, Error> {
+    let network: Option<T> = match remembered(&kept(name_or_id)) {
+        Some(id) => by_id(id)?,
+        None => None,
+    };
+    let network = match network {
+        Some(network) => network,
+        None => {
+            // If the network was deleted, another one may have its name now.
+            state::delete(&known(name_or_id));
+            state::delete(&kept(name_or_id));
+            ask(name_or_id)?
         }
-    }
-    let network: Network = ask(name_or_id)?;
-    remember(name_or_id, network.id);
+    };
+    let id = network.id().to_be_bytes();
+    state::set(&known(name_or_id), &id, NETWORK_KNOWN);
+    state::set(&kept(name_or_id), &id, NETWORK_KEPT);
     Ok(network)
 }
 
@@ -109,29 +116,34 @@ pub fn begin(
     Ok(answer.action)
 }
 
-fn key(name_or_id: &str) -> String {
+fn known(name_or_id: &str) -> String {
     format!("network/{name_or_id}")
 }
 
-fn remembered(name_or_id: &str) -> Option<u64> {
-    let bytes = state::get(&key(name_or_id))?.try_into().ok()?;
+fn kept(name_or_id: &str) -> String {
+    format!("network-kept/{name_or_id}")
+}
+
+fn remembered(key: &str) -> Option<u64> {
+    let bytes = state::get(key)?.try_into().ok()?;
     Some(u64::from_be_bytes(bytes))
 }
 
-fn remember(name_or_id: &str, id: u64) {
-    state::set(&key(name_or_id), &id.to_be_bytes(), NETWORK_KNOWN);
-}
-
-fn by_id<T: DeserializeOwned>(id: u64) -> Result<Option<T>, Error> {
+fn by_id<T: Numbered>(id: u64) -> Result<Option<T>, Error> {
     let response = Request::get(API, format!("/networks/{id}")).send()?;
     let Some(response) = found(response)? else {
         return Ok(None);
     };
-    let answer: NetworkAnswer<T> = response.json()?;
-    Ok(Some(answer.network))
+    let NetworkAnswer::<T> { network } = response.json()?;
+    match network.id() {
+        came if came == id => Ok(Some(network)),
+        came => Err(Error::unavailable(format!(
+            "network {id} was asked for and network {came} came"
+        ))),
+    }
 }
 
-fn ask<T: DeserializeOwned>(name_or_id: &str) -> Result<T, Error> {
+fn ask<T: Numbered>(name_or_id: &str) -> Result<T, Error> {
     if let Ok(id) = name_or_id.parse::<u64>()
         && let Some(network) = by_id(id)?
     {
@@ -165,9 +177,26 @@ struct NetworksAnswer<T> {
     networks: Vec<T>,
 }
 
+/// What is read of a network, with its id.
+trait Numbered: DeserializeOwned {
+    fn id(&self) -> u64;
+}
+
+impl Numbered for Network {
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
 #[derive(Deserialize)]
 struct Identified {
     id: u64,
+}
+
+impl Numbered for Identified {
+    fn id(&self) -> u64 {
+        self.id
+    }
 }
 
 #[derive(Deserialize)]

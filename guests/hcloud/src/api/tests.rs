@@ -1,6 +1,9 @@
 //! The meaning of the API's answers, in the vendor's documented form.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use ccm_guest::testing::{Answer, TestHost, json};
 
 use super::*;
@@ -150,6 +153,33 @@ fn a_network_is_asked_for_once_in_ten_minutes() {
     host.advance(networks::NETWORK_KNOWN);
     assert_eq!(network_id("4711"), Ok(4711));
     assert_eq!(host.requests().len(), 2);
+}
+
+#[test]
+fn a_network_stays_the_same_when_its_name_becomes_that_of_another() {
+    let is_gone = Rc::new(Cell::new(false));
+    let mut named = 4710;
+    let host = TestHost::new(MANIFEST, {
+        let is_gone = Rc::clone(&is_gone);
+        move |seen: &ccm_guest::testing::Seen| match seen.path.as_str() {
+            "/networks/4711" if !is_gone.get() => json(200, NETWORK),
+            "/networks?name=cluster" => {
+                named += 1;
+                let networks = serde_json::json!({"networks": [{"id": named}]});
+                json(200, &networks.to_string())
+            }
+            _ => json(404, NOT_FOUND),
+        }
+    });
+    let (by_name, by_id) = ("GET /networks?name=cluster", "GET /networks/4711");
+    for _ in 0..3 {
+        assert_eq!(network_id("cluster"), Ok(4711));
+        host.advance(Duration::from_secs(3599));
+    }
+    assert_eq!(host.requests(), [by_name, by_id, by_id]);
+    is_gone.set(true);
+    assert_eq!(network_id("cluster"), Ok(4712));
+    assert_eq!(host.requests()[3..], [by_id, by_name]);
 }
 
 #[test]
