@@ -193,6 +193,14 @@ impl Answers<'_> {
     ) -> Lookup {
         match self.dedicated.by_number(number) {
             Match::One(server) if server.is_named(&node.name) => {
+                // The Go manager compares every letter, and would delete the node once it is not ready.
+                if server.name != node.name {
+                    let message = format!(
+                        "Robot's server {number} is named {:?}: Hetzner's Go manager takes it for another server, so write its name at Robot like the node's before that manager runs again",
+                        server.name
+                    );
+                    events.push(Event::warning("RobotNameDiffersInCase", message));
+                }
                 Lookup::Found(self.at_robot_as_instance(node, robot, server, events))
             }
             // Dedicated servers outlive clusters: when a server is reused for another node, it gets that node's name

@@ -99,12 +99,6 @@ fn instance_exists_of_the_go_manager() {
         ),
         // People write capital letters at Robot, and a node's name has none.
         (
-            "robot server with capital letters by id",
-            "web-1",
-            Some("hrobot://330"),
-            "found hrobot://330",
-        ),
-        (
             "robot server with capital letters by name",
             "web-1",
             None,
@@ -247,6 +241,17 @@ fn get_robot_server_by_id_of_the_go_manager() {
         assert_eq!(brief(&reply), [expected], "{name}");
         assert_eq!(reasons(&reply), events, "{name}");
     }
+}
+
+#[test]
+fn a_name_with_capital_letters_is_the_nodes_and_reported_because_of_the_go_manager() {
+    let _host = Project::of(0).dedicated(SERVERS).serve();
+    let reply = find(&[
+        node("robot-server1", Some("hrobot://321")),
+        node("web-1", Some("hrobot://330")),
+    ]);
+    assert_eq!(brief(&reply), ["found hrobot://321", "found hrobot://330"]);
+    assert_eq!(reasons(&reply), [(1, "RobotNameDiffersInCase")]);
 }
 
 #[test]
