@@ -160,7 +160,7 @@ fn create(
     let made = with_existing(&wanted.targets.droplets, &BTreeSet::new(), |droplets| {
         api::create(&of_droplets(&body, droplets))
     });
-    made?.ok_or_else(|| Error::unavailable("no node has a droplet that exists"))
+    made?.ok_or_else(without_existing)
 }
 
 /// The same body with these droplets.
@@ -213,10 +213,15 @@ fn without_targets(targets: &Targets) -> Error {
     ))
 }
 
-/// Nodes that all lack an address must not leave an existing load balancer without droplets: as when all Node objects have
-/// just been registered anew.
-fn are_reachable(targets: &Targets) -> Result<(), Error> {
-    match targets.droplets.is_empty() && !targets.unreachable.is_empty() {
+fn without_existing() -> Error {
+    Error::unavailable("no node has a droplet that exists")
+}
+
+/// Nodes that all lack an address, or no nodes at all, must not leave an existing load balancer without droplets: as when
+/// all Node objects have just been registered anew. The Go manager refuses both, too.
+fn are_reachable(targets: &Targets, found: &LoadBalancer) -> Result<(), Error> {
+    let is_emptied = !targets.unreachable.is_empty() || !found.droplets().is_empty();
+    match targets.droplets.is_empty() && is_emptied {
         true => Err(without_targets(targets)),
         false => Ok(()),
     }
@@ -251,7 +256,7 @@ fn agree(
     found: LoadBalancer,
     events: &mut Vec<Event>,
 ) -> Result<LoadBalancer, Error> {
-    are_reachable(&wanted.targets)?;
+    are_reachable(&wanted.targets, &found)?;
     let certificate = certificates::id(wanted, Some(&found), events)?;
     let differing = changes::differing(wanted, &certificate, &found);
     if differing.is_empty() {
@@ -264,7 +269,7 @@ fn agree(
     let changed = with_existing(&wanted.targets.droplets, &found.droplets(), |droplets| {
         api::update(&found.id, &of_droplets(&body, droplets))
     });
-    changed?.ok_or_else(|| Error::unavailable("no node has a droplet that exists"))
+    changed?.ok_or_else(without_existing)
 }
 
 /// See [`ccm_guest::LoadBalancer::update_targets`].
@@ -303,7 +308,10 @@ pub fn update_targets(
     }
     // Adds before it removes, so that a set that is replaced as a whole is never empty in between.
     if !new.is_empty() {
-        with_existing(&new, &BTreeSet::new(), |new| api::add_droplets(id, new))?;
+        let added = with_existing(&new, &BTreeSet::new(), |new| api::add_droplets(id, new))?;
+        if added.is_none() && wanted.is_disjoint(&has) {
+            return Err(without_existing());
+        }
     }
     if !old.is_empty() {
         api::remove_droplets(id, &old)?;
@@ -331,6 +339,6 @@ fn droplets(
             &fields,
         );
     }
-    are_reachable(&targets)?;
+    are_reachable(&targets, found)?;
     Ok(targets.droplets)
 }

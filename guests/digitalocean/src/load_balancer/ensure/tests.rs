@@ -364,35 +364,42 @@ fn nothing_is_made_without_a_droplet_behind_it() {
     assert!(ensure(&settings(&[]), &regional).is_ok());
 }
 
-/// As when all Node objects have just been registered anew, and have no address yet.
+/// As when all Node objects have just been registered anew, and have no address or no provider ID yet.
 #[test]
 fn nodes_without_an_address_do_not_empty_it() {
     let (host, account, id) = made();
     let sent = host.requests().len();
     let mut private = worker(1);
     private.addresses.truncate(1);
-    let nodes = vec![private];
-    let service = owned(&id, &[]);
-    let request = EnsureRequest::new(service.clone(), nodes.clone());
-    let refused = [
-        ensure(&settings(&[]), &request).map(drop),
-        update_targets(&settings(&[]), &UpdateRequest::new(service, nodes)).map(drop),
-    ];
-    for result in refused {
-        assert!(
-            matches!(&result, Err(Error::Invalid(text)) if text.contains("worker-1")),
-            "{result:?}"
-        );
+    for (nodes, words) in [(vec![private], "worker-1"), (vec![], "no node yet")] {
+        let service = owned(&id, &[]);
+        let request = EnsureRequest::new(service.clone(), nodes.clone());
+        let refused = [
+            ensure(&settings(&[]), &request).map(drop),
+            update_targets(&settings(&[]), &UpdateRequest::new(service, nodes)).map(drop),
+        ];
+        for result in refused {
+            let error = result.unwrap_err();
+            assert!(error.message().contains(words), "{error:?}");
+        }
     }
     assert!(
         host.requests()[sent..]
             .iter()
             .all(|line| line.starts_with("GET"))
     );
-    assert_eq!(
-        account.borrow().load_balancers[0]["droplet_ids"],
-        value!([1, 2])
-    );
+    let droplets = || account.borrow().load_balancers[0]["droplet_ids"].clone();
+    assert_eq!(droplets(), value!([1, 2]));
+    // The only node that is left is one whose droplet is gone.
+    account.borrow_mut().gone = vec![3];
+    let update = UpdateRequest::new(owned(&id, &[]), vec![worker(3)]);
+    let error = update_targets(&settings(&[]), &update).unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    assert_eq!(droplets(), value!([1, 2]));
+    // One that has no droplets any more loses none.
+    account.borrow_mut().load_balancers[0]["droplet_ids"] = value!([]);
+    let request = EnsureRequest::new(owned(&id, &[]), vec![]);
+    assert!(ensure(&settings(&[]), &request).is_ok());
 }
 
 /// Its Node stays until the deletion is confirmed.
