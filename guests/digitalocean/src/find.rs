@@ -39,6 +39,7 @@ pub fn find(nodes: &[Node]) -> Result<FindReply, Error> {
         }
     }
     search.run()?;
+    search.prove_account()?;
     let mut events = Events::default();
     let mut lookups = Vec::with_capacity(nodes.len());
     for (node, question) in nodes.iter().zip(questions) {
@@ -49,6 +50,26 @@ pub fn find(nodes: &[Node]) -> Result<FindReply, Error> {
         lookups.push(lookup);
     }
     Ok(FindReply::new(lookups).with_events(events.into_vec()))
+}
+
+/// Those of these droplets that do not exist, as the API says now.
+///
+/// # Errors
+/// The reason why it is not known of one of them.
+pub fn missing(ids: BTreeSet<u64>) -> Result<BTreeSet<u64>, Error> {
+    let mut search = Search {
+        ids,
+        is_fresh: true,
+        ..Search::default()
+    };
+    search.run()?;
+    let mut missing = BTreeSet::new();
+    for (id, answer) in search.by_id {
+        if answer.map_err(Error::Unavailable)?.is_none() {
+            missing.insert(id);
+        }
+    }
+    Ok(missing)
 }
 
 /// The look-up that a node needs.
@@ -86,6 +107,8 @@ struct Search {
     by_name: BTreeMap<String, Result<Vec<Droplet>, String>>,
     /// Whether a request has proved that the token gives access to an account.
     has_account: bool,
+    /// Whether no answer may come from the cache.
+    is_fresh: bool,
 }
 
 impl Search {
@@ -94,8 +117,11 @@ impl Search {
             self.by_list()?;
         }
         self.look_up_ids()?;
-        self.look_up_names()?;
-        // The host does not believe an absence without a successful answer in the same call.
+        self.look_up_names()
+    }
+
+    /// The host does not believe an absence without a successful answer in the same call.
+    fn prove_account(&self) -> Result<(), Error> {
         let has_gone = self.by_id.values().any(|answer| matches!(answer, Ok(None)));
         if has_gone && !self.has_account {
             match api::show_account() {
@@ -117,7 +143,7 @@ impl Search {
     fn by_list(&mut self) -> Result<(), Error> {
         let by_address = self.names.iter().any(|name| is_address(name));
         // A list that has to prove something about a name must not come from the cache.
-        let max_age = match by_address {
+        let max_age = match by_address || self.is_fresh {
             true => Duration::ZERO,
             false => LIST_AGE,
         };

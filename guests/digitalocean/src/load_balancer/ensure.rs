@@ -23,6 +23,7 @@ use super::targets::Targets;
 use super::wanted::{Network, Wanted, meant};
 use super::{certificates, changes, owner};
 use crate::config::{Settings, Type};
+use crate::find::missing;
 
 #[cfg(test)]
 mod tests;
@@ -183,18 +184,14 @@ fn with_existing<T>(
         Err(refusal @ Error::Invalid(_)) => refusal,
         answer => return answer.map(Some),
     };
-    let asked: Vec<u64> = (droplets - known).into_iter().collect();
     let mut left = droplets.clone();
-    crate::api::droplets_by_id(&asked, |id, droplet| {
-        if droplet?.is_none() {
-            log::warn(
-                "a droplet that does not exist is left out",
-                &[("id", &id.to_string())],
-            );
-            left.remove(&id);
-        }
-        Ok(())
-    })?;
+    for id in missing(droplets - known)? {
+        log::warn(
+            "a droplet that does not exist is left out",
+            &[("id", &id.to_string())],
+        );
+        left.remove(&id);
+    }
     match left.len() {
         0 => Ok(None),
         same if same == droplets.len() => Err(refusal),

@@ -15,6 +15,8 @@ use crate::config::Settings;
 const MANIFEST: &str = include_str!("../../manifest.json");
 const LOAD_BALANCER: &str = include_str!("../../fixtures/load-balancer.json");
 const NOT_FOUND: &str = include_str!("../../fixtures/error-not-found.json");
+/// The list has the droplets from 1 to this id. Those with higher ids exist, too, as one with a GPU does.
+const LISTED: u64 = 100;
 
 /// The scripted account.
 #[derive(Default)]
@@ -132,10 +134,12 @@ impl Account {
                     json(204, "")
                 }
             },
+            ("GET", ["droplets"]) => {
+                let all = (1..=LISTED).filter(|id| !self.gone.contains(id));
+                list("droplets", &all.map(droplet).collect::<Vec<_>>())
+            }
             ("GET", ["droplets", id]) if !self.gone.iter().any(|gone| gone.to_string() == **id) => {
-                let id: u64 = id.parse().unwrap();
-                let droplet = value!({"id": id, "name": "any", "status": "active",
-                    "size_slug": "s-1vcpu-1gb", "region": {"slug": "nyc3"}});
+                let droplet = droplet(id.parse().unwrap());
                 json(200, &value!({"droplet": droplet}).to_string())
             }
             ("POST", ["tags"]) => {
@@ -195,6 +199,10 @@ fn merge(into: &mut Value, from: &Value) {
 fn list(kind: &str, all: &[Value]) -> Answer {
     let answer = value!({kind: all, "links": {}, "meta": {"total": all.len()}});
     json(200, &answer.to_string())
+}
+
+fn droplet(id: u64) -> Value {
+    value!({"id": id, "name": "any", "status": "active", "size_slug": "s-1vcpu-1gb", "region": {"slug": "nyc3"}})
 }
 
 fn one(kind: &str, all: &[Value], id: &str) -> Answer {

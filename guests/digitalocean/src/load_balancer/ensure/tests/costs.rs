@@ -171,3 +171,32 @@ fn a_certificate_by_name_is_looked_up_when_it_is_needed() {
         "6",
     );
 }
+
+/// No code of a refusal says that a droplet is gone, so the droplets are read after each one.
+#[test]
+fn a_refusal_costs_no_request_for_each_node() {
+    const REFUSED: &str = r#"{"id": "unprocessable_entity", "message": "no such subnet"}"#;
+    let (host, account) = Account::new().serve();
+    let refuse = || {
+        let refusal = ("POST /v2/load_balancers", json(422, REFUSED));
+        account.borrow_mut().instead.push(refusal);
+    };
+    let nodes = |more: u64| -> Vec<Node> { (1..=40).chain(200..200 + more).map(worker).collect() };
+    refuse();
+    let request = EnsureRequest::new(web(&[]), nodes(0));
+    let error = ensure(&settings(&[]), &request).unwrap_err();
+    assert!(error.message().contains("no such subnet"), "{error:?}");
+    let list = "GET /v2/droplets?per_page=200&page=1";
+    let refused = [LIST, "POST /v2/load_balancers", list];
+    assert_eq!(host.requests(), refused);
+    documented("a creation that is refused", &refused, "2");
+    // Droplets that no list has are looked up.
+    refuse();
+    let request = EnsureRequest::new(web(&[]), nodes(2));
+    assert!(ensure(&settings(&[]), &request).is_err());
+    let looked_up = ["GET /v2/droplets/200", "GET /v2/droplets/201"];
+    assert_eq!(
+        host.requests()[refused.len()..],
+        [refused.as_slice(), &looked_up].concat()
+    );
+}
