@@ -29,7 +29,7 @@ const SHOWN: usize = 64;
 /// |---|---|---|
 /// | whitespace around a value | removed | kept |
 /// | an empty value | counts as not set, as with environment variables | counts as set |
-/// | longest value | 256 KiB for all | [`MAX_ANNOTATION`] |
+/// | longest value | 256 KiB for all | [`MAX_ANNOTATION`], but for [`Values::long_list`] |
 /// | a mistake names | the key | key and value |
 #[derive(Debug)]
 pub struct Values<'a> {
@@ -60,14 +60,15 @@ impl<'a> Values<'a> {
 
     /// The value as text.
     pub fn text(&mut self, key: &str) -> Option<&'a str> {
+        self.text_up_to(key, MAX_ANNOTATION)
+    }
+
+    fn text_up_to(&mut self, key: &str, most: usize) -> Option<&'a str> {
         let value = self.find(key)?;
         match self.source {
             Source::Configuration(_) => Some(value.trim()).filter(|value| !value.is_empty()),
-            Source::Annotations(_) if value.len() > MAX_ANNOTATION => {
-                let what = format_args!(
-                    "has {} bytes, and {MAX_ANNOTATION} are allowed",
-                    value.len()
-                );
+            Source::Annotations(_) if value.len() > most => {
+                let what = format_args!("has {} bytes, and {most} are allowed", value.len());
                 self.wrong(key, what)
             }
             Source::Annotations(_) => Some(value),
@@ -166,7 +167,12 @@ impl<'a> Values<'a> {
 
     /// The parts between commas, without whitespace around them and without empty ones.
     pub fn list(&mut self, key: &str) -> Option<Vec<&'a str>> {
-        let parts = self.text(key)?.split(',').map(str::trim);
+        self.long_list(key, MAX_ANNOTATION)
+    }
+
+    /// As [`Values::list`], from an annotation of at most `most` bytes, for lists that are long in practice.
+    pub fn long_list(&mut self, key: &str, most: usize) -> Option<Vec<&'a str>> {
+        let parts = self.text_up_to(key, most)?.split(',').map(str::trim);
         Some(parts.filter(|part| !part.is_empty()).collect())
     }
 

@@ -237,6 +237,13 @@ fn a_value_that_is_too_long_is_a_mistake_for_every_getter_and_not_shown_in_full(
     }
     let (text, finished) = read(&fits, |annotations| annotations.text(KEY).map(str::len));
     assert_eq!((text, finished), (Some(MAX_ANNOTATION), Ok(())));
+    // One getter has a limit of its own.
+    for (most, parts) in [(long.len(), Some(1)), (long.len() - 1, None)] {
+        let (list, finished) = read(&long, |annotations| {
+            annotations.long_list(KEY, most).map(|list| list.len())
+        });
+        assert_eq!((list, finished.is_ok()), (parts, parts.is_some()));
+    }
 }
 
 #[test]

@@ -70,6 +70,8 @@ pub(super) fn meant<T: Copy>(names: &[(&'static str, T)], name: Option<&str>) ->
 /// The port of kube-proxy's health check, which the Go manager uses, too.
 const KUBE_PROXY_HEALTH: u16 = 10256;
 const HEALTHZ: &str = "/healthz";
+/// Maximum length of an annotation with rules of the firewall, in bytes: thousands of rules. The Go manager has no limit.
+const MAX_RULES: usize = 64 << 10;
 
 /// The desired state of a load balancer.
 #[derive(Debug, Clone, PartialEq)]
@@ -337,12 +339,13 @@ fn sticky_sessions(read: &mut Values<'_>) -> Value {
 
 /// The Service's source ranges take precedence over the annotation.
 fn firewall(service: &Service, read: &mut Values<'_>) -> Value {
-    let deny = read.list(annotation::DENY_RULES).unwrap_or_default();
+    let mut rules = |key| read.long_list(key, MAX_RULES).unwrap_or_default();
+    let deny = rules(annotation::DENY_RULES);
     let ranges = &service.source_ranges;
     let allow: Vec<String> = match ranges.is_empty() {
         true => {
-            let rules = read.list(annotation::ALLOW_RULES).unwrap_or_default();
-            rules.into_iter().map(str::to_owned).collect()
+            let rules = rules(annotation::ALLOW_RULES).into_iter();
+            rules.map(str::to_owned).collect()
         }
         false => ranges.iter().map(|range| format!("cidr:{range}")).collect(),
     };

@@ -266,6 +266,27 @@ fn udp_and_local_traffic() {
 }
 
 #[test]
+fn rules_of_the_firewall_may_be_many() {
+    let rules = |count: u32| {
+        let rules = (0..count).map(|n| format!("cidr:10.{}.{}.0/24", n / 256, n % 256));
+        rules.collect::<Vec<_>>().join(",")
+    };
+    let many = rules(300);
+    assert!(many.len() > ccm_guest::values::MAX_ANNOTATION);
+    let many = many.as_str();
+    let firewall = body(&[("deny-rules", many), ("allow-rules", many)])["firewall"].clone();
+    for field in ["deny", "allow"] {
+        assert_eq!(
+            firewall[field].as_array().map(Vec::len),
+            Some(300),
+            "{field}"
+        );
+    }
+    let error = wanted(&[("deny-rules", rules(5000).as_str())]).unwrap_err();
+    assert!(error.message().contains("65536 are allowed"), "{error:?}");
+}
+
+#[test]
 fn source_ranges_count_before_the_annotation() {
     let mut service = web(&[("allow-rules", "ip:1.2.3.4")]);
     service.source_ranges = vec!["10.0.0.0/8".to_owned(), "192.0.2.0/24".to_owned()];
