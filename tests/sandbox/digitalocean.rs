@@ -336,9 +336,12 @@ async fn migration(world: &World) -> Result<(), Failed> {
             // Disowned: the Service can be deleted, the load balancer stays, and another Service may have it.
             world.change("web", json!({"metadata": {"annotations": {"service.kubernetes.io/do-loadbalancer-disown": "true"}}})).await;
             settled(world).await?;
+            world.create("heir", json!({ID: id})).await;
+            settled(world).await?;
+            // The address is still that of the former Service.
+            assert!(world.address("heir").await.is_null());
             world.delete("web").await?;
             assert_eq!(world.cloud.load_balancers().len(), 1);
-            world.create("heir", json!({ID: id})).await;
             has_address(world, "heir").await?;
             world.delete("heir").await?;
             assert!(world.cloud.load_balancers().is_empty());
