@@ -45,6 +45,9 @@ struct Hint {
     id: String,
     /// Number of reads since its creation.
     looks: usize,
+    /// Whether it has been tagged.
+    #[serde(default)]
+    is_tagged: bool,
 }
 
 /// See [`ccm_guest::LoadBalancer::ensure`].
@@ -64,9 +67,15 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         is_the_only_one(found, service)?;
     }
     let wanted = Wanted::read(settings, service, &request.targets, found.as_ref())?;
-    let looks = hint.map_or(0, |hint| hint.looks);
     let mut events = wanted.events.clone();
-    let reply = reach(settings, &wanted, request, found, looks, &mut events);
+    let reply = reach(
+        settings,
+        &wanted,
+        request,
+        found,
+        hint.as_ref(),
+        &mut events,
+    );
     events.truncate(MAX_EVENTS);
     match reply {
         Ok(reply) => Ok(reply.with_events(events)),
@@ -96,15 +105,18 @@ fn reach(
     wanted: &Wanted,
     request: &EnsureRequest,
     found: Option<LoadBalancer>,
-    looks: usize,
+    hint: Option<&Hint>,
     events: &mut Vec<Event>,
 ) -> Result<EnsureReply, Error> {
+    let was_tagged = hint.is_some_and(|hint| hint.is_tagged);
     if let Some(found) = &found
         && found.status() != Status::New
+        && needs_tags(wanted, found, &request.service, was_tagged)
         && owner::mark(&wanted.tags, found)?
     {
-        return Ok(pending_for(TAGGED, found, 0));
+        return Ok(pending_for(TAGGED, found, 0, true));
     }
+    let looks = hint.map_or(0, |hint| hint.looks);
     let (found, looks) = match found {
         None => (create(settings, wanted, request, events)?, 0),
         Some(found) if found.status() == Status::New => (found, looks + 1),
@@ -112,10 +124,10 @@ fn reach(
     };
     let reply = match found.status() {
         Status::Active => match status(wanted.hostname.as_deref(), &found) {
-            status if status.ingress.is_empty() => pending(&found, LOOKS.len()),
+            status if status.ingress.is_empty() => pending(&found, LOOKS.len(), was_tagged),
             status => EnsureReply::ready(status),
         },
-        Status::New => pending(&found, looks),
+        Status::New => pending(&found, looks, was_tagged),
         Status::Other(other) => {
             return Err(Error::unavailable(format!(
                 "load balancer {} has the status {other:?}",
@@ -127,15 +139,25 @@ fn reach(
     Ok(reply.with_annotations(vec![id]))
 }
 
-fn pending(found: &LoadBalancer, looks: usize) -> EnsureReply {
-    let wait = LOOKS.get(looks).copied().unwrap_or(LATER);
-    pending_for(wait, found, looks)
+/// Whether the load balancer's tags are to be compared with the wanted ones. The vendor's document shows no tags in its
+/// answers: without them a load balancer may have none, or they are not shown. Then its name is enough, as long as it
+/// names the owner; any other is tagged, and not once more if the next answer shows no tags either.
+fn needs_tags(wanted: &Wanted, found: &LoadBalancer, service: &Service, was_tagged: bool) -> bool {
+    let default = service.default_name();
+    let is_named = found.name() == default && wanted.name() == default;
+    found.tags().is_some() || !was_tagged && !is_named
 }
 
-fn pending_for(wait: Duration, found: &LoadBalancer, looks: usize) -> EnsureReply {
+fn pending(found: &LoadBalancer, looks: usize, is_tagged: bool) -> EnsureReply {
+    let wait = LOOKS.get(looks).copied().unwrap_or(LATER);
+    pending_for(wait, found, looks, is_tagged)
+}
+
+fn pending_for(wait: Duration, found: &LoadBalancer, looks: usize, is_tagged: bool) -> EnsureReply {
     let hint = Hint {
         id: found.id.clone(),
         looks,
+        is_tagged,
     };
     EnsureReply::pending(Pending::after(wait).with_hint(&hint))
 }

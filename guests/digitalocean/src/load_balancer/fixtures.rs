@@ -33,6 +33,8 @@ pub struct Account {
     pub gone: Vec<u64>,
     /// The status of new load balancers in the API.
     pub status: &'static str,
+    /// Whether no answer shows the tags that a load balancer is given later.
+    pub hides_tags: bool,
 }
 
 impl Account {
@@ -155,9 +157,14 @@ impl Account {
             (method, ["tags", name, "resources"]) => {
                 let resource = &body["resources"][0];
                 assert_eq!(resource["resource_type"], "load_balancer");
+                let hides_tags = self.hides_tags;
                 match self.find(resource["resource_id"].as_str().unwrap()) {
                     None => json(404, NOT_FOUND),
+                    Some(_) if hides_tags => json(204, ""),
                     Some(found) => {
+                        if found["tags"].is_null() {
+                            found["tags"] = value!([]);
+                        }
                         let tags = found["tags"].as_array_mut().unwrap();
                         tags.retain(|tag| tag != name);
                         if method == "POST" {

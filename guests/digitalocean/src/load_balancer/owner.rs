@@ -128,14 +128,13 @@ pub fn claim(
 
 /// Gives a load balancer the wanted tags that it lacks, and takes the marks of other owners off it. Returns whether it
 /// had to: then the load balancer is read again before anything else is changed, because another Service may have done
-/// the same at this moment. Nothing happens if the vendor did not return the tags.
+/// the same at this moment. Tags that the vendor did not return count as missing.
 ///
 /// # Errors
 /// The reason why a tag could not be written.
 pub fn mark(wanted: &BTreeSet<String>, found: &LoadBalancer) -> Result<bool, Error> {
-    let Some(tags) = found.tags() else {
-        return Ok(false);
-    };
+    let none = BTreeSet::new();
+    let tags = found.tags().unwrap_or(&none);
     let missing: Vec<&String> = wanted.difference(tags).collect();
     let others = tags.difference(wanted).filter(|tag| tag.starts_with(MARK));
     let others: Vec<&String> = others.collect();

@@ -179,6 +179,12 @@ impl Wanted {
         })
     }
 
+    /// The load balancer's name.
+    pub fn name(&self) -> &str {
+        let name = self.fields.get("name").and_then(Value::as_str);
+        name.unwrap_or_default()
+    }
+
     /// The fields of the API that are compared and sent. `certificate` is the id of the certificate that the rules
     /// need.
     pub fn fields(&self, certificate: &str) -> Map<String, Value> {

@@ -175,8 +175,9 @@ fn what_the_go_manager_made_is_not_written_to() {
 /// A load balancer cannot move, and a request that asks for it could be refused as a whole.
 #[test]
 fn vpc_and_subnet_stay_whatever_is_wanted_later() {
-    let (host, account) =
-        of_the_go_manager(&value!({"vpc_uuid": "vpc-1", "subnet_uuid": "subnet-1"})).serve();
+    let tags = ["k8s-service-uid:uid-of-web"];
+    let shown = value!({"vpc_uuid": "vpc-1", "subnet_uuid": "subnet-1", "tags": tags});
+    let (host, account) = of_the_go_manager(&shown).serve();
     let settings = settings(&[("DO_CLUSTER_VPC_ID", "vpc-2")]);
     let service = owned(FIXTURE, &[("subnet-uuid", "subnet-2"), ("name", "another")]);
     ensure(&settings, &request(service)).unwrap();

@@ -265,6 +265,52 @@ fn taking_over_writes_the_mark_and_nothing_else() {
     assert_ne!(found["forwarding_rules"], value!([]));
 }
 
+/// The vendor's document shows no tags in answers. A load balancer whose name does not prove its owner gets the mark all
+/// the same, once.
+#[test]
+fn one_without_the_field_for_tags_is_marked() {
+    let service = owned(FIXTURE, &[("name", "shop")]);
+    for (name, adopt, hides_tags) in [
+        ("shop", Some(Adoption::Unowned), false),
+        ("shop", Some(Adoption::Unowned), true),
+        ("auidofweb", None, false),
+    ] {
+        let mut account = Account {
+            hides_tags,
+            ..Account::new()
+        };
+        account.put(&value!({"name": name}));
+        let (host, account) = account.serve();
+        let mut request = EnsureRequest {
+            adopt,
+            ..request(service.clone())
+        };
+        let reply = ensure(&settings(&[]), &request).unwrap();
+        let Ensured::Pending(pending) = reply.ensured else {
+            panic!("{reply:?}");
+        };
+        let mut writes = host.requests();
+        writes.retain(|line| !line.starts_with("GET"));
+        let mark = [
+            "POST /v2/tags",
+            "POST /v2/tags/k8s-service-uid:uid-of-web/resources",
+        ];
+        assert_eq!(writes, mark, "{name}");
+        request.hint = pending.hint;
+        if !hides_tags {
+            request.adopt = None;
+        }
+        let reply = ensure(&settings(&[]), &request).unwrap();
+        assert!(status(&reply).is_some(), "{name}: {reply:?}");
+        let tags = host.requests();
+        let tags = tags.iter().filter(|line| line.starts_with("POST /v2/tags"));
+        assert_eq!(tags.count(), mark.len());
+        // Without the mark nothing proves the owner.
+        assert_eq!(deletion::delete(&service).is_ok(), !hides_tags, "{name}");
+        assert_eq!(account.borrow().load_balancers.is_empty(), !hides_tags);
+    }
+}
+
 #[test]
 fn an_id_that_a_tenant_made_up_leads_nowhere() {
     let (host, _account) = Account::new().serve();
