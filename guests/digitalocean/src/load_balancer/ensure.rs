@@ -112,7 +112,7 @@ fn reach(
     if let Some(found) = &found
         && found.status() != Status::New
         && needs_tags(wanted, found, &request.service, was_tagged)
-        && owner::mark(&wanted.tags, found)?
+        && owner::mark(&wanted.tags, found, || announced(wanted, found))?
     {
         return Ok(pending_for(TAGGED, found, 0, true));
     }
@@ -269,15 +269,34 @@ fn region(settings: &Settings, nodes: &[Node]) -> Result<String, Error> {
     }
 }
 
+/// What will be changed once the load balancer is tagged, for the log.
+fn announced(wanted: &Wanted, found: &LoadBalancer) -> String {
+    match differing(wanted, found, &mut Vec::new()) {
+        Ok((_, differing)) if differing.is_empty() => "nothing differs".to_owned(),
+        Ok((_, differing)) => differing.join(" "),
+        Err(error) => error.message().to_owned(),
+    }
+}
+
+/// The certificate that the rules need, and the names of the fields that differ.
+fn differing(
+    wanted: &Wanted,
+    found: &LoadBalancer,
+    events: &mut Vec<Event>,
+) -> Result<(String, Vec<&'static str>), Error> {
+    are_reachable(&wanted.targets, found)?;
+    let certificate = certificates::id(wanted, Some(found), events)?;
+    let differing = changes::differing(wanted, &certificate, found);
+    Ok((certificate, differing))
+}
+
 /// Updates the load balancer if something differs.
 fn agree(
     wanted: &Wanted,
     found: LoadBalancer,
     events: &mut Vec<Event>,
 ) -> Result<LoadBalancer, Error> {
-    are_reachable(&wanted.targets, &found)?;
-    let certificate = certificates::id(wanted, Some(&found), events)?;
-    let differing = changes::differing(wanted, &certificate, &found);
+    let (certificate, differing) = differing(wanted, &found, events)?;
     if differing.is_empty() {
         return Ok(found);
     }

@@ -128,27 +128,37 @@ pub fn claim(
 
 /// Gives a load balancer the wanted tags that it lacks, and takes the marks of other owners off it. Returns whether it
 /// had to: then the load balancer is read again before anything else is changed, because another Service may have done
-/// the same at this moment. Tags that the vendor did not return count as missing.
+/// the same at this moment. Tags that the vendor did not return count as missing. `then` says what will be changed next:
+/// `ccm migrate check` refuses the request for the tag, and shows the line that was logged before it.
 ///
 /// # Errors
 /// The reason why a tag could not be written.
-pub fn mark(wanted: &BTreeSet<String>, found: &LoadBalancer) -> Result<bool, Error> {
+pub fn mark(
+    wanted: &BTreeSet<String>,
+    found: &LoadBalancer,
+    then: impl FnOnce() -> String,
+) -> Result<bool, Error> {
     let none = BTreeSet::new();
     let tags = found.tags().unwrap_or(&none);
     let missing: Vec<&String> = wanted.difference(tags).collect();
     let others = tags.difference(wanted).filter(|tag| tag.starts_with(MARK));
     let others: Vec<&String> = others.collect();
-    for tag in &missing {
-        let fields = [("id", found.id.as_str()), ("tag", tag.as_str())];
+    if missing.is_empty() && others.is_empty() {
+        return Ok(false);
+    }
+    let then = then();
+    let (id, then) = (found.id.as_str(), then.as_str());
+    for tag in missing {
+        let fields = [("id", id), ("tag", tag.as_str()), ("then", then)];
         log::info("tagging the load balancer", &fields);
-        api::tag(&found.id, tag)?;
+        api::tag(id, tag)?;
     }
-    for tag in &others {
-        let fields = [("id", found.id.as_str()), ("tag", tag.as_str())];
+    for tag in others {
+        let fields = [("id", id), ("tag", tag.as_str()), ("then", then)];
         log::info("taking the tag of the former owner off", &fields);
-        api::untag(&found.id, tag)?;
+        api::untag(id, tag)?;
     }
-    Ok(!missing.is_empty() || !others.is_empty())
+    Ok(true)
 }
 
 /// The tag of another cluster, if this cluster has an id to compare with.

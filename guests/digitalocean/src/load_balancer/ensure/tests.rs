@@ -172,6 +172,29 @@ fn what_the_go_manager_made_is_not_written_to() {
     );
 }
 
+/// `ccm migrate check` refuses the first request, and shows what was logged before it.
+#[test]
+fn what_will_be_changed_is_logged_before_the_tag() {
+    let check = value!({"protocol": "tcp", "port": 80});
+    for (mut shown, then) in [
+        (value!({}), "nothing differs"),
+        (
+            value!({"health_check": check, "size_unit": 6}),
+            "health_check size",
+        ),
+    ] {
+        shown["tags"] = value!(["foreign"]);
+        let (host, account) = of_the_go_manager(&shown).serve();
+        account.borrow_mut().instead.push(("POST", json(403, "")));
+        assert!(ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).is_err());
+        let (_, line) = host.lines().pop().unwrap();
+        let expected = format!(
+            "tagging the load balancer id={FIXTURE} tag=k8s-service-uid:uid-of-web then={then}"
+        );
+        assert_eq!(line, expected);
+    }
+}
+
 /// A load balancer cannot move, and a request that asks for it could be refused as a whole.
 #[test]
 fn vpc_and_subnet_stay_whatever_is_wanted_later() {
