@@ -4,6 +4,7 @@
 mod configuration;
 mod departed_modules;
 mod instance;
+mod leadership_signal;
 mod objects;
 mod publication;
 mod refusals;
@@ -25,7 +26,7 @@ use ccm_core::settings::ServiceRules;
 use ccm_delivery::active::Active;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification, StoredRecord};
-use ccm_delivery::rollout_controller::{Lead, Served};
+use ccm_delivery::rollout_controller::{Lead, Served, UnwrittenRecords};
 use ccm_host::Host;
 use tokio::sync::{Notify, watch};
 
@@ -37,6 +38,7 @@ pub(crate) use configuration::location;
 pub(crate) use configuration::{Configuration, ObjectConfiguration, Wanted};
 use departed_modules::DepartedModules;
 use instance::{ProviderInstance, SharedChannels};
+pub(crate) use leadership_signal::LeadershipSignal;
 pub(crate) use objects::ProviderObjects;
 use publication::{Consistent, consistent};
 use refusals::{Refused, no_longer_configured};
@@ -111,6 +113,7 @@ pub(crate) struct ProviderManager {
     overview: watch::Sender<Arc<[ProviderOverview]>>,
     lead: watch::Sender<Option<Lead>>,
     writer: watch::Sender<Option<kube::Client>>,
+    unwritten: UnwrittenRecords,
     notice: watch::Sender<String>,
     /// Notified when a provider instance serves another version.
     changed: Arc<Notify>,
@@ -126,27 +129,6 @@ pub(crate) struct ProviderOverview {
     pub served: watch::Receiver<Served>,
     /// The record of its versions.
     pub recorded: watch::Receiver<StoredRecord>,
-}
-
-/// Signals to the provider manager whether this process leads.
-#[derive(Clone)]
-pub(crate) struct LeadershipSignal {
-    lead: watch::Sender<Option<Lead>>,
-    writer: watch::Sender<Option<kube::Client>>,
-}
-
-impl LeadershipSignal {
-    /// Starts leading: versions may be decided, and recorded with this client.
-    pub(crate) fn take(&self, lead: Lead, writer: Option<kube::Client>) {
-        self.writer.send_replace(writer);
-        self.lead.send_replace(Some(lead));
-    }
-
-    /// Stops leading: versions are neither decided nor recorded any more.
-    pub(crate) fn give_back(&self) {
-        self.lead.send_replace(None);
-        self.writer.send_replace(None);
-    }
 }
 
 impl ProviderManager {
@@ -171,6 +153,7 @@ impl ProviderManager {
             overview: watch::Sender::new(Arc::default()),
             lead: watch::Sender::new(None),
             writer: watch::Sender::new(None),
+            unwritten: UnwrittenRecords::default(),
             notice: watch::Sender::new(String::new()),
             changed: Arc::default(),
         };
@@ -209,6 +192,7 @@ impl ProviderManager {
         LeadershipSignal {
             lead: self.lead.clone(),
             writer: self.writer.clone(),
+            unwritten: self.unwritten.clone(),
         }
     }
 
@@ -416,6 +400,7 @@ impl ProviderManager {
             lead: self.lead.subscribe(),
             writer: self.writer.subscribe(),
             notice: self.notice.subscribe(),
+            unwritten: self.unwritten.clone(),
         };
         let name = provider.name.clone();
         let instance = ProviderInstance::begin(provider, &self.shared, channels)?;

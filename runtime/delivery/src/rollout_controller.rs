@@ -40,6 +40,7 @@ use crate::store::ModuleStore;
 use crate::trust::TrustPolicy;
 use clock::Clock;
 use record_writer::RecordWriter;
+pub use record_writer::UnwrittenRecords;
 use self_check::Check;
 use source_watcher::{SourceReport, SourceWatcher};
 use version_work::{Ended, Resources};
@@ -109,6 +110,8 @@ pub struct RolloutInputs {
     pub specification: watch::Receiver<Specification>,
     /// Where the record is stored.
     pub record_store: Arc<dyn RecordStore>,
+    /// Counts the record among those of all providers until it is written.
+    pub unwritten: UnwrittenRecords,
     /// `Some` while this process leads.
     pub lead: watch::Receiver<Option<Lead>>,
     /// In any mode but [`Mode::Enforce`] the controller acts as a follower: it tries nothing and writes nothing.
@@ -177,7 +180,11 @@ impl RolloutController {
             resources: Arc::new(resources),
             clock: Clock::start(pace),
             facts,
-            record_writer: RecordWriter::start(name.clone(), inputs.record_store.clone()),
+            record_writer: RecordWriter::start(
+                name.clone(),
+                inputs.record_store.clone(),
+                inputs.unwritten.clone(),
+            ),
             seen: inputs.record_store.seen(),
             inputs,
             seen_record: None,

@@ -282,6 +282,7 @@ impl World {
                 notice: watch::Sender::new(String::new()).subscribe(),
                 specification: watch::Sender::new(Default::default()).subscribe(),
                 record_store: record_store.clone(),
+                unwritten: Default::default(),
                 lead: lead.subscribe(),
                 mode,
             },

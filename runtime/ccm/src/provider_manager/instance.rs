@@ -9,7 +9,7 @@ use ccm_delivery::record::{
     ClusterRecordStore, MemoryRecordStore, RecordStore, Specification, StoredRecord,
 };
 use ccm_delivery::rollout_controller::{
-    Lead, RolloutController, RolloutControllerParts, RolloutInputs, Served,
+    Lead, RolloutController, RolloutControllerParts, RolloutInputs, Served, UnwrittenRecords,
 };
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
@@ -54,6 +54,7 @@ pub(super) struct SharedChannels {
     pub(super) lead: watch::Receiver<Option<Lead>>,
     pub(super) writer: watch::Receiver<Option<kube::Client>>,
     pub(super) notice: watch::Receiver<String>,
+    pub(super) unwritten: UnwrittenRecords,
 }
 
 impl ProviderInstance {
@@ -129,6 +130,7 @@ impl ProviderInstance {
                 notice: channels.notice,
                 specification: specified,
                 record_store,
+                unwritten: channels.unwritten,
                 lead: channels.lead,
                 mode: shared.mode,
             },

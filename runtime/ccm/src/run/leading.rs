@@ -239,7 +239,7 @@ impl Manager {
             .run(&group.controllers, settings, Some(unacknowledged), stop)
             .await?;
         if decides {
-            self.leadership_signal.give_back();
+            self.leadership_signal.give_back().await;
         }
         Ok(Some((leadership, stopped)))
     }

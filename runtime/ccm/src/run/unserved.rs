@@ -105,7 +105,7 @@ impl Manager {
                 () = tokio::time::sleep(RECORD_TIMEOUT) => {}
                 () = stop.clone().requested() => {}
             }
-            self.leadership_signal.give_back();
+            self.leadership_signal.give_back().await;
         }
         leadership.give_back().await;
         Ok(())

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use ccm_core::reconciliation::retry::Backoff;
 use ccm_core::rollout::{Order, RolloutEvent};
-use tokio::sync::{mpsc, watch};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -30,9 +31,47 @@ enum Write {
 /// The report to write, and how often a rewrite of it was requested.
 type PendingReport = Option<(Report, u64)>;
 
+/// Counts the records that are still to be written. Clones share the count.
+#[derive(Clone, Default)]
+pub struct UnwrittenRecords(Arc<Unwritten>);
+
+#[derive(Default)]
+struct Unwritten {
+    count: watch::Sender<usize>,
+    /// Notified to end the pauses after failed writes.
+    at_once: Notify,
+}
+
+impl UnwrittenRecords {
+    /// Has failed writes tried again at once, and completes when no record is left to be written.
+    pub async fn written(&self) {
+        self.0.at_once.notify_waiters();
+        // The sender is `self`, so that the channel cannot be closed.
+        let _ = self.0.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    fn add(&self) -> UnwrittenRecord {
+        self.0.count.send_modify(|count| *count += 1);
+        UnwrittenRecord(self.clone())
+    }
+}
+
+/// Counts one record until it is dropped.
+struct UnwrittenRecord(UnwrittenRecords);
+
+impl Drop for UnwrittenRecord {
+    fn drop(&mut self) {
+        let count = &self.0.0.count;
+        count.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
 /// See the module's documentation. Dropping it ends the tasks.
 pub(super) struct RecordWriter {
     report: watch::Sender<PendingReport>,
+    /// Counts the report until it is written.
+    unwritten: Arc<Mutex<Option<UnwrittenRecord>>>,
+    records: UnwrittenRecords,
     queue: mpsc::UnboundedSender<Write>,
     rewrites: u64,
     tasks: [AbortHandle; 2],
@@ -40,15 +79,30 @@ pub(super) struct RecordWriter {
 
 impl RecordWriter {
     /// Starts the tasks with nothing to write.
-    pub(super) fn start(name: String, record_store: Arc<dyn RecordStore>) -> RecordWriter {
+    pub(super) fn start(
+        name: String,
+        record_store: Arc<dyn RecordStore>,
+        records: UnwrittenRecords,
+    ) -> RecordWriter {
         let (report, reports) = watch::channel(None);
         let (queue, queued) = mpsc::unbounded_channel();
         let (done, rewritten) = watch::channel(0);
-        let report_writer = write_reports(name.clone(), record_store.clone(), reports, done);
+        let unwritten = Arc::default();
+        let report_writer = ReportWriter {
+            name: name.clone(),
+            record_store: record_store.clone(),
+            reports,
+            rewritten: done,
+            unwritten: Arc::clone(&unwritten),
+            records: records.clone(),
+        };
+        let report_writer = report_writer.run();
         let report_writer = tokio::spawn(report_writer);
         let queue_writer = tokio::spawn(write_queued(name, record_store, queued, rewritten));
         RecordWriter {
             report,
+            unwritten,
+            records,
             queue,
             rewrites: 0,
             tasks: [report_writer.abort_handle(), queue_writer.abort_handle()],
@@ -58,13 +112,17 @@ impl RecordWriter {
     /// Submits a report; does nothing if it is already pending or written.
     pub(super) fn submit_report(&self, report: Report) {
         let new = Some((report, self.rewrites));
-        self.report.send_if_modified(|report| {
+        let mut unwritten = self.unwritten.lock();
+        let is_new = self.report.send_if_modified(|report| {
             let is_new = *report != new;
             if is_new {
                 *report = new;
             }
             is_new
         });
+        if is_new {
+            unwritten.get_or_insert_with(|| self.records.add());
+        }
     }
 
     /// Forces a rewrite: the written record is gone or outdated.
@@ -75,6 +133,7 @@ impl RecordWriter {
     /// Stops writing, because another process leads.
     pub(super) fn stop_writing(&self) {
         self.report.send_replace(None);
+        *self.unwritten.lock() = None;
     }
 
     /// Submits a completed order for removal, after the report that is submitted next is written.
@@ -99,49 +158,65 @@ impl Drop for RecordWriter {
     }
 }
 
-async fn write_reports(
+/// The task that writes the latest report.
+struct ReportWriter {
     name: String,
     record_store: Arc<dyn RecordStore>,
-    mut reports: watch::Receiver<PendingReport>,
+    reports: watch::Receiver<PendingReport>,
     rewritten: watch::Sender<u64>,
-) {
-    let mut failures = 0;
-    let mut last_error = String::new();
-    loop {
-        let report = reports.borrow_and_update().clone();
-        let (mut again, mut show_again) = (None, None);
-        if let Some((report, rewrites)) = report {
-            match record_store.write(&report).await {
-                Ok(()) => {
-                    rewritten.send_replace(rewrites);
-                    show_again = record_store.show_again();
-                    failures = 0;
-                    last_error.clear();
-                }
-                Err(error) => {
-                    failures += 1;
-                    again = Some(AGAIN.after(failures));
-                    let text = error.to_string();
-                    if error != RecordStoreError::NotLeader && text != last_error {
-                        tracing::warn!(target: "rollout", provider = %name, error = %text, "the record cannot be written; trying again");
-                        last_error = text;
+    unwritten: Arc<Mutex<Option<UnwrittenRecord>>>,
+    records: UnwrittenRecords,
+}
+
+impl ReportWriter {
+    async fn run(mut self) {
+        let mut failures = 0;
+        let mut last_error = String::new();
+        loop {
+            let report = self.reports.borrow_and_update().clone();
+            let (mut again, mut show_again) = (None, None);
+            if let Some((report, rewrites)) = report {
+                match self.record_store.write(&report).await {
+                    Ok(()) => {
+                        self.rewritten.send_replace(rewrites);
+                        self.is_written();
+                        show_again = self.record_store.show_again();
+                        failures = 0;
+                        last_error.clear();
+                    }
+                    Err(error) => {
+                        failures += 1;
+                        again = Some(AGAIN.after(failures));
+                        let text = error.to_string();
+                        if error != RecordStoreError::NotLeader && text != last_error {
+                            tracing::warn!(target: "rollout", provider = %self.name, error = %text, "the record cannot be written; trying again");
+                            last_error = text;
+                        }
                     }
                 }
             }
-        }
-        let is_over = match again {
-            // A newer report includes the failed one, but does not shorten the backoff.
-            Some(delay) => {
-                tokio::time::sleep(delay).await;
-                false
+            let is_over = match again {
+                // A newer report includes the failed one, but does not shorten the backoff.
+                Some(delay) => tokio::select! {
+                    () = tokio::time::sleep(delay) => false,
+                    () = self.records.0.at_once.notified() => false,
+                },
+                None => tokio::select! {
+                    changed = self.reports.changed() => changed.is_err(),
+                    () = reached(show_again) => false,
+                },
+            };
+            if is_over {
+                return;
             }
-            None => tokio::select! {
-                changed = reports.changed() => changed.is_err(),
-                () = reached(show_again) => false,
-            },
-        };
-        if is_over {
-            return;
+        }
+    }
+
+    /// The report was written, unless there is a newer one.
+    fn is_written(&self) {
+        let mut unwritten = self.unwritten.lock();
+        if !self.reports.has_changed().unwrap_or(false) {
+            *unwritten = None;
         }
     }
 }
@@ -208,7 +283,6 @@ async fn perform(record_store: &dyn RecordStore, write: &Write) -> Result<(), Re
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -223,7 +297,7 @@ mod tests {
 
     impl Stored {
         fn did(&self, what: impl Into<String>) -> RecordFuture<'_, ()> {
-            self.done.lock().unwrap().push(what.into());
+            self.done.lock().push(what.into());
             Box::pin(async { Ok(()) })
         }
     }
@@ -270,10 +344,32 @@ mod tests {
         }
     }
 
+    /// The next leader would try a rejected version again.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_decided_while_the_api_server_was_away_is_written_before_the_end() {
+        let (store, records) = (Arc::new(Stored::default()), UnwrittenRecords::default());
+        let writer = RecordWriter::start("cloud".to_owned(), store.clone(), records.clone());
+        records.written().await;
+        writer.submit_report(report("rejected"));
+        // By then the next attempt is seconds away.
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        store.is_up.store(true, Ordering::Relaxed);
+        let written = tokio::time::timeout(Duration::from_secs(1), records.written());
+        written.await.unwrap();
+        assert_eq!(*store.done.lock(), ["rejected"]);
+        writer.submit_report(report("rejected, too"));
+        writer.stop_writing();
+        records.written().await;
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_order_stays_until_its_result_is_stored_so_that_the_next_leader_carries_it_out() {
         let store = Arc::new(Stored::default());
-        let mut writer = RecordWriter::start("cloud".to_owned(), store.clone());
+        let mut writer = RecordWriter::start(
+            "cloud".to_owned(),
+            store.clone(),
+            UnwrittenRecords::default(),
+        );
         let later = || tokio::time::sleep(Duration::from_secs(120));
         writer.submit_report(report("before"));
         later().await;
@@ -282,7 +378,7 @@ mod tests {
         writer.record_event(event());
         writer.submit_report(report("after"));
         later().await;
-        assert_eq!(*store.done.lock().unwrap(), ["ProviderRolledBack"]);
+        assert_eq!(*store.done.lock(), ["ProviderRolledBack"]);
         store.is_up.store(true, Ordering::Relaxed);
         later().await;
         let expected = [
@@ -291,12 +387,12 @@ mod tests {
             "RollBack",
             "Retry(\"sha256:1\")",
         ];
-        assert_eq!(*store.done.lock().unwrap(), expected);
+        assert_eq!(*store.done.lock(), expected);
 
         // An order that changes nothing in the record.
         writer.clear_order(Order::RollBack);
         writer.submit_report(report("after"));
         later().await;
-        assert_eq!(store.done.lock().unwrap()[4..], ["after", "RollBack"]);
+        assert_eq!(store.done.lock()[4..], ["after", "RollBack"]);
     }
 }
