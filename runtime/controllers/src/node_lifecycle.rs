@@ -8,7 +8,6 @@ use ccm_core::cloud::{FindReply, ProviderError};
 use ccm_core::moment::Moment;
 use ccm_core::node::object::name;
 use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
-use ccm_core::reconciliation::effect::When;
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
@@ -120,19 +119,12 @@ impl NodeLifecycleController {
     }
 
     /// Takes back what is planned for nodes that need nothing any more, and why they could not be judged: no
-    /// reconciliation does that. Only what this provider concluded itself: what one provider concludes about a node counts
-    /// for all.
+    /// reconciliation does that. Only what this provider has planned itself: the node may be another one's by now.
     fn settle_plan(&mut self) {
         let planner = self.executor.planner();
         for name in self.memory.take_outdated() {
             let object = format!("node/{name}");
-            planner.concluded(
-                &object,
-                NODE_LIFECYCLE_CONTROLLER,
-                self.executor.name(),
-                &When::AwaitChange,
-                false,
-            );
+            planner.outdated(&object, NODE_LIFECYCLE_CONTROLLER, self.executor.name());
         }
     }
 

@@ -78,7 +78,9 @@ impl Planner {
     /// Removes first passes of controllers that ended before they were finished. If none is left, the plan is complete,
     /// provided that it `has_others`: a plan without any provider guarantees nothing.
     pub(crate) fn give_up_passes(&self, passes: usize, has_others: bool) {
-        if self.end_passes(passes) && has_others {
+        if !has_others {
+            self.plan.0.lock().set_partial();
+        } else if self.end_passes(passes) {
             self.complete();
         }
     }
@@ -128,9 +130,18 @@ impl Planner {
         let why = when.why();
         let mut plan = self.plan.0.lock();
         plan.set_unsure(object, controller, provider, why);
-        let is_settled = why.is_none() && !has_withheld && plan.settled(object, controller);
+        let is_settled =
+            why.is_none() && !has_withheld && plan.settled(object, controller, provider);
         drop(plan);
         if is_settled {
+            self.taken_out(object);
+        }
+    }
+
+    /// Takes out what the controller of `provider` itself has planned for the object, or could not judge about it: it needs
+    /// nothing of this provider any more.
+    pub(crate) fn outdated(&self, object: &str, controller: &'static str, provider: &str) {
+        if self.mode == Mode::Plan && self.plan.0.lock().outdated(object, controller, provider) {
             self.taken_out(object);
         }
     }

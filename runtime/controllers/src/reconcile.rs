@@ -253,8 +253,9 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
             Decision::Do(effects) => effects,
         };
         for effect in &effects {
-            // What was done is written down; nothing else begins, and no budget is taken for it.
-            if !is_report(effect) && executor.cluster().is_stopping() {
+            // Writes to the cluster go on, because they may record what was done; those of nodes are refused at their own
+            // place. No call begins, and no budget is taken.
+            if !is_write_to_the_cluster(effect) && executor.cluster().is_stopping() {
                 return cut_short(
                     facts,
                     "the manager is stopping".to_owned(),
@@ -286,7 +287,7 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
 }
 
 /// Whether the effect writes an Event or an object of the cluster.
-fn is_report(effect: &impl Effect) -> bool {
+fn is_write_to_the_cluster(effect: &impl Effect) -> bool {
     matches!(
         effect.modification(),
         Modification::Event | Modification::Object(_)

@@ -351,7 +351,7 @@ impl ServiceController {
         if corrections < MANY_CORRECTIONS && memory.corrections() >= MANY_CORRECTIONS {
             tracing::warn!(
                 service = key,
-                "another client keeps changing status, finalizer or owner of the Service, which is corrected at growing intervals: is there a second controller for load balancers?"
+                "another client keeps changing status, finalizer, owner or an annotation of the provider, which is corrected at growing intervals: is there a second controller for load balancers, or a tool that sets the Service back?"
             );
         }
         let (executor, clock) = (self.executor.clone(), self.clock);

@@ -68,7 +68,7 @@ use effective_targets::{EffectiveTargets, LazyTargets};
 use retained_state::Phase;
 use stored_state::class;
 use waiting::Obstacle;
-use work::Work;
+use work::{Doing, Work};
 
 /// Returns the next effects for the Service in `facts`, or when to reconcile again and the state for that
 /// reconciliation. Pure: equal facts and moments give equal decisions.
@@ -89,7 +89,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<ServiceEffect, (When, Retaine
     let retained = carry_over::after(facts, &effective, &last, &when, now.moment);
     let when = match &last {
         // Until the retry, the targets follow the nodes.
-        Step::Wait(obstacle) if obstacle.is_ensure_failure() || facts.updated().is_some() => {
+        Step::Wait(obstacle) if obstacle.is_ensure_failure() => {
             waiting::no_later(facts, when, effective.hold.clone())
         }
         _ => when,
@@ -267,7 +267,7 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
     }
     Some(match &facts.state.work {
         Work::Looked(Ok(_)) => Step::Done,
-        Work::Looked(Err(error)) => Step::Wait(Obstacle::Provider(work::Doing::Check, error)),
+        Work::Looked(Err(error)) => Step::Wait(Obstacle::Provider(Doing::Check, error)),
         _ => Step::Do(vec![ServiceAction::Get(
             cloud_service(&facts.service).into(),
         )]),

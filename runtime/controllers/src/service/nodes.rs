@@ -227,8 +227,9 @@ impl NodeSet {
         &self.targets
     }
 
-    /// The targets for a reconciliation; those `of_now` for what is no part of a pass. Each change of a node begins another
-    /// pass, and a list for each reconciliation in between would be one more copy of all nodes, kept by its Service.
+    /// The targets for a reconciliation; those `of_now` for what is no part of a pass. A change of the targets begins another
+    /// pass, and newer labels wait for the next drift check; a list for each reconciliation in between would be one more
+    /// copy of all nodes, kept by its Service.
     pub(super) fn targets_for(&mut self, of_now: bool) -> &Targets {
         match of_now || !self.targets.is_synced {
             true => self.targets(),

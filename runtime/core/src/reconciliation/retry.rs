@@ -24,7 +24,7 @@ const CONTENDED: Backoff = Backoff {
     most: Duration::from_secs(1000),
 };
 
-/// While the API server does not answer. No object causes that, and the API server protects itself. The ceiling is
+/// While the API server does not answer. An object rarely causes that, and the API server protects itself. The ceiling is
 /// lower than in NODE-003, so that a long outage is not followed by a long wait.
 pub const AWAY: Backoff = Backoff {
     first: Duration::from_millis(5),

@@ -222,6 +222,12 @@ enum View {
     Partial(String),
 }
 
+/// Whether all providers decide about the same object, of which one word is enough. Routes, and the list of them, are each
+/// provider's own.
+fn is_shared(object: &str) -> bool {
+    object.starts_with("node/") || object.starts_with("service/")
+}
+
 impl Default for View {
     fn default() -> View {
         View::Partial(NOT_LOOKED.to_owned())
@@ -245,10 +251,24 @@ impl Plan {
         true
     }
 
-    /// Removes this controller's changes of the object, which needs none any more; those of other controllers stay.
-    /// Returns whether there were any.
-    pub fn settled(&mut self, object: &str, by: &str) -> bool {
-        self.remove(object, |planned| planned.by == by)
+    /// Removes this controller's changes of the object, which needs none any more; those of other controllers stay. Returns
+    /// whether there were any.
+    pub fn settled(&mut self, object: &str, by: &str, provider: &str) -> bool {
+        let is_shared = is_shared(object);
+        self.remove(object, |planned| {
+            planned.by == by && (is_shared || planned.provider == provider)
+        })
+    }
+
+    /// Removes what this controller of `provider` alone has planned for the object, and that it could not judge it; another
+    /// provider's word stays. Returns whether there were changes.
+    pub fn outdated(&mut self, object: &str, by: &str, provider: &str) -> bool {
+        self.unsure.retain(|(theirs, whose, _), unsure| {
+            theirs != object || *whose != by || unsure.provider != provider
+        });
+        self.remove(object, |planned| {
+            planned.by == by && planned.provider == provider
+        })
     }
 
     /// Removes an object that no longer exists. Returns whether it had changes.
@@ -280,8 +300,7 @@ impl Plan {
         !over.is_empty()
     }
 
-    /// Notes why this controller of `provider` cannot judge the object yet; `None`: it can. A node or a Service needs only
-    /// one provider that can, but each has to list its own `routes`.
+    /// Notes why this controller of `provider` cannot judge the object yet; `None`: it can.
     pub fn set_unsure(
         &mut self,
         object: &str,
@@ -289,8 +308,7 @@ impl Plan {
         provider: &str,
         why: Option<&str>,
     ) {
-        let is_shared = object.contains('/');
-        let whose = if is_shared { "" } else { provider };
+        let whose = if is_shared(object) { "" } else { provider };
         let key = (object.to_owned(), by, whose.to_owned());
         match why {
             Some(why) if self.unsure.len() < MOST_CHANGES || self.unsure.contains_key(&key) => {

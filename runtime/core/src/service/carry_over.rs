@@ -14,7 +14,7 @@ use super::stored_state::{
 };
 use super::waiting::retry_delay;
 use super::work::{Asked, Making, Work, is_unsure};
-use super::{Step, ensure};
+use super::{Step, ensure, granted_annotations};
 use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::Ensured;
 use crate::moment::Moment;
@@ -166,8 +166,13 @@ fn answers(facts: &Facts, phase: &Phase, now: Moment) -> RetainedAnswers {
         owes_ensured: owes_ensured(facts),
         annotations: match work.last_ensured() {
             Some(Ok(answered)) => {
-                let changes = answered.reply.annotations.iter();
-                changes.map(|change| change.key.clone()).collect()
+                let reply = &answered.reply;
+                let mut keys = granted_annotations::keys(facts, &reply.annotations);
+                // One that is pending need not name them all.
+                if matches!(reply.ensured, Ensured::Pending(_)) {
+                    keys.extend(past.annotations.iter().cloned());
+                }
+                keys
             }
             Some(Err(_)) | None => past.annotations.clone(),
         },

@@ -1,7 +1,7 @@
 //! Filters the annotations that a provider wants to set on a Service: only under the prefixes granted by the operator,
 //! and never keys that Kubernetes or this manager reads. Invalid ones are left out and reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Facts;
 use crate::cloud::load_balancer::AnnotationChange;
@@ -29,6 +29,13 @@ pub(super) fn granted(
         }
     }
     (changes, faults)
+}
+
+/// Keys of the annotations that are written: those that pass the filter.
+pub(super) fn keys(facts: &Facts, changes_requested: &[AnnotationChange]) -> BTreeSet<String> {
+    let requested = changes_requested.iter().enumerate();
+    let granted = requested.filter(|(index, one)| problem(facts, one, *index).is_none());
+    granted.map(|(_, one)| one.key.clone()).collect()
 }
 
 fn problem(facts: &Facts, requested: &AnnotationChange, index: usize) -> Option<&'static str> {

@@ -97,7 +97,7 @@ pub(super) struct RetainedAnswers {
     pub(super) unsure_at: Option<Moment>,
     /// An Event has announced the creation or reported a failure, and none has reported success yet.
     pub(super) owes_ensured: bool,
-    /// Keys of the annotations that the last answer wanted to write or to remove.
+    /// Keys of the granted annotations that the last answer wanted to write or to remove.
     pub(super) annotations: BTreeSet<String>,
 }
 

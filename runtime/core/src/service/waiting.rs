@@ -330,8 +330,8 @@ impl Obstacle<'_> {
         match self {
             // Reported already, with the nodes' names.
             Obstacle::Provider(Doing::Update, _) => None,
-            // What passes by itself is reported once it has lasted for about as long: it may be a webhook that fails for
-            // this object alone.
+            // A failure that may pass by itself is reported once its pause has reached `BRIEF`: a webhook may refuse this
+            // object alone.
             Obstacle::Cluster(trouble) => {
                 let is_away = matches!(trouble.error, ClusterError::Unavailable(_));
                 let failures = facts.past.failures.saturating_add(1);
@@ -419,8 +419,8 @@ impl Obstacle<'_> {
     }
 }
 
-/// After a failed request to the API server. If each attempt also asks the cloud, it has the cloud's pauses: an admission
-/// webhook can refuse the writes of one object for days.
+/// After a failed request to the API server. One that was not answered has the cloud's pauses if each attempt also asks the
+/// cloud: an admission webhook can refuse the writes of one object for days.
 fn cluster_backoff(facts: &Facts, trouble: &Trouble<'_>) -> Backoff {
     let backoff = retry::cluster(trouble.error);
     match backoff == retry::AWAY && facts.state.work.asked().is_some() {

@@ -33,7 +33,7 @@ fn every_answer_of_the_api_server_has_one_meaning() {
     assert_eq!(meaning::<Node>(api_error(404)), Ok(None));
 }
 
-/// As an admission webhook has it that does not answer, and that is then ignored.
+/// As with an admission webhook that does not answer and is then ignored.
 #[tokio::test(start_paused = true)]
 async fn a_request_may_take_as_long_as_the_api_server_waits_for_webhooks() {
     let tenure = Tenure::unlimited();

@@ -74,6 +74,7 @@ async fn a_plan_has_nothing_of_a_provider_that_has_left() {
             let after = plan.snapshot();
             let open = after.changes().count() + after.unsure().count();
             assert_eq!(open, 0, "{}", after.table());
+            assert!(!after.is_whole(), "nobody looks any more");
         })
         .await;
         ended.unwrap();

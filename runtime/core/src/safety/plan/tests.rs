@@ -88,8 +88,8 @@ fn the_first_change_of_each_object_counts() {
 fn what_somebody_else_has_changed_is_not_in_the_plan_any_more() {
     let mut plan = Plan::default();
     plan.add(deletion("a"));
-    assert!(!plan.settled("node/b", NODE_LIFECYCLE_CONTROLLER));
-    assert!(plan.settled("node/a", NODE_LIFECYCLE_CONTROLLER));
+    assert!(!plan.settled("node/b", NODE_LIFECYCLE_CONTROLLER, "hcloud"));
+    assert!(plan.settled("node/a", NODE_LIFECYCLE_CONTROLLER, "hcloud"));
     assert_eq!(plan.changes().count(), 0);
 }
 
@@ -97,7 +97,7 @@ fn what_somebody_else_has_changed_is_not_in_the_plan_any_more() {
 fn one_controller_that_has_nothing_to_do_does_not_speak_for_another() {
     let mut plan = Plan::default();
     plan.add(deletion("a"));
-    assert!(!plan.settled("node/a", "another"));
+    assert!(!plan.settled("node/a", "another", "hcloud"));
     assert_eq!(plan.verdict(), PlanVerdict::Changes);
     assert!(plan.gone("node/a"));
     assert_eq!(plan.changes().count(), 0);
@@ -114,7 +114,7 @@ fn what_one_controller_would_change_hides_nothing_that_another_one_would() {
     };
     assert!(plan.add(another));
     assert_eq!(plan.counts().into_iter().collect::<Vec<_>>(), [("node", 1)]);
-    assert!(plan.settled("node/a", NODE_LIFECYCLE_CONTROLLER));
+    assert!(plan.settled("node/a", NODE_LIFECYCLE_CONTROLLER, "hcloud"));
     let left: Vec<_> = plan.changes().map(|one| one.verb.as_str()).collect();
     assert_eq!(left, ["patch"]);
 }
@@ -146,7 +146,7 @@ fn a_write_to_the_cluster_hides_no_request_to_the_cloud() {
         plan.to_json()["changes"][1]["request"],
         json!({ "target": "api", "method": "DELETE", "path": "/load_balancers/7" })
     );
-    assert!(plan.settled("service/default/web", SERVICE_CONTROLLER));
+    assert!(plan.settled("service/default/web", SERVICE_CONTROLLER, "hcloud"));
     assert_eq!(plan.changes().count(), 0);
 }
 
@@ -245,12 +245,18 @@ fn what_a_provider_that_has_left_would_change_or_could_not_judge_is_not_in_the_p
 #[test]
 fn a_provider_that_has_listed_its_routes_does_not_speak_for_another() {
     let mut plan = Plan::default();
-    for object in ["node/a", "routes"] {
+    let of_each = ["route/10.1.0.0/24", "routes"];
+    for object in ["node/a", of_each[0], of_each[1]] {
         plan.set_unsure(object, "route", "east", Some("throttled"));
         plan.set_unsure(object, "route", "west", None);
     }
-    assert_eq!(plan.unsure().collect::<Vec<_>>(), [("routes", "throttled")]);
-    plan.set_unsure("routes", "route", "east", None);
+    assert_eq!(
+        plan.unsure().collect::<Vec<_>>(),
+        of_each.map(|object| (object, "throttled"))
+    );
+    for object in of_each {
+        plan.set_unsure(object, "route", "east", None);
+    }
     assert_eq!(plan.unsure().count(), 0);
 }
 
@@ -302,6 +308,6 @@ fn bookkeeping_is_listed_counts_as_no_change_and_hides_none() {
     assert_eq!(plan.to_json()["bookkeeping"][0]["object"], "node/a");
     assert!(plan.add(deletion("a")));
     assert_eq!(plan.verdict(), PlanVerdict::Changes);
-    assert!(plan.settled("node/a", NODE_LIFECYCLE_CONTROLLER));
+    assert!(plan.settled("node/a", NODE_LIFECYCLE_CONTROLLER, "hcloud"));
     assert_eq!(plan.bookkeeping().count(), 0);
 }

@@ -165,3 +165,23 @@ fn f26_the_providers_events_are_recorded_if_they_are_fit() {
         ]
     );
 }
+
+/// Who takes such an annotation away is corrected at growing intervals; a setting of the user's counts at once.
+#[test]
+fn the_annotations_of_an_answer_are_remembered_if_they_may_be_written() {
+    let (granted, other) = ("lb.example.com/id", "example.com/id");
+    for (key, is_remembered) in [(granted, true), (other, false)] {
+        let mut world = made();
+        world.past.drift_due = true;
+        world.ensure = [annotating(ready(&["192.0.2.1"], 0), key, Some("7"))].into();
+        world.reconcile();
+        let written = world.past.written_annotations().contains(key);
+        assert_eq!(written, is_remembered, "{key}");
+        // A pending answer need not name it again.
+        world.past.drift_due = true;
+        world.ensure = [begun("h")].into();
+        world.reconcile();
+        let written = world.past.written_annotations().contains(key);
+        assert_eq!(written, is_remembered, "{key}, pending");
+    }
+}
