@@ -138,7 +138,12 @@ impl ProviderManager {
     /// A dependency of a provider that does not come from an object is unavailable.
     pub(crate) fn begin(shared: Shared, wanted: Wanted) -> anyhow::Result<ProviderManager> {
         let mut provider_manager = ProviderManager {
-            departed_modules: DepartedModules::of(shared.store.clone()),
+            departed_modules: DepartedModules::of(
+                shared
+                    .store
+                    .clone()
+                    .filter(|_| shared.mode == Mode::Enforce),
+            ),
             shared,
             instances: BTreeMap::new(),
             wanted: wanted.all(),

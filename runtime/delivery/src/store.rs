@@ -16,7 +16,8 @@ use crate::source::blocking;
 use folder::Folder;
 use memory::Memory;
 
-/// Modules of one configuration entry. Several processes may share a folder.
+/// Modules of one configuration entry. Several processes may share a folder if they have the same entries: see
+/// [`ModuleStore::remove_departed`].
 pub struct ModuleStore {
     place: Place,
 }

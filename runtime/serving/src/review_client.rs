@@ -79,7 +79,7 @@ where
 
     /// Without an answer, for this reason.
     fn failed(&self, reason: &str) -> Option<A> {
-        if self.told.is_due(reason, Instant::now().into_std()) {
+        if self.told.is_due("failed", Instant::now().into_std()) {
             let what = self.what;
             tracing::warn!(
                 reason,

@@ -16,7 +16,6 @@ use ccm_core::rollout::Plans;
 use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
 use ccm_core::safety::permit::{CloudRequest, Mode, Permit, Refusal};
 use ccm_core::safety::tenure::Tenure;
-use ccm_core::service::targets::are_same;
 use ccm_host::egress::now;
 use parking_lot::Mutex;
 
@@ -43,9 +42,9 @@ impl Settled {
     pub(super) fn agreed(&self, service: &Arc<CloudService>, targets: &Arc<[CloudNode]>) {
         let mut settled = self.0.lock();
         settled.retain(|one| one.service.uid != service.uid);
-        // Each list is as large as the cluster's nodes.
+        // Each list is as large as the cluster's nodes. Labels count: providers read them.
         let mut lists = settled.iter().map(|one| &one.targets);
-        let shared = lists.find(|one| are_same(one, targets));
+        let shared = lists.find(|one| **one == *targets);
         let request = EnsureRequest {
             service: service.clone(),
             targets: shared.unwrap_or(targets).clone(),

@@ -20,7 +20,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     Inherited, MemoryRecordStore, RecordFuture, RecordStore, RecordStoreError, Report,
@@ -344,7 +344,7 @@ impl ClusterRecordStore {
     async fn read_first(&self) -> Result<StoredRecord, RecordStoreError> {
         let mut seen = self.seen.subscribe();
         let known = seen.wait_for(|seen| matches!(seen, StoredRecord::Known { .. }));
-        let in_time = tokio::time::timeout(FOUND_WITHIN, known).await.is_ok();
+        let in_time = timeout(FOUND_WITHIN, known).await.is_ok();
         if !in_time {
             return Ok(self.seen.borrow().clone());
         }
@@ -356,7 +356,10 @@ impl ClusterRecordStore {
 
     async fn read_now(&self) -> Result<StoredRecord, RecordStoreError> {
         let api = self.api(self.reading.clone());
-        match in_time(api.get_opt(&self.name)).await? {
+        // No webhook is asked about a read, and the next leader waits for this one.
+        let object = timeout(FOUND_WITHIN, in_time(api.get_opt(&self.name))).await;
+        let late = |_| RecordStoreError::Unavailable(format!("no answer within {FOUND_WITHIN:?}"));
+        match object.map_err(late)?? {
             Some(object) => self.saw(&object),
             None => self.saw_none(),
         }

@@ -52,7 +52,8 @@ impl MemoryRecordStore {
         [file, new]
     }
 
-    /// Forgets the versions of other bytes. What was rejected and approved stays.
+    /// Forgets the versions of other bytes, and that these were rejected: nothing else may serve. What else was rejected, and
+    /// what was approved, stays.
     pub fn with_only(self, digest: &Digest) -> MemoryRecordStore {
         let digest = digest.to_string();
         self.seen.send_modify(|seen| {
@@ -64,6 +65,7 @@ impl MemoryRecordStore {
                 record.active.take_if(|it| it.release.digest != digest);
                 record.previous.take_if(|it| it.digest != digest);
                 record.trial.take_if(|it| it.release.digest != digest);
+                record.rejected.retain(|it| it.digest != digest);
             }
         });
         self

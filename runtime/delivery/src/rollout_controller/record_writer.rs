@@ -8,7 +8,7 @@ use std::time::Duration;
 use ccm_core::reconciliation::retry::Backoff;
 use ccm_core::rollout::{Order, RolloutEvent};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -38,14 +38,14 @@ pub struct UnwrittenRecords(Arc<Unwritten>);
 #[derive(Default)]
 struct Unwritten {
     count: watch::Sender<usize>,
-    /// Notified to end the pauses after failed writes.
-    at_once: Notify,
+    /// Changed to end the pauses after failed writes, also after one that is under way.
+    at_once: watch::Sender<u64>,
 }
 
 impl UnwrittenRecords {
     /// Has failed writes tried again at once, and completes when no record is left to be written.
     pub async fn written(&self) {
-        self.0.at_once.notify_waiters();
+        self.0.at_once.send_modify(|times| *times += 1);
         // The sender is `self`, so that the channel cannot be closed.
         let _ = self.0.count.subscribe().wait_for(|count| *count == 0).await;
     }
@@ -170,6 +170,7 @@ struct ReportWriter {
 
 impl ReportWriter {
     async fn run(mut self) {
+        let mut at_once = self.records.0.at_once.subscribe();
         let mut failures = 0;
         let mut last_error = String::new();
         loop {
@@ -179,12 +180,16 @@ impl ReportWriter {
                 match self.record_store.write(&report).await {
                     Ok(()) => {
                         self.rewritten.send_replace(rewrites);
-                        self.is_written();
+                        self.count_as_written();
                         show_again = self.record_store.show_again();
                         failures = 0;
                         last_error.clear();
                     }
                     Err(error) => {
+                        if matches!(error, RecordStoreError::Refused(_)) {
+                            // A person has to act: nobody need wait for that.
+                            self.count_as_written();
+                        }
                         failures += 1;
                         again = Some(AGAIN.after(failures));
                         let text = error.to_string();
@@ -199,7 +204,7 @@ impl ReportWriter {
                 // A newer report includes the failed one, but does not shorten the backoff.
                 Some(delay) => tokio::select! {
                     () = tokio::time::sleep(delay) => false,
-                    () = self.records.0.at_once.notified() => false,
+                    _ = at_once.changed() => false,
                 },
                 None => tokio::select! {
                     changed = self.reports.changed() => changed.is_err(),
@@ -212,8 +217,8 @@ impl ReportWriter {
         }
     }
 
-    /// The report was written, unless there is a newer one.
-    fn is_written(&self) {
+    /// Counts the report no longer, unless there is a newer one.
+    fn count_as_written(&self) {
         let mut unwritten = self.unwritten.lock();
         if !self.reports.has_changed().unwrap_or(false) {
             *unwritten = None;
@@ -315,7 +320,7 @@ mod tests {
             if self.is_up.load(Ordering::Relaxed) {
                 return self.did(&report.source);
             }
-            Box::pin(async { Err(RecordStoreError::Refused("no right".to_owned())) })
+            Box::pin(async { Err(RecordStoreError::Unavailable("away".to_owned())) })
         }
 
         fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()> {

@@ -72,7 +72,8 @@ async fn exchange(
         SystemTime::now(),
     );
     let body = body(&mut response, &method, limits, until, budget).await;
-    // Also of an answer that the guest does not get: the credential is refused all the same.
+    // Also of an answer that the guest does not get: the credential is refused all the same. Not of one whose call ends
+    // before its body has come: the next request meets the same answer.
     let text = body.as_deref().unwrap_or_default();
     let clock = target.observe_acceptance(status, response.headers(), text);
     let body = body?;

@@ -127,7 +127,7 @@ laws! {
     BY_NAME = "instances/by-name", Instances: "a node without a provider ID is found by its name, as the same machine";
     ORDER = "instances/order", Instances: "there is one look-up for each node, in the order of the nodes";
     REPEATED = "instances/repeated", Instances: "the same question has the same answer";
-    BATCH = "instances/batch", Instances: "many nodes in one call have the answers that each has alone, or a machine that is gone beside another one";
+    BATCH = "instances/batch", Instances: "many nodes in one call have the answers that each has alone; a machine that is gone is asked about beside the first node";
     READ_ONLY = "instances/read-only", Instances: "a look-up sends no change";
     NOT_MINE = "instances/not-mine", Instances: "a node of another cloud is not-mine";
     GONE = "instances/gone", Instances: "a machine that does not exist is gone, by a complete answer, and leaves other answers as they are";

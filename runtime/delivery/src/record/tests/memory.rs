@@ -102,6 +102,14 @@ async fn versions_of_other_bytes_can_be_forgotten_and_the_verdicts_stay() {
         let record_store = record_store.with_only(&Digest::parse(&digest(number)).unwrap());
         assert_eq!(record(&record_store), Some(expected));
     }
+    let record_store = MemoryRecordStore::kept_in(folder.path(), "hcloud");
+    let rejected = Digest::parse(&full().rejected[0].digest).unwrap();
+    let left = record(&record_store.with_only(&rejected)).unwrap();
+    assert!(
+        left.rejected
+            .iter()
+            .all(|it| it.digest != rejected.to_string())
+    );
     let empty = MemoryRecordStore::new().with_only(&Digest::of(b"module"));
     assert_eq!(record(&empty), None);
 }
