@@ -150,7 +150,7 @@ fn destination(route: &ec2::Route) -> Option<IpNet> {
 }
 
 /// The table, the destination and the instance that is the next hop, so that a route that somebody turns elsewhere is
-/// another one. `None`: it leads to something alive that is no instance.
+/// another one. `None`: it leads to something alive that is no instance, or has no CIDR as destination.
 fn route_id(table: &RouteTable, route: &ec2::Route) -> Option<String> {
     let destination = destination(route)?;
     let instance = instance(route).or_else(|| is_blackhole(route).then_some(""))?;

@@ -196,10 +196,10 @@ impl Answers<'_> {
                 // The Go manager compares every letter, and would delete the node once it is not ready.
                 if server.name != node.name {
                     let message = format!(
-                        "Robot's server {number} is named {:?}: Hetzner's Go manager takes it for another server, so write its name at Robot like the node's before that manager runs again",
+                        "Robot's server {number} is named {:?}: if Hetzner's Go manager is ever to serve this cluster, write the name at Robot like the node's first, because it compares every letter and would call the machine gone",
                         server.name
                     );
-                    events.push(Event::warning("RobotNameDiffersInCase", message));
+                    events.push(Event::normal("RobotNameDiffersInCase", message));
                 }
                 Lookup::Found(self.at_robot_as_instance(node, robot, server, events))
             }

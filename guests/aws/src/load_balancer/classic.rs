@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deletion::progress;
 use super::elb::{self as network, Attributes};
-use super::ensure::{Nodes, drop_own_group, group_ids, tagged, unchangeable, unlike, vpc};
+use super::ensure::{Nodes, drop_own_group, group_ids, tagged, unchangeable, unlike};
 use super::security_groups::{self, Group};
 use super::wanted::{Groups, Wanted, group_of_classic, is_classic, name, named_group};
 use super::{cached_state, subnets};
@@ -96,13 +96,15 @@ fn make(
     found: Option<Classic>,
     events: &mut Vec<Event>,
 ) -> Result<(Classic, Remembered), Error> {
-    let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
+    let vpc = subnets::vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
     let mut all = security_groups::list("vpc-id", &vpc)?;
     let mut group_ids = group_ids(&wanted.groups, wanted, &vpc, &mut all)?;
     group_ids.extend(wanted.extra_groups.iter().cloned());
+    // The end of the call, after everything else.
+    let mut attached = Ok(());
     let (classic, attributes) = match found {
         Some(mut found) => {
-            attach_subnets(settings, wanted, &nodes, &mut found, &vpc)?;
+            attached = attach_subnets(settings, wanted, &nodes, &mut found, &vpc);
             events.extend(unchangeable(wanted, &found.scheme, &found.subnets.items));
             let are = found.groups();
             if !are.iter().eq(group_ids.iter().collect::<BTreeSet<_>>()) {
@@ -150,11 +152,12 @@ fn make(
         events,
     )?;
     elb::set_instances(&classic, &nodes.targets)?;
+    attached?;
     nodes.awaited.map_or(Ok((classic, known)), Err)
 }
 
-/// Attaches the wanted subnets in zones that the load balancer lacks, because it reaches no node there without one. Those
-/// that no annotation names are looked up only while a node is in such a zone.
+/// Attaches the wanted subnets in zones that the load balancer lacks, because it reaches no node there without one. Where
+/// no annotation names them, those in zones of nodes.
 fn attach_subnets(
     settings: &Settings,
     wanted: &Wanted,
@@ -165,14 +168,19 @@ fn attach_subnets(
     let zones = &found.availability_zones.items;
     let is_lacking = |zone: &String| !zones.contains(zone);
     let instances = nodes.instances.iter();
-    let mut zones_of_nodes = instances.map(|one| &one.placement.availability_zone);
-    let is_needed = !wanted.subnets.is_empty() || zones_of_nodes.any(is_lacking);
+    let of_nodes: BTreeSet<&String> = instances
+        .map(|one| &one.placement.availability_zone)
+        .collect();
+    let is_named = !wanted.subnets.is_empty();
+    let is_needed = is_named || of_nodes.iter().any(|zone| is_lacking(zone));
     if !is_needed || (found.scheme == "internal") != wanted.internal {
         return Ok(());
     }
     let mut chosen = subnets::choose(settings, wanted, vpc)?;
     chosen.retain(|one| {
-        is_lacking(&one.availability_zone) && !found.subnets.items.contains(&one.subnet_id)
+        is_lacking(&one.availability_zone)
+            && (is_named || of_nodes.contains(&one.availability_zone))
+            && !found.subnets.items.contains(&one.subnet_id)
     });
     let missing: Vec<String> = chosen.into_iter().map(|one| one.subnet_id).collect();
     if !missing.is_empty() {

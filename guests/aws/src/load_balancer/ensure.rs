@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
-use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node};
+use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node, log};
 
 use super::cached_state::{self, Remembered};
 use super::elb::{self, Attributes, LoadBalancer, Of, Targets};
@@ -89,7 +89,7 @@ fn make(
     found: Option<LoadBalancer>,
     events: &mut Vec<Event>,
 ) -> Result<Remembered, Error> {
-    let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
+    let vpc = subnets::vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
     let managed = match &found {
         Some(found) => managed(&wanted, found),
         None => &wanted.groups,
@@ -296,33 +296,9 @@ pub(super) fn unlike(name: &str) -> Error {
     ))
 }
 
-/// The VPC of the existing load balancer, or the cluster's: that of its nodes, or without any that of the subnets with its
-/// tag.
-pub(super) fn vpc(
-    settings: &Settings,
-    existing: Option<&String>,
-    nodes: &Nodes,
-) -> Result<String, Error> {
-    let existing = existing.filter(|vpc| !vpc.is_empty()).cloned();
-    let vpc = existing.or_else(|| settings.vpc.clone());
-    let vpc = vpc.or_else(|| nodes.instances.iter().find_map(|one| one.vpc_id.clone()));
-    if let Some(vpc) = vpc {
-        return Ok(vpc);
-    }
-    let subnets = ec2::subnets("tag-key", vec![settings.cluster.key()])?.into_iter();
-    let vpcs: BTreeSet<String> = subnets.map(|one| one.vpc_id).collect();
-    let mut vpcs = vpcs.into_iter();
-    match (vpcs.next(), vpcs.next()) {
-        (Some(vpc), None) => Ok(vpc),
-        _ => Err(Error::unavailable(
-            "neither a node nor the cluster's tag on subnets of one VPC says in which VPC the cluster is; set VPC",
-        )),
-    }
-}
-
 /// The instances of the nodes that are to receive traffic.
 pub(super) struct Nodes {
-    /// Those that AWS described: a later call looks the others up again.
+    /// Those that AWS described with the cluster's tag: a later call looks the others up again.
     pub(super) ids: BTreeSet<String>,
     /// Whether AWS described all of them. One that is missing twice may still exist.
     pub(super) are_all: bool,
@@ -338,14 +314,28 @@ impl Nodes {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
         let instances = ec2::by_ids(&texts)?;
         let id = |one: &Instance| one.instance_id.clone();
-        let found = instances.iter().map(id).collect();
+        let mut found: BTreeSet<String> = instances.iter().map(id).collect();
+        let are_all = ids.is_subset(&found);
         let gone = ["terminated", "shutting-down"];
-        // As in the Go provider, one without the cluster's tag is no target.
-        let is_left_out = |one: &Instance| {
-            gone.contains(&one.instance_state.name.as_str())
-                || one.tag_set.claim(&settings.cluster) != Claim::Ours
-        };
+        // As in the Go provider, which takes one without the cluster's tag for another cluster's.
+        let is_untagged = |one: &Instance| one.tag_set.claim(&settings.cluster) != Claim::Ours;
+        let is_left_out =
+            |one: &Instance| gone.contains(&one.instance_state.name.as_str()) || is_untagged(one);
         let (left_out, instances): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_left_out);
+        let untagged: Vec<String> = left_out
+            .iter()
+            .filter(|one| is_untagged(one))
+            .map(id)
+            .collect();
+        if !untagged.is_empty() {
+            let ids = untagged.join(" ");
+            log::warn(
+                "instances without the cluster's tag are no targets",
+                &[("ids", &ids)],
+            );
+        }
+        // The next call sees a tag that is added.
+        found.retain(|id| !untagged.contains(id));
         let is = |state: &'static str| move |one: &&Instance| one.instance_state.name == state;
         let targets = Targets {
             running: instances.iter().filter(is("running")).map(id).collect(),
@@ -355,7 +345,7 @@ impl Nodes {
         let not_yet = |id: String| Error::unavailable(format!("instance {id} does not run yet"));
         let awaited = instances.iter().find(is("pending")).map(id).map(not_yet);
         Ok(Nodes {
-            are_all: ids.is_subset(&found),
+            are_all,
             ids: found,
             instances,
             targets,

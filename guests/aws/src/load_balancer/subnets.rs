@@ -1,9 +1,10 @@
-//! Chooses the subnets of a new load balancer: those of the annotation, or one in each zone.
+//! Chooses the VPC and the subnets of a load balancer: those of the annotation, or one in each zone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_guest::Error;
 
+use super::ensure::Nodes;
 use super::wanted::Wanted;
 use crate::config::{Claim, Settings};
 use crate::ec2::{self, RouteTable, Subnet};
@@ -124,4 +125,35 @@ fn is_public(tables: &[RouteTable], subnet: &Subnet) -> bool {
     gateways
         .filter_map(|route| route.gateway_id.as_deref())
         .any(|gateway| gateway.starts_with("igw"))
+}
+
+/// The VPC of the existing load balancer, or the cluster's: that of its nodes, or without any that of the subnets with its
+/// tag.
+///
+/// # Errors
+/// Nothing names one VPC.
+pub(super) fn vpc(
+    settings: &Settings,
+    existing: Option<&String>,
+    nodes: &Nodes,
+) -> Result<String, Error> {
+    let existing = existing.filter(|vpc| !vpc.is_empty()).cloned();
+    let vpc = existing.or_else(|| settings.vpc.clone());
+    let vpc = vpc.or_else(|| nodes.instances.iter().find_map(|one| one.vpc_id.clone()));
+    if let Some(vpc) = vpc {
+        return Ok(vpc);
+    }
+    let mut subnets = ec2::subnets("tag-key", vec![settings.cluster.key()])?;
+    if subnets.is_empty() {
+        // The older tag.
+        subnets = ec2::subnets("tag:KubernetesCluster", vec![settings.cluster.id.clone()])?;
+    }
+    let vpcs: BTreeSet<String> = subnets.into_iter().map(|one| one.vpc_id).collect();
+    let mut vpcs = vpcs.into_iter();
+    match (vpcs.next(), vpcs.next()) {
+        (Some(vpc), None) => Ok(vpc),
+        _ => Err(Error::unavailable(
+            "neither a node nor the cluster's tag on subnets of one VPC says in which VPC the cluster is; set VPC",
+        )),
+    }
 }

@@ -141,7 +141,8 @@ fn reach(
 
 /// Whether the load balancer's tags are to be compared with the wanted ones. The vendor's document shows no tags in its
 /// answers: without them a load balancer may have none, or they are not shown. Then its name is enough, as long as it
-/// names the owner; any other is tagged, and not once more if the next answer shows no tags either.
+/// names the owner; any other is tagged: once in a row of pending calls, and
+/// again at a later look, because nothing shows whether it has the tag.
 fn needs_tags(wanted: &Wanted, found: &LoadBalancer, service: &Service, was_tagged: bool) -> bool {
     let default = service.default_name();
     let is_named = found.name() == default && wanted.name() == default;

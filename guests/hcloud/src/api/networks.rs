@@ -78,7 +78,7 @@ pub fn network(name_or_id: &str) -> Result<Network, Error> {
 }
 
 /// Reads the network that was found under this name before, whatever it is called now. Otherwise renaming it would stop
-/// a running manager, and giving its name to another one would move the cluster there.
+/// this generation, and giving its name to another one would move the cluster there.
 fn read<T: Numbered>(name_or_id: &str) -> Result<T, Error> {
     let network: Option<T> = match remembered(&kept(name_or_id)) {
         Some(id) => by_id(id)?,

@@ -255,13 +255,25 @@ fn a_new_load_balancer_without_nodes_is_made_where_the_clusters_subnets_are() {
     drop(new);
     let subnets = include_str!("../../../fixtures/subnets.xml");
     let subnets = subnets.replacen("vpc-11112222", "vpc-2", 1);
-    let _several = host(move |action, _| match action {
+    let several = host(move |action, _| match action {
         "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
         "DescribeSubnets" => Some(xml(200, &subnets)),
         _ => None,
     });
     let refused = ensure().unwrap_err().error;
     assert!(matches!(&refused, Error::Unavailable(why) if why.contains("set VPC")));
+    drop(several);
+    // The older tag, which older clusters have alone.
+    let older = host(move |action, form| match action {
+        "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
+        "DescribeSubnets" if form["Filter.1.Name"] == "tag-key" => Some(xml(
+            200,
+            "<DescribeSubnetsResponse><subnetSet/></DescribeSubnetsResponse>",
+        )),
+        _ => None,
+    });
+    ensure().unwrap();
+    assert!(changes(&older).contains(&"CreateLoadBalancer".to_owned()));
 }
 
 #[test]

@@ -390,12 +390,18 @@ fn nothing_is_made_without_a_droplet_behind_it() {
 
 /// As when all Node objects have just been registered anew, and have no address or no provider ID yet.
 #[test]
-fn nodes_without_an_address_do_not_empty_it() {
+fn nothing_that_is_wrong_with_the_nodes_empties_it() {
     let (host, account, id) = made();
     let sent = host.requests().len();
     let mut private = worker(1);
     private.addresses.truncate(1);
-    for (nodes, words) in [(vec![private], "worker-1"), (vec![], "no node yet")] {
+    let mut unknown = worker(1);
+    unknown.provider_id = None;
+    for (nodes, words) in [
+        (vec![private], "worker-1"),
+        (vec![unknown], "no node yet"),
+        (vec![], "no node yet"),
+    ] {
         let service = owned(&id, &[]);
         let request = EnsureRequest::new(service.clone(), nodes.clone());
         let refused = [
