@@ -71,9 +71,14 @@ pub enum Unusable {
         /// The answered provider ID.
         answered: String,
     },
-    /// All answered addresses are unusable; contains their number.
-    #[error("none of the {0} addresses is valid")]
-    Addresses(usize),
+    /// All answered addresses are unusable.
+    #[error("none of the {count} addresses is valid: {first}")]
+    Addresses {
+        /// Their number.
+        count: usize,
+        /// Why the first one is not.
+        first: Fault,
+    },
     /// Every answered InternalIP belongs to another node or to a network that is not allowed. Without an InternalIP,
     /// other components would reach the node at an unintended address.
     #[error("no InternalIP may be used: {0}")]
@@ -151,6 +156,7 @@ fn check_addresses(
 ) -> Result<Vec<Address>, Unusable> {
     let mut kept: Vec<Address> = Vec::new();
     let mut misplaced_internal = None;
+    let earlier = faults.len();
     for (index, one) in answered.iter().enumerate() {
         if kept.len() == MAX_ADDRESSES {
             faults.push(Fault(format!(
@@ -179,8 +185,11 @@ fn check_addresses(
             None => kept.push(one.clone()),
         }
     }
-    if kept.is_empty() && !answered.is_empty() {
-        return Err(Unusable::Addresses(answered.len()));
+    if kept.is_empty()
+        && let Some(first) = faults.get(earlier)
+    {
+        let (count, first) = (answered.len(), first.clone());
+        return Err(Unusable::Addresses { count, first });
     }
     let has_internal = kept
         .iter()
