@@ -112,6 +112,7 @@ mod tests {
 
     use std::fmt::Debug;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use axum::Router;
@@ -131,9 +132,19 @@ mod tests {
 
     /// A router behind the gate, where the API server answers each review so.
     async fn gated(code: u16, review: &Value) -> Router {
+        gated_by(move |_| code, review).await
+    }
+
+    /// The same, with the code of each request to the API server by its number.
+    async fn gated_by(
+        code: impl Fn(usize) -> u16 + Clone + Send + 'static,
+        review: &Value,
+    ) -> Router {
         let body = serde_json::to_vec(review).unwrap();
+        let requests = Arc::new(AtomicUsize::new(0));
         let api_server = service_fn(move |_: http::Request<kube::client::Body>| {
-            let answer = http::Response::builder().status(code);
+            let number = requests.fetch_add(1, Ordering::Relaxed);
+            let answer = http::Response::builder().status(code(number));
             std::future::ready(answer.body(kube::client::Body::from(body.clone())))
         });
         let client = Client::new(api_server, "default");
@@ -238,6 +249,29 @@ mod tests {
             assert!(line.contains("cannot review a token"), "{line}");
             assert!(line.contains(&format!("reason=status {code} ")), "{line}");
         }
+    }
+
+    /// An overloaded API server fails in several ways in turns.
+    #[tokio::test(start_paused = true)]
+    async fn reviews_that_fail_for_changing_reasons_write_one_line() {
+        let failed = json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "", "code": 503});
+        // Each review is tried five times.
+        let code = |number: usize| {
+            if (number / 5).is_multiple_of(2) {
+                503
+            } else {
+                429
+            }
+        };
+        let router = gated_by(code, &failed).await;
+        let log = RecordedLines::default();
+        let _recording = tracing::subscriber::set_default(log.clone());
+        for token in ["a", "b", "c"] {
+            let status = answered(&router, Some(token)).await;
+            assert_eq!(status, StatusCode::UNAUTHORIZED);
+        }
+        let lines = log.0.lock().unwrap().clone();
+        assert_eq!(lines.len(), 1, "{lines:?}");
     }
 
     /// The lines of this crate in the log, with their fields as `name=value`.

@@ -57,7 +57,7 @@ impl Settled {
         }
     }
 
-    fn all(&self) -> Vec<Arc<EnsureRequest>> {
+    pub(super) fn all(&self) -> Vec<Arc<EnsureRequest>> {
         self.0.lock().iter().cloned().collect()
     }
 

@@ -293,10 +293,11 @@ mod tests {
     use super::*;
     use crate::record::{RecordFuture, StoredRecord};
 
-    /// A store that can be read, and written to once it `is_up`.
+    /// A store that can be read, and written to once it `is_up`. Until then a write fails, after five seconds if it `is_slow`.
     #[derive(Default)]
     struct Stored {
         is_up: AtomicBool,
+        is_slow: AtomicBool,
         done: Mutex<Vec<String>>,
     }
 
@@ -320,7 +321,11 @@ mod tests {
             if self.is_up.load(Ordering::Relaxed) {
                 return self.did(&report.source);
             }
-            Box::pin(async { Err(RecordStoreError::Unavailable("away".to_owned())) })
+            let time = u64::from(self.is_slow.load(Ordering::Relaxed)) * 5;
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(time)).await;
+                Err(RecordStoreError::Unavailable("away".to_owned()))
+            })
         }
 
         fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()> {
@@ -365,6 +370,21 @@ mod tests {
         writer.submit_report(report("rejected, too"));
         writer.stop_writing();
         records.written().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_fails_meanwhile_is_tried_again_at_once_as_well() {
+        let (store, records) = (Arc::new(Stored::default()), UnwrittenRecords::default());
+        let writer = RecordWriter::start("cloud".to_owned(), store.clone(), records.clone());
+        writer.submit_report(report("rejected"));
+        // The write that begins after 25.55 s fails after 30.55 s; the next one would follow after 25.6 s more.
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        store.is_slow.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        store.is_up.store(true, Ordering::Relaxed);
+        let written = tokio::time::timeout(Duration::from_secs(5), records.written());
+        written.await.unwrap();
+        assert_eq!(*store.done.lock(), ["rejected"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -132,6 +132,23 @@ async fn the_other_node_of_a_machine_is_initialised_as_soon_as_one_is_deleted() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_node_gets_its_address_as_soon_as_the_node_that_has_it_is_deleted() {
+    let cluster = Cluster::new();
+    create_ready(&cluster, 1).await;
+    create(&cluster, "worker-2").await;
+    let same = |node: &CloudNode| instance(format!("sim://{}", node.name), "10.0.0.1".to_owned());
+    let delete = async {
+        tokio::time::sleep(Duration::from_secs(900)).await;
+        assert_eq!(left(&cluster).await, 1);
+        let params = kube::api::DeleteParams::default();
+        nodes(&cluster).delete("worker-1", &params).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(left(&cluster).await, 0);
+    };
+    tokio::join!(run(&cluster, Box::new(same), settings(), 1_000), delete);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_address_of_a_ready_node_is_not_given_to_a_new_one() {
     let cluster = Cluster::new();
     create_ready(&cluster, 1).await;
