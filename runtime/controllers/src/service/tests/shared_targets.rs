@@ -58,11 +58,14 @@ async fn services_of_a_pass_share_a_list_while_nodes_join() {
     let shutdown = async {
         let _ = shutdown.await;
     };
+    // One after the other: a pass takes twenty seconds, and another one begins every five.
+    let mut settings = settings();
+    settings.service.concurrent_syncs = NonZeroUsize::MIN;
     let client = world.cluster.client_as("ccm");
     let running = fixtures::run_one(
         client,
         cloud.clone(),
-        settings(),
+        settings,
         Metrics::default(),
         shutdown,
     );
