@@ -204,7 +204,6 @@ fn check_addresses(
 fn misplaced(one: &Address, known: Known<'_>) -> Option<String> {
     let ip = one.canonical_ip()?;
     if let Some(clash) = known.clashes.iter().find(|clash| clash.address == ip) {
-        // `NodeMemory::is_held_back_by` looks for the quoted name.
         return Some(format!("the node {:?} has it", clash.name));
     }
     let rules = known.rules;

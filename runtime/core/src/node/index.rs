@@ -71,6 +71,15 @@ pub struct Clashes {
     pub addresses: Vec<AddressClash>,
 }
 
+impl Clashes {
+    /// Names of the other nodes.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &str> {
+        let addresses = self.addresses.iter().map(|clash| &clash.name);
+        let duplicate = self.duplicate.iter().map(|duplicate| &duplicate.name);
+        duplicate.chain(addresses).map(String::as_str)
+    }
+}
+
 /// Another node with the same provider ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DuplicateProviderId {

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::confirm::Proposal;
 use super::effect::Looked;
 use super::facts::{Facts, RetainedState};
+use super::index::Clashes;
 use super::object::is_uninitialized;
 use super::ownership::OwnershipContext;
 use crate::moment::Moment;
@@ -36,6 +37,8 @@ pub struct NodeMemory {
     last_write: LastWrite,
     /// An answer that could not be stored because the API server was unreachable.
     kept: Option<Box<KeptAnswer>>,
+    /// Names of other nodes that have the machine, or an address, of the last answer.
+    clashing: Vec<String>,
 }
 
 /// An answer of the provider that is kept for the next reconciliation.
@@ -92,12 +95,9 @@ impl NodeMemory {
         }
     }
 
-    /// Whether the node waits for its initialisation because of the node `other`, which has its machine or its address.
+    /// Whether the node waits for its initialisation, and the node `other` has its machine or an address of it.
     pub fn is_held_back_by(&self, other: &str) -> bool {
-        let obstacle = self.past.obstacle.as_ref();
-        let obstacle = obstacle.filter(|_| self.tainted_since.is_some());
-        // The obstacle quotes the name.
-        obstacle.is_some_and(|(why, _)| why.contains(&format!("node {other:?}")))
+        self.tainted_since.is_some() && self.clashing.iter().any(|name| name == other)
     }
 
     /// Makes the next wake-up count as a change.
@@ -202,6 +202,9 @@ impl NodeMemory {
             }
             None => self.kept = None,
         }
+        let clashes = facts.answer().map(|answer| &answer.clashes);
+        let clashing = clashes.into_iter().flat_map(Clashes::nodes);
+        self.clashing = clashing.map(str::to_owned).collect();
         if let Some(next) = conclusion.retained {
             let before = self.past.proposal.take();
             let before = before.filter(|(before, _)| *before == next);

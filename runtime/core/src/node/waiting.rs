@@ -204,7 +204,6 @@ impl Obstacle<'_> {
             Obstacle::NotMine { provider, node } => no_instance(provider, node),
             Obstacle::Unknown(why) => format!("the provider cannot tell: {why}"),
             Obstacle::Answer(unusable) => format!("the provider's answer was not used: {unusable}"),
-            // `NodeMemory::is_held_back_by` looks for the quoted name.
             Obstacle::DuplicateProviderId { provider_id, name } => format!(
                 "the machine {provider_id} is also that of node {name:?}: delete the node that does not run on it"
             ),

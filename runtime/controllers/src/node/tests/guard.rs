@@ -112,6 +112,24 @@ async fn one_machine_for_two_new_nodes_initialises_neither_until_one_is_deleted(
     assert_eq!((reasons["DuplicateProviderID"], reasons["Synced"]), (2, 1));
 }
 
+/// Without the end of the wait when `deleted` is deleted, the nodes would be tried again every five minutes by then.
+async fn the_rest_is_initialised_as_soon_as_one_is_deleted(
+    cluster: &Cluster,
+    answer: Box<Answer>,
+    waiting: usize,
+    deleted: &str,
+) {
+    let delete = async {
+        tokio::time::sleep(Duration::from_secs(900)).await;
+        assert_eq!(left(cluster).await, waiting);
+        let params = kube::api::DeleteParams::default();
+        nodes(cluster).delete(deleted, &params).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(left(cluster).await, 0);
+    };
+    tokio::join!(run(cluster, answer, settings(), 1_000), delete);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_other_node_of_a_machine_is_initialised_as_soon_as_one_is_deleted() {
     let cluster = Cluster::new();
@@ -119,16 +137,8 @@ async fn the_other_node_of_a_machine_is_initialised_as_soon_as_one_is_deleted() 
     create(&cluster, "worker-2").await;
     let same =
         |node: &CloudNode| instance("sim://1".to_owned(), format!("10.0.0.{}", number(node)));
-    let delete = async {
-        // By now, each of them is tried again every five minutes.
-        tokio::time::sleep(Duration::from_secs(900)).await;
-        assert_eq!(left(&cluster).await, 2);
-        let params = kube::api::DeleteParams::default();
-        nodes(&cluster).delete("worker-2", &params).await.unwrap();
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        assert_eq!(left(&cluster).await, 0);
-    };
-    tokio::join!(run(&cluster, Box::new(same), settings(), 1_000), delete);
+    the_rest_is_initialised_as_soon_as_one_is_deleted(&cluster, Box::new(same), 2, "worker-2")
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,15 +147,8 @@ async fn a_new_node_gets_its_address_as_soon_as_the_node_that_has_it_is_deleted(
     create_ready(&cluster, 1).await;
     create(&cluster, "worker-2").await;
     let same = |node: &CloudNode| instance(format!("sim://{}", node.name), "10.0.0.1".to_owned());
-    let delete = async {
-        tokio::time::sleep(Duration::from_secs(900)).await;
-        assert_eq!(left(&cluster).await, 1);
-        let params = kube::api::DeleteParams::default();
-        nodes(&cluster).delete("worker-1", &params).await.unwrap();
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        assert_eq!(left(&cluster).await, 0);
-    };
-    tokio::join!(run(&cluster, Box::new(same), settings(), 1_000), delete);
+    the_rest_is_initialised_as_soon_as_one_is_deleted(&cluster, Box::new(same), 1, "worker-1")
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
