@@ -89,8 +89,8 @@ fn retry_after(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-/// The time of the answer by the cloud's clock, by which it also writes when to come back: this machine's may differ.
-fn sent(headers: &HeaderMap) -> Option<SystemTime> {
+/// The time of an answer by its sender's clock, by which it also writes when to come back: this machine's may differ.
+pub fn sent(headers: &HeaderMap) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
 }
 

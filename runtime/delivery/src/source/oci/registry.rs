@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use ccm_host::egress::address_policy;
+use ccm_host::egress::{address_policy, sent};
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, DATE, HeaderMap, HeaderName,
-    HeaderValue, LINK, LOCATION, RETRY_AFTER,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
+    LINK, LOCATION, RETRY_AFTER,
 };
 use parking_lot::Mutex;
 use reqwest::{Method, Response, StatusCode};
@@ -370,8 +370,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let date = httpdate::parse_http_date(text).ok()?;
-    let sent = headers.get(DATE).and_then(|sent| sent.to_str().ok());
-    let sent = sent.and_then(|sent| httpdate::parse_http_date(sent).ok());
-    let now = sent.unwrap_or_else(SystemTime::now);
+    let now = sent(headers).unwrap_or_else(SystemTime::now);
     Some(date.duration_since(now).unwrap_or_default())
 }

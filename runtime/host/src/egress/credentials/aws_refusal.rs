@@ -2,8 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{DATE, HeaderMap};
+use http::header::HeaderMap;
 use memchr::memmem;
+
+use crate::egress::rate_limit_hold::sent;
 
 /// Error codes of AWS's services about keys, tokens, signatures and their time, in their Query and JSON protocols.
 const CODES: [&str; 10] = [
@@ -35,8 +37,7 @@ pub(super) fn code(status: u16, body: &[u8]) -> Option<&'static str> {
 
 /// The error of this machine's clock, if it is the reason of a refusal.
 pub(super) fn clock(headers: &HeaderMap, now: SystemTime) -> Option<String> {
-    let date = headers.get(DATE)?.to_str().ok()?;
-    let theirs = httpdate::parse_http_date(date).ok()?;
+    let theirs = sent(headers)?;
     let (by, word) = match now.duration_since(theirs) {
         Ok(ahead) => (ahead, "ahead of"),
         Err(behind) => (behind.duration(), "behind"),
@@ -48,6 +49,8 @@ pub(super) fn clock(headers: &HeaderMap, now: SystemTime) -> Option<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use http::header::DATE;
+
     use super::*;
 
     #[test]
