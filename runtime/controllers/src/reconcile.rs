@@ -24,6 +24,8 @@ use crate::executor::{Executor, Perform, Priority, WritePermit, perform};
 /// More rounds than any reconciliation needs. Only a defect reaches it, and then costs one object its reconciliation
 /// instead of the process a CPU.
 const MOST_ROUNDS: u32 = 128;
+/// Why a reconciliation ends that the end of the manager cuts short.
+const STOPPING: &str = "the manager is stopping";
 
 /// How a controller's effect may end.
 type OutcomeOf<E> = Performed<<E as Effect>::Outcome>;
@@ -227,12 +229,7 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
     for _ in 0..MOST_ROUNDS {
         // The manager itself refuses writes by now: that is no failure to report.
         if has_failed && executor.cluster().is_stopping() {
-            return cut_short(
-                facts,
-                "the manager is stopping".to_owned(),
-                has_written,
-                clock,
-            );
+            return cut_short(facts, STOPPING, has_written, clock);
         }
         let effects = match facts.decide(clock) {
             Decision::Done((when, retained)) => {
@@ -256,12 +253,7 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
             // Writes to the cluster go on, because they may record what was done; those of nodes are refused at their own
             // place. No call begins, and no budget is taken.
             if !is_write_to_the_cluster(effect) && executor.cluster().is_stopping() {
-                return cut_short(
-                    facts,
-                    "the manager is stopping".to_owned(),
-                    has_written,
-                    clock,
-                );
+                return cut_short(facts, STOPPING, has_written, clock);
             }
             let priority = facts.priority();
             let performed = perform(executor, effect, priority, &mut turn).await;
@@ -283,7 +275,7 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
     let why =
         format!("the reconciliation did not end within {MOST_ROUNDS} rounds; this is a defect");
     tracing::error!(object = %facts.object(), "{why}");
-    cut_short(facts, why, has_written, clock)
+    cut_short(facts, &why, has_written, clock)
 }
 
 /// Whether the effect writes an Event or an object of the cluster.
@@ -297,11 +289,12 @@ fn is_write_to_the_cluster(effect: &impl Effect) -> bool {
 /// The result of a reconciliation that is stopped before its end.
 fn cut_short<F: Facts>(
     facts: Box<F>,
-    why: String,
+    why: &str,
     has_written: bool,
     clock: Clock,
 ) -> ConclusionOf<F> {
     let after = retry::CLOUD.after(facts.failures().saturating_add(1));
+    let why = why.to_owned();
     let when = When::Retry { after, why };
     Conclusion {
         retained: facts.cut_short(&when, clock),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::*;
 use crate::cloud::error::ProviderError;
@@ -14,17 +14,20 @@ use crate::node::ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
 use crate::well_known::SHUTDOWN_TAINT;
 
+/// The node `a` of this provider.
+fn node_a(ready: &str, taints: &Value) -> Arc<Node> {
+    let node = json!({
+        "metadata": { "name": "a", "uid": "u", "labels": { "wasm-ccm.dev/provider": "sim" } },
+        "spec": { "providerID": "sim://a", "taints": taints },
+        "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+    });
+    Arc::new(serde_json::from_value(node).unwrap())
+}
+
 #[test]
 fn an_answer_that_comes_when_the_node_is_ready_again_does_not_keep_its_taint() {
-    let node = |ready: &str| -> [Arc<Node>; 1] {
-        let node = json!({
-            "metadata": { "name": "a", "uid": "u", "labels": { "wasm-ccm.dev/provider": "sim" } },
-            "spec": { "providerID": "sim://a",
-                "taints": [{ "key": SHUTDOWN_TAINT, "effect": "NoSchedule" }] },
-            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
-        });
-        [Arc::new(serde_json::from_value(node).unwrap())]
-    };
+    let taints = json!([{ "key": SHUTDOWN_TAINT, "effect": "NoSchedule" }]);
+    let node = |ready: &str| [node_a(ready, &taints)];
     let (off, on) = (node("Unknown"), node("True"));
     let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
     let rules = Arc::new(LifecycleRules::default());
@@ -125,14 +128,7 @@ fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about
 
 #[test]
 fn what_is_concluded_about_a_node_that_is_ready_by_then_is_outdated() {
-    let node = |ready: &str| -> [Arc<Node>; 1] {
-        let node = json!({
-            "metadata": { "name": "a", "uid": "u", "labels": { "wasm-ccm.dev/provider": "sim" } },
-            "spec": { "providerID": "sim://a" },
-            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
-        });
-        [Arc::new(serde_json::from_value(node).unwrap())]
-    };
+    let node = |ready: &str| [node_a(ready, &json!([]))];
     let (off, on) = (node("Unknown"), node("True"));
     let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
     let rules = Arc::new(LifecycleRules::default());
