@@ -1,5 +1,6 @@
 //! The client behind a proxy: which bytes the proxy gets, which it never sees, and that the tenure bounds both.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ccm_core::safety::tenure::Tenure;
@@ -15,7 +16,11 @@ use crate::tenure_client;
 
 async fn proxied(scheme: &str, proxy: &str) -> (TcpListener, Config) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let config = behind(listener.local_addr().unwrap(), scheme, proxy);
+    (listener, config)
+}
+
+fn behind(address: SocketAddr, scheme: &str, proxy: &str) -> Config {
     let mut config = Config::new(format!("{scheme}://api.cluster.test:6443").parse().unwrap());
     config.root_cert = Some(Vec::new());
     config.proxy_url = Some(
@@ -24,7 +29,7 @@ async fn proxied(scheme: &str, proxy: &str) -> (TcpListener, Config) {
             .parse()
             .unwrap(),
     );
-    (listener, config)
+    config
 }
 
 async fn head(stream: &mut TcpStream) -> String {
@@ -141,12 +146,11 @@ async fn what_a_proxy_refuses_is_an_error() {
 
 #[tokio::test]
 async fn a_proxy_that_is_away_is_named_in_one_sentence_without_its_login() {
-    let (listener, config) = proxied("https", "http://me:secret@PROXY").await;
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    // Bound and not listening: no other test gets the port meanwhile.
+    // Bound and not listening: no other test gets the port.
     let port = TcpSocket::new_v4().unwrap();
-    port.bind(address).unwrap();
+    port.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = port.local_addr().unwrap();
+    let config = behind(address, "https", "http://me:secret@PROXY");
     let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
     let error = nodes.get("worker-1").await.unwrap_err();
     let expected = format!("the proxy http://{address} cannot be reached: connection refused");
