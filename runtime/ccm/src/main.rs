@@ -1,6 +1,6 @@
 //! The only binary: parses, assembles and runs. The only place where controllers and the Wasm host meet, and the only
 //! one that reads flags, the environment and configuration files.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod api_server_proxy;
 mod api_server_url;
@@ -20,6 +20,7 @@ mod metrics;
 mod migrate;
 mod migration;
 mod panic_hook;
+mod program_pages;
 mod provider;
 mod provider_loading;
 mod provider_manager;

@@ -52,7 +52,7 @@ use crate::provider_manager::{
     Configuration, ObjectConfiguration, ProviderManager, ProviderObjects, Secrets, Shared,
 };
 use crate::status_collector::StatusCollector;
-use crate::{metrics, panic_hook, telemetry};
+use crate::{metrics, panic_hook, program_pages, telemetry};
 use endpoints::Served;
 use leading::{Groups, Manager};
 pub(crate) use plan::exit_code;
@@ -124,6 +124,7 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
         groups,
         names,
     } = prepared;
+    tokio::spawn(program_pages::keep_released());
     let shared_plan = manager.settings.plan.clone();
     let awaited = shared_plan.clone();
     match (timeout, plan_for) {

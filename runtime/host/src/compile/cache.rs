@@ -1,6 +1,6 @@
 //! Cache of compiled code on disk, and the one place where code becomes runnable. Code is loaded only if this
 //! process's own child has just compiled it, or if a file proves, by a MAC under a key that only this installation
-//! has, that an earlier child did. This is the only file with `unsafe` code in the manager.
+//! has, that an earlier child did.
 
 #![allow(
     unsafe_code,
