@@ -65,8 +65,7 @@ pub fn inspect(source: &str, wasm: &[u8]) -> Result<Inspection, LoadError> {
     })?;
     let manifest = manifest(source, &structure)?;
     let mut contract = Named::default();
-    let its_manifest = format!("ccm:provider@{} (says its manifest)", manifest.contract);
-    contract.name(source, its_manifest, &manifest.contract)?;
+    contract.name_in_manifest(source, &manifest.contract)?;
     check_imports(source, &structure.imports, &mut contract)?;
     let exported = exports(source, &structure.exports, &mut contract)?;
     let has = |interface: &str| exported.contains(&interface);
@@ -105,9 +104,15 @@ fn manifest(source: &str, structure: &Structure<'_>) -> Result<Manifest, LoadErr
     let module = source.to_owned();
     match structure.manifests.as_slice() {
         [] => Err(LoadError::NoManifest { module }),
-        [section] => {
-            Manifest::parse(section).map_err(|reason| LoadError::Manifest { module, reason })
-        }
+        [section] => Manifest::parse(section).map_err(|reason| {
+            // The mistake may be a key or value of a later contract: the module then waits for a host that knows it.
+            let named = Manifest::contract_of(section)
+                .map(|version| Named::default().name_in_manifest(source, &version));
+            match named {
+                Some(Err(unknown)) => unknown,
+                Some(Ok(())) | None => LoadError::Manifest { module, reason },
+            }
+        }),
         several => Err(LoadError::ManyManifests {
             module,
             count: several.len(),
@@ -120,6 +125,12 @@ fn manifest(source: &str, structure: &Structure<'_>) -> Result<Manifest, LoadErr
 struct Named(Option<(Contract, String)>);
 
 impl Named {
+    /// Records that the manifest names this version.
+    fn name_in_manifest(&mut self, source: &str, version: &str) -> Result<(), LoadError> {
+        let by = format!("{PACKAGE}@{version} (says its manifest)");
+        self.name(source, by, version)
+    }
+
     /// Records that `by` names this version.
     fn name(&mut self, source: &str, by: String, version: &str) -> Result<(), LoadError> {
         let by = clean(&by, NAME_BYTES);

@@ -234,6 +234,20 @@ impl Manifest {
         validation::check(raw).map_err(ManifestError::Mistakes)
     }
 
+    /// Contract version that a manifest names, whatever else it contains: a later contract may have keys and values that
+    /// this host does not know. `None` if it names no version.
+    pub(crate) fn contract_of(json: &[u8]) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Named {
+            contract: String,
+        }
+        if json.len() > MAX_MANIFEST {
+            return None;
+        }
+        let Named { contract } = serde_json::from_slice(json).ok()?;
+        syntax::is_version(&contract).then_some(contract)
+    }
+
     /// Intersection of requested and granted rights.
     ///
     /// # Errors

@@ -119,12 +119,32 @@ fn another_version_of_the_contract_is_an_error_that_names_all() {
         &with_exports(&exports),
         "needs ccm:provider/instances@0.3.0, and this host speaks",
     );
-    let manifest = MANIFEST.replace("0.1.0", "0.3.0");
-    let wasm = fixtures::component(&[], EXPORTS, &[&manifest]);
-    assert!(matches!(
-        inspect("sample.wasm", &wasm),
-        Err(LoadError::Contract { .. })
-    ));
+    let inspected = |version: &str, more: &str| {
+        let end = format!("{more}}}");
+        let manifest = MANIFEST.replace("0.1.0", version).replace('}', &end);
+        let wasm = fixtures::component(&[], EXPORTS, &[&manifest]);
+        inspect("sample.wasm", &wasm).map(|_| ())
+    };
+    // A later contract may have keys, forms and kinds that this host does not know.
+    let later = [
+        r#","surprise":1"#,
+        r#","limits":[]"#,
+        r#","targets":[{"name":"api","endpoint":"https://api.example.com","auth":"mtls",
+            "rules":[{"methods":["GET"],"path":"/machines","access":"read"}]}]"#,
+    ];
+    for more in [""].into_iter().chain(later) {
+        let error = inspected("0.3.0", more).unwrap_err();
+        assert!(matches!(error, LoadError::Contract { .. }), "{error}");
+        let expected = "needs ccm:provider@0.3.0 (says its manifest), and this host speaks";
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    for (version, more) in ["0.1.0", "0.2.9", "0.3", "later"]
+        .into_iter()
+        .flat_map(|version| later.map(|more| (version, more)))
+    {
+        let error = inspected(version, more).unwrap_err();
+        assert!(matches!(error, LoadError::Manifest { .. }), "{error}");
+    }
 }
 
 /// The three places of a module that name a version: manifest, imports, exports.

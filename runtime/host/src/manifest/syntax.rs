@@ -21,6 +21,14 @@ pub(super) fn text(place: &str, text: &str, wrong: &mut Vec<String>) {
     }
 }
 
+/// The version of a contract: three numbers, as in `0.2.0`.
+pub(super) fn is_version(text: &str) -> bool {
+    let is_number = |part: &str| {
+        (1..=9).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    text.split('.').count() == 3 && text.split('.').all(is_number)
+}
+
 /// RFC 3986, 3.1, in lower case.
 pub(super) fn is_scheme(text: &str) -> bool {
     let inner =

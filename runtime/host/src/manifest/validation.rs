@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::syntax::{is_scheme, prefix_form, text};
+use super::syntax::{is_scheme, is_version, prefix_form, text};
 use super::{AuthKind, ConfigKey, Manifest, REGION, Target, WantedLimits, unnamed_endpoint};
 use crate::egress::rules::{Absence, RawRule, Rule};
 use crate::sanitize::clean;
@@ -104,10 +104,7 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
     let mut mistakes = Vec::new();
     let wrong = &mut mistakes;
     unknown("", &raw.unknown, wrong);
-    let is_number = |part: &str| {
-        (1..=9).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    if raw.contract.split('.').count() != 3 || !raw.contract.split('.').all(is_number) {
+    if !is_version(&raw.contract) {
         wrong.push(format!(
             "contract {:?}: expected the version of ccm:provider, such as 0.2.0",
             raw.contract
