@@ -156,8 +156,8 @@ pub mod ccm {
                 pub region: ::core::option::Option<_rt::String>,
                 /// In the order in which they are to be stored. At most 64. Empty: stored addresses are kept.
                 pub addresses: _rt::Vec<Address>,
-                /// More labels, added where the node has none of that key. At most 64. Keys under `kubernetes.io`
-                /// and `k8s.io` are dropped.
+                /// More labels, added where the node has none of that key. At most 64. Keys under `kubernetes.io`,
+                /// `k8s.io` and `wasm-ccm.dev` are dropped.
                 pub labels: _rt::Vec<(_rt::String, _rt::String)>,
                 /// Whether the machine is switched off. None: the cloud cannot tell, nothing is done about it.
                 pub shutdown: ::core::option::Option<bool>,
@@ -220,7 +220,7 @@ pub mod ccm {
                 pub event_type: EventType,
                 /// CamelCase, ASCII letters and digits, 1 to 64 bytes.
                 pub reason: _rt::String,
-                /// At most 1024 bytes; control characters are removed.
+                /// At most 1024 bytes; control characters are replaced.
                 pub message: _rt::String,
             }
             impl ::core::fmt::Debug for Event {
@@ -456,7 +456,9 @@ pub mod ccm {
             /// Whom something at the cloud belongs to, as the cloud has it written down.
             #[derive(Clone, Eq, PartialEq)]
             pub enum Owner {
-                /// The UID of the Service (or Node): 1 to 128 visible ASCII characters. Say this wherever the cloud keeps it.
+                /// The UID of the Service (or Node): 1 to 128 visible ASCII characters. Say this wherever the cloud keeps it. The
+                /// host looks for an object only if there are at most 64, all letters, digits or `-`; any other owner is shown to
+                /// people, and what it owns is never adopted.
                 Uid(_rt::String),
                 /// The Service's namespace and name, where the cloud keeps nothing else, such as the tag
                 /// `kubernetes.io/service-name` of AWS. A living Service of this name is a living owner, even one that was
@@ -815,8 +817,8 @@ pub mod ccm {
             }
         }
         /// Provided by the host: a small store that outlives a call. Memory only, one per generation and
-        /// configuration, at most 256 KiB of keys and values together, emptied on swap. A guest must reach the same
-        /// answers without it.
+        /// configuration, at most 1024 entries and 256 KiB of keys and values together, emptied on swap. A guest must
+        /// reach the same answers without it.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod state {
             #[used]
@@ -878,7 +880,8 @@ pub mod ccm {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Keeps `value` for `ttl-ms` (clamped to 1 h). False: there is no room, nothing was kept.
+            /// Keeps `value` for `ttl-ms` (clamped to 1 h). False: there is no room, nothing was kept, and the former value
+            /// of the key stays.
             #[allow(async_fn_in_trait)]
             pub fn set(key: &str, value: &[u8], ttl_ms: u64) -> bool {
                 unsafe {
@@ -1016,7 +1019,7 @@ pub mod ccm {
                 /// At most 32 and 16 KiB. `host`, `connection`, `content-length`, `transfer-encoding`, `authorization`,
                 /// `cookie`, `proxy-*`, `forwarded`, `x-forwarded-*` and their like belong to the host: naming one is an error.
                 pub headers: _rt::Vec<(_rt::String, _rt::String)>,
-                /// At most 1 MiB.
+                /// At most 1 MiB. With `GET` and `HEAD` one that is not empty is `invalid`.
                 pub body: ::core::option::Option<_rt::Vec<u8>>,
                 /// The answer adds detail and proves no absence: whether the machines of the call are there does not depend on it.
                 /// When such a request fails, or is answered with another status than 2xx, a `gone` of the same call is believed as
@@ -1064,12 +1067,13 @@ pub mod ccm {
             /// Why there is no answer.
             #[derive(Clone, Eq, PartialEq)]
             pub enum FetchError {
-                /// Outside the grant, or a change that is not allowed now (plan mode, spent budget, no longer leader).
+                /// Outside the grant; one request or change more than a call makes at most; a change in plan mode or without an
+                /// audit log; or the manager is no longer leader. Nothing was sent.
                 Denied(_rt::String),
                 /// Not a request: bad path, header or target name.
                 Invalid(_rt::String),
-                /// The target asked for patience, or the operator's budget of requests is spent: the host holds requests back for this
-                /// many milliseconds.
+                /// The target asked for patience, the operator's budget of requests is spent, or a brake on changes is engaged: the
+                /// host holds requests back for this many milliseconds. Nothing was sent.
                 Throttled(u64),
                 /// No complete answer in time: it begins within 15 s and ends within 30 s. Whether the cloud acted on the request is
                 /// not known.

@@ -142,7 +142,8 @@ pub mod exports {
                     pub namespace: _rt::String,
                     pub name: _rt::String,
                     pub uid: _rt::String,
-                    /// Sorted by key, without `kubectl.kubernetes.io/last-applied-configuration`. Tenants write these: treat as hostile.
+                    /// Sorted by key, without `kubectl.kubernetes.io/last-applied-configuration` and the keys under `wasm-ccm.dev`.
+                    /// Tenants write these: treat as hostile.
                     pub annotations: _rt::Vec<(_rt::String, _rt::String)>,
                     pub labels: _rt::Vec<(_rt::String, _rt::String)>,
                     pub ports: _rt::Vec<ServicePort>,
@@ -150,7 +151,8 @@ pub mod exports {
                     pub class: ::core::option::Option<_rt::String>,
                     /// `spec.loadBalancerIP`, deprecated upstream and still in use.
                     pub requested_ip: ::core::option::Option<_rt::String>,
-                    /// CIDRs that may connect. Empty: everybody.
+                    /// CIDRs that may connect. Empty: everybody. `ensure` is called with valid ones only. The other functions may get
+                    /// texts that are none, which today's API server would refuse: a deletion must not fail because of them.
                     pub source_ranges: _rt::Vec<_rt::String>,
                     pub external_traffic_policy: ::core::option::Option<TrafficPolicy>,
                     /// 1 to 65535, set with `external-traffic-policy` local.

@@ -43,7 +43,7 @@ pub mod exports {
                     /// request was answered with 2xx.
                     Blackhole,
                     /// To something alive that is no Node of the call: a machine, an appliance. The text, for people, says to
-                    /// what: at most 256 bytes, control characters are removed. Such a route is reported and not deleted, unless
+                    /// what: at most 256 bytes, control characters are replaced. Such a route is reported and not deleted, unless
                     /// this host knows that it led to a Node that has vanished meanwhile.
                     Other(_rt::String),
                 }

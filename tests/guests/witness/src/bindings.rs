@@ -79,7 +79,7 @@ pub mod ccm {
                 /// At most 32 and 16 KiB. `host`, `connection`, `content-length`, `transfer-encoding`, `authorization`,
                 /// `cookie`, `proxy-*`, `forwarded`, `x-forwarded-*` and their like belong to the host: naming one is an error.
                 pub headers: _rt::Vec<(_rt::String, _rt::String)>,
-                /// At most 1 MiB.
+                /// At most 1 MiB. With `GET` and `HEAD` one that is not empty is `invalid`.
                 pub body: ::core::option::Option<_rt::Vec<u8>>,
             }
             impl ::core::fmt::Debug for Request {
@@ -122,12 +122,13 @@ pub mod ccm {
             /// Why there is no answer.
             #[derive(Clone)]
             pub enum FetchError {
-                /// Outside the grant, or a change that is not allowed now (plan mode, spent budget, no longer leader).
+                /// Outside the grant; one request or change more than a call makes at most; a change in plan mode or without an
+                /// audit log; or the manager is no longer leader. Nothing was sent.
                 Denied(_rt::String),
                 /// Not a request: bad path, header or target name.
                 Invalid(_rt::String),
-                /// The target asked for patience, or the operator's budget of requests is spent: the host holds requests back for this
-                /// many milliseconds.
+                /// The target asked for patience, the operator's budget of requests is spent, or a brake on changes is engaged: the
+                /// host holds requests back for this many milliseconds. Nothing was sent.
                 Throttled(u64),
                 /// No complete answer in time: it begins within 15 s and ends within 30 s. Whether the cloud acted on the request is
                 /// not known.
@@ -1073,8 +1074,8 @@ pub mod ccm {
             }
         }
         /// Provided by the host: a small store that outlives a call. Memory only, one per generation and
-        /// configuration, at most 256 KiB of keys and values together, emptied on swap. A guest must reach the same
-        /// answers without it.
+        /// configuration, at most 1024 entries and 256 KiB of keys and values together, emptied on swap. A guest must
+        /// reach the same answers without it.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod state {
             #[used]
@@ -1136,7 +1137,8 @@ pub mod ccm {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Keeps `value` for `ttl-ms` (clamped to 1 h). False: there is no room, nothing was kept.
+            /// Keeps `value` for `ttl-ms` (clamped to 1 h). False: there is no room, nothing was kept, and the former value
+            /// of the key stays.
             #[allow(async_fn_in_trait)]
             pub fn set(key: &str, value: &[u8], ttl_ms: u64) -> bool {
                 unsafe {
@@ -1341,8 +1343,8 @@ pub mod ccm {
                 pub region: ::core::option::Option<_rt::String>,
                 /// In the order in which they are to be stored. At most 32. Empty: stored addresses are kept.
                 pub addresses: _rt::Vec<Address>,
-                /// More labels, added where the node has none of that key. At most 64. Keys under `kubernetes.io`
-                /// and `k8s.io` are dropped.
+                /// More labels, added where the node has none of that key. At most 64. Keys under `kubernetes.io`,
+                /// `k8s.io` and `wasm-ccm.dev` are dropped.
                 pub labels: _rt::Vec<(_rt::String, _rt::String)>,
                 /// Whether the machine is switched off. None: the cloud cannot tell, nothing is done about it.
                 pub shutdown: ::core::option::Option<bool>,
@@ -1405,7 +1407,7 @@ pub mod ccm {
                 pub event_type: EventType,
                 /// CamelCase, ASCII letters and digits, 1 to 64 bytes.
                 pub reason: _rt::String,
-                /// At most 1024 bytes; control characters are removed.
+                /// At most 1024 bytes; control characters are replaced.
                 pub message: _rt::String,
             }
             impl ::core::fmt::Debug for Event {
@@ -1624,7 +1626,9 @@ pub mod ccm {
                 /// At most 1024 bytes.
                 pub message: _rt::String,
                 /// The UID of the Service (or Node) that owns it, if the cloud has it written down: 1 to 128 visible ASCII
-                /// characters. The host decides whether that owner is still alive; the guest never does.
+                /// characters. The host decides whether that owner is still alive; the guest never does. It looks for an object
+                /// only if there are at most 64 characters, all letters, digits or `-`; any other owner is shown to people, and
+                /// what it owns is never adopted.
                 pub owner: ::core::option::Option<_rt::String>,
             }
             impl ::core::fmt::Debug for Conflict {
@@ -3819,7 +3823,8 @@ pub mod exports {
                     pub namespace: _rt::String,
                     pub name: _rt::String,
                     pub uid: _rt::String,
-                    /// Sorted by key, without `kubectl.kubernetes.io/last-applied-configuration`. Tenants write these: treat as hostile.
+                    /// Sorted by key, without `kubectl.kubernetes.io/last-applied-configuration` and the keys under `wasm-ccm.dev`.
+                    /// Tenants write these: treat as hostile.
                     pub annotations: _rt::Vec<(_rt::String, _rt::String)>,
                     pub labels: _rt::Vec<(_rt::String, _rt::String)>,
                     pub ports: _rt::Vec<ServicePort>,
@@ -3827,7 +3832,8 @@ pub mod exports {
                     pub class: ::core::option::Option<_rt::String>,
                     /// `spec.loadBalancerIP`, deprecated upstream and still in use.
                     pub requested_ip: ::core::option::Option<_rt::String>,
-                    /// CIDRs that may connect. Empty: everybody.
+                    /// CIDRs that may connect. Empty: everybody. `ensure` is called with valid ones only. The other functions may get
+                    /// texts that are none, which today's API server would refuse: a deletion must not fail because of them.
                     pub source_ranges: _rt::Vec<_rt::String>,
                     pub external_traffic_policy: ::core::option::Option<TrafficPolicy>,
                     /// 1 to 65535, set with `external-traffic-policy` local.
@@ -9592,7 +9598,7 @@ pub mod exports {
                     /// request was answered with 2xx.
                     Blackhole,
                     /// To something alive that is no Node of the call: a machine, an appliance. The text, for people, says to
-                    /// what: at most 256 bytes, control characters are removed. Such a route is reported and not deleted, unless
+                    /// what: at most 256 bytes, control characters are replaced. Such a route is reported and not deleted, unless
                     /// this host knows that it led to a Node that has vanished meanwhile.
                     Other(_rt::String),
                 }
