@@ -949,9 +949,11 @@ pub mod ccm {
         /// says which host a target is, which rules hold there, and which credential the host adds.
         ///
         /// Answers to `GET`, and to `POST` where the rule's access is `read`, may be shared: send the standard header
-        /// `Cache-Control: max-age=N` and the host may answer from what it kept for at most N seconds, and joins equal requests that
-        /// are under way: those of the same target, method, path, query, headers and body. Every other request drops what was kept for
-        /// its target: all that are not `GET` or `POST`, and those whose rule or grant has the access `write`.
+        /// `Cache-Control: max-age=N` and the host may answer from what it kept for at most N seconds, and never for more than 600. It
+        /// joins equal requests that are under way: those of the same target, method, path, query, headers and body. Every other request
+        /// drops what was kept for its target: all that are not `GET` or `POST`, and those whose rule or grant has the access `write`.
+        ///
+        /// A call makes at most 2000 requests, those that are answered from what was kept included: the next one is denied.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod http {
             #[used]

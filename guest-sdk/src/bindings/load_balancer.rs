@@ -229,7 +229,7 @@ pub mod exports {
                 #[derive(Clone, Eq, PartialEq)]
                 pub struct EnsureRequest {
                     pub service: Service,
-                    /// The nodes that are to receive traffic, sorted by name.
+                    /// The nodes that are to receive traffic, sorted by name. At most 5000, as in `update-targets`.
                     pub targets: _rt::Vec<Node>,
                     /// Set only after `conflict`: what the guest may take over, because the operator allows adoption.
                     pub adopt: ::core::option::Option<Adoption>,

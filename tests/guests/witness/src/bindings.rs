@@ -10,8 +10,10 @@ pub mod ccm {
         /// says which host a target is, which rules hold there, and which credential the host adds.
         ///
         /// `GET` answers may be shared: send the standard header `Cache-Control: max-age=N` and the host may
-        /// answer from what it kept for at most N seconds, and joins equal requests that are under way. Any other
-        /// method through a target drops what was kept for it.
+        /// answer from what it kept for at most N seconds, and never for more than 600. It joins equal requests that are
+        /// under way. Any other method through a target drops what was kept for it.
+        ///
+        /// A call makes at most 2000 requests, those that are answered from what was kept included: the next one is denied.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod http {
             #[used]
@@ -3887,7 +3889,7 @@ pub mod exports {
                 #[derive(Clone)]
                 pub struct EnsureRequest {
                     pub service: Service,
-                    /// The nodes that are to receive traffic, sorted by name.
+                    /// The nodes that are to receive traffic, sorted by name. At most 5000, as in `update-targets`.
                     pub targets: _rt::Vec<Node>,
                     /// Set only after `conflict`: the owner with this UID is not alive in this cluster and the
                     /// operator allows adoption. The guest takes over what that owner owned, and nothing else. Empty after a
