@@ -6572,12 +6572,13 @@ pub mod exports {
                         request: UpdateRequest,
                     ) -> ::core::result::Result<ProgressReply, Failure>;
                     /// Removes everything that belongs to this Service's UID, and nothing of anybody else. Nothing
-                    /// there: `done`.
+                    /// there: `done`. `elsewhere` here and from `get` gives the Service up without a proof that nothing is left: only
+                    /// for a load balancer that this provider never makes.
                     #[allow(async_fn_in_trait)]
                     fn delete(
                         request: DeleteRequest,
                     ) -> ::core::result::Result<ProgressReply, Failure>;
-                    /// Looks. Changes nothing: a request that would is refused.
+                    /// Looks. Changes nothing: a request that would is refused. `elsewhere`: as for `delete`.
                     #[allow(async_fn_in_trait)]
                     fn get(service: Service) -> ::core::result::Result<Found, Failure>;
                 }
