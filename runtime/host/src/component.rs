@@ -120,6 +120,11 @@ fn manifest(source: &str, structure: &Structure<'_>) -> Result<Manifest, LoadErr
     }
 }
 
+/// How an error shows the contract version of a manifest.
+pub(crate) fn named_by_manifest(version: &str) -> String {
+    format!("{PACKAGE}@{version} (says its manifest)")
+}
+
 /// The one version of the contract that a module names, and the interface or manifest that names it first.
 #[derive(Default)]
 struct Named(Option<(Contract, String)>);
@@ -127,8 +132,7 @@ struct Named(Option<(Contract, String)>);
 impl Named {
     /// Records that the manifest names this version.
     fn name_in_manifest(&mut self, source: &str, version: &str) -> Result<(), LoadError> {
-        let by = format!("{PACKAGE}@{version} (says its manifest)");
-        self.name(source, by, version)
+        self.name(source, named_by_manifest(version), version)
     }
 
     /// Records that `by` names this version.

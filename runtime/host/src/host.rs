@@ -17,7 +17,7 @@ use crate::bindings::lifecycle;
 use crate::call::{Call, CallBackoff, Calls};
 use crate::compile::cache::CacheError;
 use crate::compile::{CompilePipeline, Compiler};
-use crate::component::{Inspection, inspect};
+use crate::component::{Inspection, inspect, named_by_manifest};
 use crate::egress::{Egress, EgressLimits, QuotaGroups};
 use crate::epoch_ticker::Ticker;
 use crate::grant::Grants;
@@ -196,7 +196,15 @@ impl Host {
             routes: capabilities.routes,
             self_check: inspection.self_check,
         };
-        let sandbox = self.sandbox(&source, component, load).await?;
+        let sandbox = self.sandbox(&source, component, load).await;
+        let sandbox = sandbox.map_err(|error| match error {
+            // It may use a function that a later patch of this contract has.
+            LoadError::Signature { module, .. } if contract.is_before(&manifest.contract) => {
+                let found = named_by_manifest(&manifest.contract);
+                LoadError::Contract { module, found }
+            }
+            error => error,
+        })?;
         let calls = Calls {
             provider: name.clone(),
             digest,

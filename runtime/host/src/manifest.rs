@@ -44,6 +44,15 @@ impl Contract {
             Contract::V0_2 => "0.2.0",
         }
     }
+
+    /// Whether `version` is a later one than this host has of this contract.
+    pub(crate) fn is_before(self, version: &str) -> bool {
+        let numbers = |text: &str| -> Vec<u64> {
+            let parts = text.split('.');
+            parts.map(|part| part.parse().unwrap_or(0)).collect()
+        };
+        numbers(self.version()) < numbers(version)
+    }
 }
 
 /// A parsed and checked manifest. The default requests nothing.

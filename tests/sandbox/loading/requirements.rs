@@ -29,6 +29,10 @@ pub(crate) const TESTS: &[Test] = &[
         an_export_without_its_functions_is_named,
     ),
     (
+        "what_a_later_patch_of_the_contract_needs_is_no_fault_of_the_module",
+        what_a_later_patch_of_the_contract_needs_is_no_fault_of_the_module,
+    ),
+    (
         "more_grants_than_requested_are_a_warning",
         more_grants_than_requested_are_a_warning,
     ),
@@ -148,8 +152,10 @@ fn what_init_refuses_is_told() {
 }
 
 /// A valid component that exports interfaces without any functions.
-fn hollow() -> Module {
-    let manifest = br#"{"contract":"0.1.0","name":"hollow","version":"1","description":"","schemes":["hollow"]}"#;
+fn hollow(contract: &str) -> Module {
+    let manifest = format!(
+        r#"{{"contract":"{contract}","name":"hollow","version":"1","description":"","schemes":["hollow"]}}"#
+    );
     let mut component = Component::new();
     let mut instances = ComponentInstanceSection::new();
     instances.export_items(std::iter::empty::<(&str, ComponentExportKind, u32)>());
@@ -164,7 +170,7 @@ fn hollow() -> Module {
     component.section(&exports);
     component.section(&CustomSection {
         name: "ccm:manifest".into(),
-        data: manifest.into(),
+        data: manifest.as_bytes().into(),
     });
     Module {
         source: "hollow.wasm".to_owned(),
@@ -176,7 +182,7 @@ fn an_export_without_its_functions_is_named() {
     block_on(async {
         let host = world::warm_host();
         let error = host
-            .load(hollow(), Default::default(), world::config(&[]))
+            .load(hollow("0.1.0"), Default::default(), world::config(&[]))
             .await
             .err()
             .unwrap();
@@ -191,6 +197,21 @@ fn an_export_without_its_functions_is_named() {
                 && text.contains("lifecycle@0.1.0 lacks the function init"),
             "{text}"
         );
+    });
+}
+
+/// A later patch of a contract may have functions that this host lacks: the module waits for a host that has them.
+fn what_a_later_patch_of_the_contract_needs_is_no_fault_of_the_module() {
+    block_on(async {
+        let host = world::warm_host();
+        let error = host
+            .load(hollow("0.1.7"), Default::default(), world::config(&[]))
+            .await
+            .err()
+            .unwrap();
+        let text = world::chain(&error);
+        assert!(matches!(error, LoadError::Contract { .. }), "{text}");
+        assert!(text.contains("needs ccm:provider@0.1.7"), "{text}");
     });
 }
 
