@@ -1,5 +1,6 @@
 //! The owner of a cloud object. A provider writes the Service's UID on everything that it makes for it, as a label, a
-//! tag or a part of a description, and believes that mark alone: a name proves nothing.
+//! tag or a part of a description, and believes that mark alone: the object's own name proves nothing. Where the cloud
+//! keeps no UID, the mark is the Service's namespace and name.
 //!
 //! A provider never decides whether another owner is alive. It answers with a conflict that names the owner, and the
 //! host asks again with `adopt` if that owner is gone and the operator allows it.
@@ -25,13 +26,13 @@ pub enum Claim {
 }
 
 impl EnsureRequest {
-    /// Claims an object that carries the mark of `owner`, the UID of a Service; `None` for one without a mark. `what`
-    /// names the object in the error, such as `load balancer 7`.
+    /// Claims an object that carries the mark of `owner`; `None` for one without a mark. `what` names the object in the
+    /// error, such as `load balancer 7`.
     ///
     /// # Errors
     /// [`Error::Conflict`] for an object of another owner that may not be taken over.
-    pub fn claim(&self, what: &str, owner: Option<&str>) -> Result<Claim, Error> {
-        claim(&self.service.uid, self.adopt.as_ref(), what, owner)
+    pub fn claim(&self, what: &str, owner: Option<&Owner>) -> Result<Claim, Error> {
+        claim(&self.service, self.adopt.as_ref(), what, owner)
     }
 }
 
@@ -41,40 +42,56 @@ impl Adoption {
         Adoption::Owned(Owner::uid(uid))
     }
 
-    /// Whether an object with the mark of this owner, the UID of a Service, may be taken over; `None` for one without a
-    /// mark.
-    pub fn covers(&self, owner: Option<&str>) -> bool {
+    /// Whether an object with the mark of this owner may be taken over; `None` for one without a mark. A UID and a name
+    /// are never the same owner.
+    pub fn covers(&self, owner: Option<&Owner>) -> bool {
         match (self, owner) {
-            (Adoption::Owned(Owner::Uid(allowed)), Some(owner)) => allowed == owner,
+            (Adoption::Owned(allowed), Some(owner)) => allowed == owner,
             (Adoption::Unowned, None) => true,
             _ => false,
         }
     }
 }
 
-/// As [`EnsureRequest::claim`], for the Service with this UID.
+/// As [`EnsureRequest::claim`], for this Service.
 ///
 /// # Errors
 /// As [`EnsureRequest::claim`].
 pub fn claim(
-    uid: &str,
+    service: &Service,
     adopt: Option<&Adoption>,
     what: &str,
-    owner: Option<&str>,
+    owner: Option<&Owner>,
 ) -> Result<Claim, Error> {
-    let owner = owner.filter(|owner| !owner.is_empty());
-    if owner == Some(uid) {
+    let owner = owner.filter(|owner| is_mark(owner));
+    if owner.is_some_and(|owner| is_own(service, owner)) {
         return Ok(Claim::Ours);
     }
     if adopt.is_some_and(|adopt| adopt.covers(owner)) {
         return Ok(Claim::Adoptable);
     }
     let whose = match owner {
-        Some(owner) => format!("belongs to the Service with UID {owner}"),
+        Some(Owner::Uid(uid)) => format!("belongs to the Service with UID {uid}"),
+        Some(Owner::Name(of)) => format!("belongs to the Service {}/{}", of.namespace, of.name),
         None => "belongs to no Service".to_owned(),
     };
     let message = format!("{what} is there already and {whose}");
-    Err(Error::conflict(message, owner.map(Owner::uid)))
+    Err(Error::conflict(message, owner.cloned()))
+}
+
+/// Whether the mark says anything: an empty label is none.
+fn is_mark(owner: &Owner) -> bool {
+    match owner {
+        Owner::Uid(uid) => !uid.is_empty(),
+        Owner::Name(of) => !of.name.is_empty(),
+    }
+}
+
+fn is_own(service: &Service, owner: &Owner) -> bool {
+    match owner {
+        Owner::Uid(uid) => *uid == service.uid,
+        Owner::Name(of) => of.namespace == service.namespace && of.name == service.name,
+    }
 }
 
 /// The one object with a mark. `mark` and the `id` of each object are for the error.

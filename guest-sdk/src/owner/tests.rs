@@ -1,39 +1,54 @@
 //! Only the mark and the host's permission decide who owns an object.
 
 use super::*;
+use crate::testing::service;
 
 #[test]
 fn an_object_is_ours_adoptable_or_a_conflict_that_names_its_owner() {
-    type Expected = Result<Claim, Option<&'static str>>;
-    let ours: Expected = Ok(Claim::Ours);
-    let adoptable: Expected = Ok(Claim::Adoptable);
+    let ours = || Ok(Claim::Ours);
+    let adoptable = || Ok(Claim::Adoptable);
+    let of = |uid: &str| Some(Owner::uid(uid));
+    let named = |name: &str| Some(Owner::name("default", name));
+    let elsewhere = || Some(Owner::name("other", "web"));
+    let by = |owner: Option<Owner>| owner.map(Adoption::Owned);
+    let unowned = || Some(Adoption::Unowned);
     let table = [
-        (Some("uid"), None, ours),
-        (Some("uid"), Some("other"), ours),
-        (Some("other"), None, Err(Some("other"))),
-        (Some("other"), Some(""), Err(Some("other"))),
-        (Some("other"), Some("another"), Err(Some("other"))),
-        (Some("other"), Some("other"), adoptable),
+        (of("uid"), None, ours()),
+        (of("uid"), by(of("other")), ours()),
+        (of("other"), None, Err(of("other"))),
+        (of("other"), unowned(), Err(of("other"))),
+        (of("other"), by(of("another")), Err(of("other"))),
+        (of("other"), by(of("other")), adoptable()),
         (None, None, Err(None)),
-        (None, Some("other"), Err(None)),
-        (None, Some(""), adoptable),
-        (Some(""), None, Err(None)),
-        (Some(""), Some(""), adoptable),
+        (None, by(of("other")), Err(None)),
+        (None, unowned(), adoptable()),
+        (of(""), None, Err(None)),
+        (of(""), unowned(), adoptable()),
+        (named("web"), None, ours()),
+        (named("web"), by(named("other")), ours()),
+        (elsewhere(), None, Err(elsewhere())),
+        (named("other"), None, Err(named("other"))),
+        (named("other"), unowned(), Err(named("other"))),
+        (named("other"), by(elsewhere()), Err(named("other"))),
+        (named("other"), by(named("other")), adoptable()),
+        (named("other"), by(of("other")), Err(named("other"))),
+        (of("other"), by(named("other")), Err(of("other"))),
+        (None, by(named("other")), Err(None)),
+        (named(""), unowned(), adoptable()),
     ];
+    let service = Service {
+        uid: "uid".to_owned(),
+        ..service("web", &[])
+    };
     for (owner, adopt, expected) in table {
-        let allowed = adopt.map(|uid| match uid {
-            "" => Adoption::Unowned,
-            uid => Adoption::of(uid),
+        let claimed = claim(&service, adopt.as_ref(), "load balancer 7", owner.as_ref());
+        let reported = claimed.map_err(|error| match error {
+            Error::Conflict(conflict) => {
+                assert!(conflict.message.starts_with("load balancer 7 "));
+                conflict.owner
+            }
+            other => panic!("{other:?}"),
         });
-        let reported =
-            claim("uid", allowed.as_ref(), "load balancer 7", owner).map_err(|error| match error {
-                Error::Conflict(conflict) => {
-                    assert!(conflict.message.starts_with("load balancer 7 "));
-                    conflict.owner
-                }
-                other => panic!("{other:?}"),
-            });
-        let expected = expected.map_err(|owner| owner.map(Owner::uid));
         assert_eq!(reported, expected, "{owner:?} {adopt:?}");
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use ccm_guest::load_balancer::{Adoption, Service};
-use ccm_guest::{Error, log, owner as shared};
+use ccm_guest::{Error, Owner, log, owner as shared};
 
 use super::annotations as annotation;
 use super::api::{self, LoadBalancer, is_id};
@@ -112,7 +112,8 @@ pub fn claim(
             "{what} has the tag {tag} of another cluster: take the tag off before it can be taken over"
         )));
     }
-    match shared::claim(&service.uid, adopt, &what, owner) {
+    let marked = owner.map(Owner::uid);
+    match shared::claim(service, adopt, &what, marked.as_ref()) {
         Ok(_) => Ok(()),
         Err(conflict) if owner.is_some() => {
             let message = format!(

@@ -281,9 +281,8 @@ impl Ensuring<'_> {
 
     /// Adopts the load balancer with the wanted name, or creates one.
     fn obtain(&mut self) -> Result<(Done, Option<LoadBalancer>), Error> {
-        let uid = &self.service.uid;
         if self.is_looked_up_by_name() {
-            match owner::by_name(&self.wanted, uid, self.adopt)? {
+            match owner::by_name(&self.wanted, self.service, self.adopt)? {
                 Named::Ours(found) => return self.agree(*found),
                 Named::Adopted => return Ok((Done::again(), None)),
                 Named::Busy => return Ok((Done::nothing(), None)),
@@ -293,7 +292,7 @@ impl Ensuring<'_> {
         match self.order()? {
             Order::Made(done, made) => Ok((done, Some(*made))),
             Order::Busy => Ok((Done::nothing(), None)),
-            Order::NameTaken => match owner::by_name(&self.wanted, uid, self.adopt)? {
+            Order::NameTaken => match owner::by_name(&self.wanted, self.service, self.adopt)? {
                 Named::Ours(found) => self.agree(*found),
                 Named::Adopted => Ok((Done::again(), None)),
                 Named::Busy | Named::NotFound => Ok((Done::nothing(), None)),

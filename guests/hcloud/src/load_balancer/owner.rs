@@ -4,9 +4,9 @@
 //! another owner's load balancer in an annotation has no effect. One without an owner that serves other machines is
 //! never adopted: its clients depend on it, such as those of an API server.
 
-use ccm_guest::load_balancer::Adoption;
+use ccm_guest::load_balancer::{Adoption, Service};
 use ccm_guest::owner::{self, Claim};
-use ccm_guest::{Error, log};
+use ccm_guest::{Error, Owner, log};
 use serde_json::json;
 
 use super::api::{self, LoadBalancer};
@@ -43,15 +43,20 @@ pub enum Named {
 /// # Errors
 /// [`Error::Conflict`] when it has another owner; [`Error::Invalid`] when it has none, and serves other machines;
 /// [`Error::Unavailable`] when these may be dedicated servers whose addresses are not known.
-pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&Adoption>) -> Result<Named, Error> {
-    let name = &wanted.name;
+pub fn by_name(
+    wanted: &Wanted,
+    service: &Service,
+    adopt: Option<&Adoption>,
+) -> Result<Named, Error> {
+    let (name, uid) = (&wanted.name, &service.uid);
     let Some(found) = api::by_name(name)? else {
         return Ok(Named::NotFound);
     };
     let id = found.id;
     let owner = found.owner().map(str::to_owned);
     let what = format!("load balancer {id}, called {name},");
-    match owner::claim(uid, adopt, &what, owner.as_deref())? {
+    let marked = owner.as_deref().map(Owner::uid);
+    match owner::claim(service, adopt, &what, marked.as_ref())? {
         Claim::Ours => return Ok(Named::Ours(Box::new(found))),
         Claim::Adoptable => {}
     }
