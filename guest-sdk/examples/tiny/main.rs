@@ -23,12 +23,14 @@ fn look_up(node: &Node) -> Result<Lookup, Error> {
         return Ok(Lookup::NotMine);
     };
     let machine = Request::get("api", http::path(["machines", id]));
-    Ok(match machine.find_json()? {
-        Some(size) => Lookup::Found(Instance {
+    Ok(match machine.find_json() {
+        Ok(Some(size)) => Lookup::Found(Instance {
             instance_type: size,
             ..Instance::new(format!("tiny://{id}"))
         }),
-        None => Lookup::Gone,
+        Ok(None) => Lookup::Gone,
+        // The other nodes have their answers, unless the error is about them, too.
+        Err(error) => Lookup::Unknown(error.of_one()?),
     })
 }
 
