@@ -15,6 +15,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
 use crate::moment::{Moment, Now};
 use crate::reconciliation::event::reasons;
+use crate::reconciliation::patch::ServicePatch;
 use crate::safety::brake::{Brake, Rise};
 use crate::safety::permit::Mode;
 
@@ -38,8 +39,11 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
                 Found::Absent => Step::Wait(Obstacle::Unproven),
                 Found::Present(_) => Step::Wait(Obstacle::StillThere),
             },
-            // Another controller has made it, if it exists.
-            Err(ProviderError::Elsewhere) => let_go(facts, role, now),
+            // Another controller has made it, if it exists: nothing was deleted.
+            Err(ProviderError::Elsewhere) if facts.is_gone => Step::Done,
+            Err(ProviderError::Elsewhere) => {
+                Step::Do(vec![ServiceAction::Patch(without_marks(facts, role, now))])
+            }
             Err(error) => Step::Wait(Obstacle::Provider(Doing::Check, error)),
         };
     }
@@ -151,14 +155,16 @@ fn release(facts: &Facts, role: Role, now: Now) -> Step<'_> {
     if let Some(step) = account_proof::unknown(facts, now) {
         return step;
     }
-    let_go(facts, role, now)
-}
-
-fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
-    let service = &*facts.service;
     if facts.is_gone {
         return deletion_reported(facts);
     }
+    let patch = without_marks(facts, role, now);
+    Step::Do(vec![ServiceAction::Patch(patch), deleted()])
+}
+
+/// The patch that lets the Service go.
+fn without_marks(facts: &Facts, role: Role, now: Now) -> ServicePatch {
+    let service = &*facts.service;
     let mut patch = finalizer::release(service, role);
     // In the role Former the class's present implementation writes the status.
     if role == Role::Owner && !is_deleting(service) {
@@ -167,12 +173,14 @@ fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
         }
         patch.conditions.extend(conditions::removed(service, now));
     }
-    Step::Do(vec![ServiceAction::Patch(patch), deleted()])
+    patch
 }
 
-/// The Event of SVC-044, after the last write.
+/// The Event of SVC-044, after the last write. Without a proof of the account that write was about another controller's
+/// load balancer; or a person did without the proof, and the Event came with the write.
 pub(super) fn deletion_reported<'a>(facts: &Facts) -> Step<'a> {
-    match facts.has_recorded(reasons::DELETED_LOAD_BALANCER) {
+    let is_unproven = matches!(facts.state.work, Work::Released) && facts.state.witnesses.is_none();
+    match is_unproven || facts.has_recorded(reasons::DELETED_LOAD_BALANCER) {
         true => Step::Done,
         false => Step::Do(vec![deleted()]),
     }
