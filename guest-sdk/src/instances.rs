@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::{Address, Error, Instance, Node, Provider};
+use crate::{Address, AddressType, Error, Instance, Node, Provider};
 
 pub use crate::bindings::instances::exports::ccm::provider::instances::{
     FindReply, Lookup, NodeEvent,
@@ -68,25 +68,37 @@ impl Node {
         let provided = self.annotations.iter();
         let provided = provided.filter(|(key, _)| key == PROVIDED_NODE_IP);
         let provided = provided.flat_map(|(_, text)| text.split(','));
-        provided.filter_map(|text| text.trim().parse().ok())
+        let provided = provided.filter_map(|text| text.trim().parse().ok());
+        provided.filter(|ip: &IpAddr| !ip.is_unspecified())
     }
 
-    /// The addresses of a new node for which the cloud has none: its name, and its [`Node::ips`]. The manager initialises a
-    /// node whose kubelet has `--node-ip` only if the answer has that address. Empty if the node has no IP address, or is
-    /// initialised: then it keeps what is stored.
+    /// The addresses of a node for which the cloud has none. Of a new node they are its name, and its [`Node::ips`]: the
+    /// manager initialises a node whose kubelet has `--node-ip` only if the answer has that address. Empty if it has no IP
+    /// address. An initialised node keeps what is stored, so its list is empty, too, until its InternalIPs are others than
+    /// those of `--node-ip`: then these are added, and the manager drops those that they replace.
     pub fn own_addresses(&self) -> Vec<Address> {
-        let reported = self.addresses.iter().filter(|one| one.ip().is_some());
-        let provided = self.provided_ips().map(Address::internal);
-        let mut addresses: Vec<Address> = Vec::new();
-        for one in reported.cloned().chain(provided) {
-            if addresses.iter().all(|known| known.ip() != one.ip()) {
-                addresses.push(one);
-            }
-        }
-        if self.initialized || addresses.is_empty() {
+        let provided: Vec<IpAddr> = self.provided_ips().collect();
+        let is_internal = |one: &&Address| matches!(one.address_type, AddressType::InternalIp);
+        let internal = self.addresses.iter().filter(is_internal);
+        let has_provided = || {
+            internal
+                .filter_map(Address::ip)
+                .eq(provided.iter().copied())
+        };
+        let mut addresses = self.addresses.clone();
+        if !self.initialized {
+            addresses.retain(|one| one.ip().is_some());
+        } else if provided.is_empty() || has_provided() {
             return Vec::new();
         }
-        addresses.insert(0, Address::hostname(&self.name));
+        for ip in provided {
+            if addresses.iter().all(|known| known.ip() != Some(ip)) {
+                addresses.push(Address::internal(ip));
+            }
+        }
+        if !self.initialized && !addresses.is_empty() {
+            addresses.insert(0, Address::hostname(&self.name));
+        }
         addresses
     }
 }

@@ -167,7 +167,9 @@ impl<'a> Answers<'a> {
     fn lookup(&self, node: &Node, question: &Question<'_>) -> Lookup {
         match question {
             Question::Answered(lookup) => lookup.clone(),
-            Question::Known(machine) => Lookup::Found(machine::listed(self.settings, machine)),
+            Question::Known(machine) => {
+                Lookup::Found(machine::listed(self.settings, node, machine))
+            }
             Question::Absent(vmid) => self.absent(*vmid),
             Question::Renamed(machine) => self.renamed(node, machine),
             Question::Given(machine) => {
@@ -193,7 +195,7 @@ impl<'a> Answers<'a> {
         match of(&self.configs, machine.vmid) {
             Err(why) => Lookup::Unknown(why),
             Ok(config) => match is_same(config, node) {
-                Some(true) => Lookup::Found(machine::listed(self.settings, machine)),
+                Some(true) => Lookup::Found(machine::listed(self.settings, node, machine)),
                 Some(false) => Lookup::Gone,
                 None => Lookup::Unknown(without_uuid(machine.vmid)),
             },

@@ -72,11 +72,12 @@ pub fn is_same(config: &MachineConfig, node: &Node) -> Option<bool> {
 }
 
 /// The instance as the cluster's list describes it: all fields that can change while a node exists.
-pub fn listed(settings: &Settings, machine: &Machine) -> Instance {
+pub fn listed(settings: &Settings, node: &Node, machine: &Machine) -> Instance {
     let region = &settings.region;
     Instance {
         zone: zone(settings, machine).map(str::to_owned),
         region: Some(region.clone()),
+        addresses: node.own_addresses(),
         shutdown: Some(machine.status == "stopped"),
         ..Instance::new(format!("proxmox://{region}/{}", machine.vmid))
     }
@@ -90,7 +91,7 @@ pub fn described(
     config: &MachineConfig,
     reported: &[String],
 ) -> Instance {
-    let listed = listed(settings, machine);
+    let listed = listed(settings, node, machine);
     let topology = [(REGION, &listed.region), (ZONE, &listed.zone)];
     let labels = topology
         .into_iter()

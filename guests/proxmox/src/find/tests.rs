@@ -3,7 +3,7 @@
 
 use ccm_guest::http::FetchError;
 use ccm_guest::testing::{Answer, Seen, TestHost, config, json, node, ready};
-use ccm_guest::{Instances as _, Provider as _, SelfCheck as _};
+use ccm_guest::{Address, Instances as _, Provider as _, SelfCheck as _};
 use serde_json::{Value, json as value};
 
 use super::*;
@@ -252,6 +252,30 @@ fn a_new_node_is_described_whatever_its_machine_is_called() {
                 assert_eq!(has, (expected, expected), "{described}");
             }
             other => panic!("{described}: {other:?}"),
+        }
+    }
+}
+
+/// Proxmox knows no addresses, so nobody else tells them when the kubelet gets another `--node-ip`.
+#[test]
+fn a_known_node_follows_its_kubelets_node_ip() {
+    let key = "alpha.kubernetes.io/provided-node-ip";
+    let _host = pve().host();
+    for (id, name, uuid) in [(101, "a", "u-a"), (105, "e", "u-e")] {
+        for (provided, expected) in [
+            ("10.0.7.4", &[][..]),
+            ("10.0.7.4,2001:db8::1", &["10.0.7.4", name, "2001:db8::1"]),
+        ] {
+            let mut node = known(name, &format!("proxmox://home/{id}"), uuid);
+            node.addresses = vec![Address::internal("10.0.7.4"), Address::hostname(name)];
+            node.annotations = vec![(key.to_owned(), provided.to_owned())];
+            let lookup = provider().find(vec![node]).unwrap().lookups.remove(0);
+            let Lookup::Found(instance) = lookup else {
+                panic!("{lookup:?}")
+            };
+            let addresses = instance.addresses.iter();
+            let shown: Vec<&str> = addresses.map(|one| one.address.as_str()).collect();
+            assert_eq!(shown, expected, "{name} {provided}");
         }
     }
 }
