@@ -3,8 +3,11 @@
 //! It belongs to the thread that created it, so tests can run in parallel. It is as strict as the real host, and uses
 //! the same messages: about requests (targets, rules, paths, headers, sizes), about the cloud's answers (status, sizes),
 //! about what `init` may do, and, for a provider that is called through it ([`TestHost::init`], [`TestHost::find`] and
-//! the others), about its configuration, the granted targets, the number of its requests and changes, and its answers. It
-//! is no sandbox: it neither isolates nor limits memory and computing time.
+//! the others), about its configuration, the granted targets, the number of its requests and changes, and the lengths and
+//! counts of its answers. Of what the manager drops or disbelieves afterwards it refuses only provider IDs of other schemes
+//! and an unproven `Found::Absent`: it checks neither the syntax of addresses, nor keys and values of labels, nor whether
+//! the requests of `find` and `list` prove their answer. It is no sandbox: it neither isolates nor limits memory and
+//! computing time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
