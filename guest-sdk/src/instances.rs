@@ -74,8 +74,9 @@ impl Node {
 
     /// The addresses of a node for which the cloud has none. Of a new node they are its name, and its [`Node::ips`]: the
     /// manager initialises a node whose kubelet has `--node-ip` only if the answer has that address. Empty if it has no IP
-    /// address. An initialised node keeps what is stored, so its list is empty, too, until its InternalIPs are others than
-    /// those of `--node-ip`: then these are added, and the manager drops those that they replace.
+    /// address: see [`Lookup::found_with_ip`]. An initialised node keeps what is stored, so its list is empty, too, until
+    /// its InternalIPs are others than those of `--node-ip`: then these are added, and the manager drops those that they
+    /// replace.
     pub fn own_addresses(&self) -> Vec<Address> {
         let provided: Vec<IpAddr> = self.provided_ips().collect();
         let is_internal = |one: &&Address| matches!(one.address_type, AddressType::InternalIp);
@@ -100,6 +101,24 @@ impl Node {
             addresses.insert(0, Address::hostname(&self.name));
         }
         addresses
+    }
+}
+
+impl Lookup {
+    /// [`Lookup::Found`] from a provider that may know no address of a machine. A new node without any IP address is
+    /// unknown instead: the manager would initialise it, pods would be scheduled to it, and no later answer about it would
+    /// have an address either. `remedy` continues the reason with what else gives the node one.
+    pub fn found_with_ip(node: &Node, instance: Instance, remedy: &str) -> Lookup {
+        let has_ip = match instance.addresses.as_slice() {
+            [] => node.ips().next().is_some(),
+            answered => answered.iter().any(|one| one.ip().is_some()),
+        };
+        match node.initialized || has_ip {
+            true => Lookup::Found(instance),
+            false => Lookup::Unknown(format!(
+                "the node has no IP address: start its kubelet with --node-ip, or {remedy}"
+            )),
+        }
     }
 }
 

@@ -197,12 +197,16 @@ async fn joins(world: &World, name: &str) {
     });
     let node = node(name).label("rack", "a").address("Hostname", name);
     // Neither cloud knows their addresses.
-    let node = match name {
-        "metal-2" | "floor-1" => node
-            .annotation("alpha.kubernetes.io/provided-node-ip", "10.7.0.12")
-            .address("InternalIP", "10.7.0.12"),
-        _ => node,
+    let ip = match name {
+        "metal-2" => Some("10.7.0.12"),
+        "floor-1" => Some("10.7.0.21"),
+        "floor-2" => Some("10.7.0.22"),
+        _ => None,
     };
+    let node = ip.into_iter().fold(node, |node, ip| {
+        node.annotation("alpha.kubernetes.io/provided-node-ip", ip)
+            .address("InternalIP", ip)
+    });
     let node = node.with(|node| node["status"]["nodeInfo"] = info);
     create(&world.nodes, node.uninitialized()).await;
     world.report(name, "True").await;

@@ -21,6 +21,45 @@ impl Instances for Scripted {
 }
 
 #[test]
+fn a_new_node_is_found_only_with_an_ip_address() {
+    let (ip, name) = (Address::internal("10.0.7.3"), Address::hostname("a"));
+    let key = "alpha.kubernetes.io/provided-node-ip";
+    // The node's addresses, its --node-ip, the answered addresses.
+    let table = [
+        (vec![], "", vec![], false),
+        (vec![name.clone()], "0.0.0.0", vec![], false),
+        (vec![ip.clone()], "", vec![], true),
+        (vec![name.clone()], "10.0.7.3", vec![], true),
+        (vec![], "", vec![name.clone(), ip.clone()], true),
+        // The answered ones replace those of the node.
+        (vec![ip], "", vec![name], false),
+    ];
+    for (addresses, provided, answered, expected) in table {
+        let described = format!("{addresses:?} {provided:?} {answered:?}");
+        for initialized in [false, true] {
+            let node = Node {
+                addresses: addresses.clone(),
+                annotations: vec![(key.to_owned(), provided.to_owned())],
+                initialized,
+                ..node("a", None)
+            };
+            let instance = Instance {
+                addresses: answered.clone(),
+                ..Instance::new("acme://1")
+            };
+            match Lookup::found_with_ip(&node, instance, "buy one") {
+                Lookup::Found(_) => assert!(expected || initialized, "{described}"),
+                Lookup::Unknown(why) => {
+                    assert!(!expected && !initialized, "{described}: {why}");
+                    assert!(why.ends_with("with --node-ip, or buy one"), "{why}");
+                }
+                other => panic!("{described}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn an_answer_beyond_a_limit_costs_no_other_node_its_answer() {
     let found = |change: fn(&mut Instance)| {
         let mut instance = Instance::new("acme://1");

@@ -6,6 +6,7 @@
 //!   The list alone is no proof, and neither are all rights in one answer: both omit what the token may not see.
 //! - A machine of which Proxmox has no state, as on a node that does not answer, is `unknown`. While its name is unknown,
 //!   too, it may be that of any new node without a machine.
+//! - A node that is not initialised is only found with an IP address.
 //! - A node without provider ID is found by name *and* UUID: names are not unique.
 
 use std::collections::BTreeMap;
@@ -270,10 +271,9 @@ impl<'a> Answers<'a> {
             Some(Err(error)) => return Lookup::Unknown(error.message().to_owned()),
             None => &[],
         };
-        let settings = self.settings;
-        Lookup::Found(machine::described(
-            settings, node, machine, config, reported,
-        ))
+        let instance = machine::described(self.settings, node, machine, config, reported);
+        let remedy = "let its guest agent report one that is in PROXMOX_INTERNAL_CIDRS";
+        Lookup::found_with_ip(node, instance, remedy)
     }
 }
 

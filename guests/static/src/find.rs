@@ -4,6 +4,7 @@
 //! - `gone` is only returned for a name on the list of retired machines whose node has the provider ID that a rule
 //!   gives it.
 //! - A stored provider ID determines the rule. Labels and addresses that change later take no node away from its rule.
+//! - A node that is not initialised is only found with an IP address.
 //! - An answer depends on its own node and the document alone.
 
 use ccm_guest::{Lookup, Node};
@@ -22,7 +23,7 @@ pub fn look_up(document: &Document, node: &Node) -> Lookup {
         // A retired machine is not initialised, and without a provider ID it is not known to be this provider's.
         (None, true) => Lookup::NotMine,
         (None, false) => match document.rules.iter().find(|rule| rule.matches(node)) {
-            Some(rule) => Lookup::Found(rule.instance(node)),
+            Some(rule) => found(rule, node),
             None => Lookup::NotMine,
         },
         (Some(id), _) => by_provider_id(document, node, id, is_retired),
@@ -36,13 +37,18 @@ fn by_provider_id(document: &Document, node: &Node, id: &str, is_retired: bool) 
     match its.as_slice() {
         [] => Lookup::NotMine,
         _ if is_retired => Lookup::Gone,
-        [rule] => Lookup::Found(rule.instance(node)),
+        [rule] => found(rule, node),
         rules => match rules.iter().find(|rule| rule.matches(node)) {
-            Some(rule) => Lookup::Found(rule.instance(node)),
+            Some(rule) => found(rule, node),
             None => Lookup::Unknown(format!(
                 "{} rules give this node its provider ID, and it has the labels and addresses of none of them",
                 rules.len()
             )),
         },
     }
+}
+
+fn found(rule: &Rule, node: &Node) -> Lookup {
+    let remedy = "list its addresses in the document";
+    Lookup::found_with_ip(node, rule.instance(node), remedy)
 }

@@ -82,6 +82,7 @@ fn provider() -> Proxmox {
 /// A node that is not initialised and has no provider ID.
 fn new(name: &str, uuid: &str) -> Node {
     Node {
+        addresses: vec![Address::internal("10.0.7.3")],
         system_uuid: Some(uuid.to_owned()),
         ..node(name, None)
     }

@@ -46,6 +46,10 @@ retired: [a-1, a-2]
 #[test]
 fn the_first_rule_counts_until_a_provider_id_is_stored() {
     let provider = provider(TWO_RACKS);
+    let node = |name: &str, id: Option<&str>| Node {
+        addresses: vec![Address::internal("10.0.0.1")],
+        ..node(name, id)
+    };
     let labelled = |mut node: Node, rack: &str| {
         node.labels = vec![("rack".to_owned(), rack.to_owned())];
         node
@@ -86,6 +90,47 @@ fn the_first_rule_counts_until_a_provider_id_is_stored() {
             node.name, node.provider_id, node.labels
         );
     }
+}
+
+/// Kubelets without `--node-ip` report no address, and an initialised node without one would stay without one.
+#[test]
+fn a_new_node_waits_for_an_ip_address() {
+    const WAITS: &str = "the node has no IP address: start its kubelet with --node-ip, or list its addresses in the document";
+    let provider = provider(
+        "
+rules:
+- {names: [a], addresses: {a: [{type: InternalIP, address: 10.0.7.2}]}}
+- {names: [b], zone: first}
+- {names: [b, c], zone: second}
+",
+    );
+    let provided = |ips: &str| {
+        let key = "alpha.kubernetes.io/provided-node-ip";
+        vec![(key.to_owned(), ips.to_owned())]
+    };
+    for id in [None, Some("static://b"), Some("static://c")] {
+        let name = id.map_or("b", |id| id.trim_start_matches("static://"));
+        let mut node = node(name, id);
+        node.addresses = vec![Address::hostname(name)];
+        match ask(&provider, &node) {
+            Lookup::Unknown(why) => assert_eq!(why, WAITS, "{id:?}"),
+            other => panic!("{id:?}: {other:?}"),
+        }
+        let with_node_ip = Node {
+            annotations: provided("10.0.7.3"),
+            ..node.clone()
+        };
+        let reported = Node {
+            addresses: vec![Address::internal("10.0.7.3")],
+            ..node.clone()
+        };
+        node.initialized = true;
+        for node in [with_node_ip, reported, node] {
+            let lookup = ask(&provider, &node);
+            assert!(matches!(lookup, Lookup::Found(_)), "{node:?}: {lookup:?}");
+        }
+    }
+    assert_eq!(brief(&ask(&provider, &node("a", None))), "static://a -");
 }
 
 const NAMES: &[&str] = &["a", "a-1", "a-2", "b-1", "b-2", "ab-1"];

@@ -65,12 +65,7 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
     };
     let _bar = screen.busy("asking the module");
     let mut groups = Vec::new();
-    let nodes: Vec<Node> = options
-        .subject
-        .node
-        .iter()
-        .map(NodeArgument::object)
-        .collect();
+    let nodes = NodeArgument::objects(&options.subject.node);
     let mut reached = nodes.clone();
     if !nodes.is_empty() {
         let (group, initialised) = tried.nodes(nodes).await;

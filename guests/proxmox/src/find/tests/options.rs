@@ -43,7 +43,7 @@ fn an_agent_is_asked_for_new_nodes_whose_machine_has_one() {
     values = ccm_guest::testing::granting(values, &["api", "agent"]);
     let provider = Proxmox::init(&values).unwrap();
     for (agent, is_running, expected) in
-        [("0", true, "0"), ("1", true, "2"), ("1", false, "unknown")]
+        [("0", true, "2"), ("1", true, "3"), ("1", false, "unknown")]
     {
         let host = TestHost::new(MANIFEST, move |request| {
             let data = match request.path_only() {
@@ -132,4 +132,72 @@ fn agents_are_asked_side_by_side_and_only_those_of_the_nodes_own_machines() {
     let asked = seen.iter().filter(|one| one.target == "agent");
     let batches: Vec<usize> = asked.map(|one| one.side_by_side).collect();
     assert_eq!(batches, [3, 3, 3]);
+}
+
+/// Kubelets without `--node-ip` report no address, and an initialised node without one would stay without one.
+#[test]
+fn a_new_node_waits_for_an_ip_address() {
+    const WAITS: &str = "unknown: the node has no IP address: start its kubelet with --node-ip, or let its guest agent report one that is in PROXMOX_INTERNAL_CIDRS";
+    let key = "alpha.kubernetes.io/provided-node-ip";
+    let _host = pve().host();
+    for (name, id, uuid) in [
+        ("a", None, "u-a"),
+        ("a", Some(101), "u-a"),
+        ("e", Some(105), "u-e"),
+    ] {
+        let without = Node {
+            provider_id: id.map(|vmid| format!("proxmox://home/{vmid}")),
+            addresses: vec![Address::hostname(name)],
+            ..new(name, uuid)
+        };
+        let with_node_ip = Node {
+            annotations: vec![(key.to_owned(), "10.0.7.3".to_owned())],
+            ..without.clone()
+        };
+        let reported = Node {
+            addresses: new(name, uuid).addresses,
+            ..without.clone()
+        };
+        let initialised = Node {
+            initialized: true,
+            ..without.clone()
+        };
+        let found = format!("proxmox://home/{}", id.unwrap_or(101));
+        let nodes = [without, with_node_ip, reported, initialised];
+        assert_eq!(
+            ask(&nodes),
+            [WAITS, &found, &found, &found],
+            "{name} {id:?}"
+        );
+    }
+}
+
+/// The addresses of an agent suffice for a node whose kubelet reports none.
+#[test]
+fn an_agent_gives_a_new_node_its_ip_address() {
+    let values = config(&[
+        ("PROXMOX_REGION", "home"),
+        ("PROXMOX_INTERNAL_CIDRS", "10.0.7.0/24"),
+    ]);
+    let values = ccm_guest::testing::granting(values, &["api", "agent"]);
+    let provider = Proxmox::init(&values).unwrap();
+    for (ip, expected) in [("10.0.7.3", "proxmox://home/101"), ("10.0.8.3", "unknown")] {
+        let _host = TestHost::new(MANIFEST, move |request| {
+            let data = match request.path_only() {
+                "/cluster/resources" => value!([{
+                    "vmid": 101, "type": "qemu", "name": "a", "node": "pve1", "status": "running",
+                }]),
+                "/nodes/pve1/qemu/101/config" => value!({"smbios1": "uuid=u-a", "agent": "1"}),
+                _ => value!({"result": [{"ip-addresses": [{"ip-address": ip}]}]}),
+            };
+            json(200, &value!({"data": data}).to_string())
+        });
+        let node = Node {
+            addresses: Vec::new(),
+            ..new("a", "u-a")
+        };
+        let reply = provider.find(vec![node]).unwrap();
+        let reported = brief(&reply.lookups[0]);
+        assert!(reported.starts_with(expected), "{ip}: {reported}");
+    }
 }

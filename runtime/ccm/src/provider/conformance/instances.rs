@@ -86,7 +86,6 @@ async fn by_name(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
         .iter()
         .map(|node| CloudNode {
             provider_id: None,
-            addresses: Vec::new(),
             ..node.clone()
         })
         .collect();

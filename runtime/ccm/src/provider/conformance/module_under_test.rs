@@ -40,9 +40,9 @@ pub(super) struct Subjects {
 impl Subjects {
     pub(super) fn new(options: &Test, service: Service) -> Subjects {
         let subject = &options.subject;
-        let nodes = subject.node.iter().map(NodeArgument::object);
+        let nodes = NodeArgument::objects(&subject.node);
         Subjects {
-            nodes: nodes.map(|node| cloud_node(&node)).collect(),
+            nodes: nodes.iter().map(cloud_node).collect(),
             gone: options.gone.clone(),
             service,
             cluster_cidrs: subject.cluster_cidr.clone(),
@@ -144,7 +144,10 @@ impl ModuleUnderTest {
                 if let Lookup::Found(instance) = lookup {
                     let found = || instance.provider_id.clone();
                     node.provider_id.get_or_insert_with(found);
-                    node.addresses.clone_from(&instance.addresses);
+                    // Without addresses the answer leaves those that the node has.
+                    if !instance.addresses.is_empty() {
+                        node.addresses.clone_from(&instance.addresses);
+                    }
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Nodes and Services that no cluster has: from the command line and from files, and changed by the manager's patches
 //! as an API server would change them.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
@@ -15,6 +16,8 @@ use uuid::Uuid;
 
 use crate::yaml_error;
 
+/// The first node's address, from a range for documentation (RFC 5737).
+const FIRST_NODE_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The first node port that an API server assigns to a Service.
 const FIRST_NODE_PORT: i32 = 30_000;
 /// Size limit of a Service in bytes: more than an API server accepts.
@@ -48,8 +51,18 @@ impl NodeArgument {
         }
     }
 
-    /// A node that has just joined, as a kubelet with `--cloud-provider=external` writes it.
-    pub(crate) fn object(&self) -> Node {
+    /// Nodes that have just joined, as kubelets with `--cloud-provider=external` write them.
+    pub(crate) fn objects(arguments: &[NodeArgument]) -> Vec<Node> {
+        let numbered = arguments.iter().zip(0..);
+        let objects = numbered.map(|(one, number)| {
+            let ip = FIRST_NODE_IP.to_bits().saturating_add(number);
+            one.object(ip.into())
+        });
+        objects.collect()
+    }
+
+    /// `ip` is reported, since a provider may know no address of a machine, and a new node needs one.
+    fn object(&self, ip: Ipv4Addr) -> Node {
         let node = json!({
             "metadata": {
                 "name": self.name,
@@ -63,7 +76,10 @@ impl NodeArgument {
                 "taints": [{ "key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule" }],
             },
             "status": {
-                "addresses": [{ "type": "Hostname", "address": self.name }],
+                "addresses": [
+                    { "type": "Hostname", "address": self.name },
+                    { "type": "InternalIP", "address": ip.to_string() },
+                ],
                 "conditions": [{ "type": "Ready", "status": "True" }],
             },
         });
@@ -216,6 +232,20 @@ mod tests {
             let parsed = parsed.map(|one| (one.name.as_str(), one.provider_id.as_deref()));
             assert_eq!(parsed, expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn each_node_has_an_address_of_its_own() {
+        let arguments = ["a", "b=acme://m-1"].map(|text| NodeArgument::parse(text).unwrap());
+        let nodes = NodeArgument::objects(&arguments).into_iter();
+        let addresses = nodes.map(|node| {
+            let stored = node.status.unwrap().addresses.unwrap().into_iter();
+            stored.map(|one| one.address).collect::<Vec<String>>()
+        });
+        assert_eq!(
+            addresses.collect::<Vec<_>>(),
+            [["a", "192.0.2.1"], ["b", "192.0.2.2"]]
+        );
     }
 
     #[test]
