@@ -49,7 +49,7 @@ type Key = (String, String, &'static str);
 /// An object that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// `node/<name>`, `service/<namespace>/<name>` or `route/<destination>`.
+    /// `node/<name>`, `service/<namespace>/<name>`, `route/<destination>`, or `routes` for their listing.
     pub object: String,
     /// The provider; `-` for a controller without one.
     pub provider: String,

@@ -17,7 +17,7 @@ use ccm_core::reconciliation::retry;
 use ccm_core::{ipam, node, node_lifecycle, service};
 use k8s_openapi::api::core::v1::Node;
 
-use crate::activity::ActivitySubject;
+use crate::activity::{Activity, ActivitySubject};
 use crate::clock::Clock;
 use crate::executor::{Executor, Perform, Priority, WritePermit, perform};
 
@@ -328,16 +328,31 @@ fn log_effect<F: Facts>(
         // A pass over thousands of unchanged nodes has one for each.
         tracing::trace!(target: "decision", controller, provider, object, %effect, %outcome);
     } else {
-        tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
         let about = ActivitySubject {
             object: &object,
             provider,
             controller,
         };
-        let is_success = outcome.is_success();
         let activity = &executor.cluster().activity;
-        activity.decided(about, effect, outcome, is_success);
+        log_decision(activity, about, effect, outcome, outcome.is_success());
     }
+}
+
+/// Logs how an effect ended, and shows it among the last decisions.
+pub(crate) fn log_decision(
+    activity: &Activity,
+    about: ActivitySubject<'_>,
+    effect: impl Display,
+    outcome: impl Display,
+    is_success: bool,
+) {
+    let ActivitySubject {
+        object,
+        provider,
+        controller,
+    } = about;
+    tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
+    activity.decided(about, effect, outcome, is_success);
 }
 
 fn log_end<F: Facts>(
@@ -358,26 +373,15 @@ fn log_end<F: Facts>(
         object: &object,
         attempt,
         severity,
+        is_deletion: facts.is_deletion(),
     };
-    wait.log(when);
-    let about = ActivitySubject {
-        object: &object,
-        provider,
-        controller,
-    };
-    let after = match when {
-        When::AwaitChange | When::Blocked { .. } => None,
-        When::Retry { after, .. } | When::NotBefore { after, .. } => Some(clock.timer(*after)),
-    };
-    let is_deletion = facts.is_deletion();
-    let activity = &executor.cluster().activity;
-    activity.ended(about, when, attempt, after, is_deletion);
+    wait.report(when, &executor.cluster().activity, clock);
 }
 
 /// Number of attempts that an object may need in normal operation: with the cloud's backoff, half a minute.
 const NORMAL_ATTEMPTS: u32 = 5;
 
-/// The log line about an object that is not done.
+/// The end of an attempt, with which the object may not be done.
 pub(crate) struct Wait<'a> {
     pub(crate) controller: &'static str,
     pub(crate) provider: &'a str,
@@ -386,6 +390,8 @@ pub(crate) struct Wait<'a> {
     /// Number of this attempt, from 1.
     pub(crate) attempt: u32,
     pub(crate) severity: Severity,
+    /// Whether the object is to be deleted.
+    pub(crate) is_deletion: bool,
 }
 
 /// How serious a wait is, which gives its log level.
@@ -412,8 +418,23 @@ impl Severity {
 }
 
 impl Wait<'_> {
-    /// Logs the reason and the next attempt. Logs nothing if there is no reason to wait.
-    pub(crate) fn log(&self, when: &When) {
+    /// Logs the reason and the next attempt, and shows them among what waits. An object that is done is not shown any more.
+    pub(crate) fn report(&self, when: &When, activity: &Activity, clock: Clock) {
+        self.log(when);
+        let about = ActivitySubject {
+            object: self.object,
+            provider: self.provider,
+            controller: self.controller,
+        };
+        let after = match when {
+            When::AwaitChange | When::Blocked { .. } => None,
+            When::Retry { after, .. } | When::NotBefore { after, .. } => Some(clock.timer(*after)),
+        };
+        activity.ended(about, when, self.attempt, after, self.is_deletion);
+    }
+
+    /// Logs nothing if there is no reason to wait.
+    fn log(&self, when: &When) {
         let Some(why) = when.why() else { return };
         let Wait {
             controller,
@@ -421,6 +442,7 @@ impl Wait<'_> {
             object,
             attempt,
             severity,
+            ..
         } = *self;
         let next = when.next();
         match severity {

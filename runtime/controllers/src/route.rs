@@ -19,15 +19,16 @@ use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 
+use crate::activity::ActivitySubject;
 use crate::clock::Clock;
 use crate::controller::{Controller, Input, InputOf};
 use crate::executor::{EffectExecutor, Priority};
 use crate::metrics::{QueueMeter, QueueName};
 use crate::node::NodeChange;
-use crate::reconcile::{self, ConclusionOf, Severity, Wait, answer_label, reconcile};
+use crate::reconcile::{self, ConclusionOf, Severity, Wait, answer_label, log_decision, reconcile};
 use crate::workers::Workers;
 
-/// Name of the listing of routes in logs and plans.
+/// Name of the listing of routes in logs, in plans and on the status page.
 const LISTING: &str = "routes";
 
 /// Schedules one provider's route listings and reconciliations.
@@ -146,18 +147,17 @@ impl RouteController {
                 self.log_foreign_routes();
                 self.keep_waiting_entries();
             }
-            When::Retry { .. } | When::NotBefore { .. } => {
-                self.meter.retries();
-                let wait = Wait {
-                    controller: ROUTE_CONTROLLER,
-                    provider: self.executor.name(),
-                    object: LISTING,
-                    attempt: self.memory.failed_listings().max(1),
-                    severity: Severity::Failure,
-                };
-                wait.log(&when);
-            }
+            When::Retry { .. } | When::NotBefore { .. } => self.meter.retries(),
         }
+        let wait = Wait {
+            controller: ROUTE_CONTROLLER,
+            provider: self.executor.name(),
+            object: LISTING,
+            attempt: self.memory.failed_listings().max(1),
+            severity: Severity::Failure,
+            is_deletion: false,
+        };
+        wait.report(&when, &self.executor.cluster.activity, self.clock);
     }
 
     /// Stops reporting objects as waiting of which the listing shows that nothing is left to do: no reconciliation reports
@@ -301,9 +301,14 @@ impl Drop for RouteController {
 
 async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> RouteTaskEnd {
     let answer = executor.list_routes(&nodes).await;
-    let (controller, provider, object) = (ROUTE_CONTROLLER, executor.name(), LISTING);
-    let (count, outcome) = (nodes.len(), answer_label(&answer));
-    tracing::debug!(target: "decision", controller, provider, object, effect = %format_args!("list routes nodes({count})"), %outcome);
+    let about = ActivitySubject {
+        object: LISTING,
+        provider: executor.name(),
+        controller: ROUTE_CONTROLLER,
+    };
+    let effect = format!("list routes nodes({})", nodes.len());
+    let (activity, outcome) = (&executor.cluster.activity, answer_label(&answer));
+    log_decision(activity, about, effect, outcome, answer.is_ok());
     RouteTaskEnd::Listing(Box::new(answer))
 }
 

@@ -254,6 +254,40 @@ async fn a_removal_that_is_not_needed_any_more_waits_no_longer() {
     .await;
 }
 
+/// Without a listing no node gets a route, and no reconciliation begins that could tell why.
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_fails_is_shown_as_waiting_until_one_succeeds() {
+    let cloud = cloud().scripted(|asked| match asked.number {
+        0 => at_once(Err(ProviderError::Denied("no right".to_owned()))),
+        _ => at_once(Ok(())),
+    });
+    let (cluster, cloud) = (Cluster::new(), Arc::new(cloud));
+    create(&cluster, "a", "10.1.0.0/24", json!([])).await;
+    let settings = settings(&["10.1.0.0/16"]);
+    let activity = settings.reports.activity.clone();
+    let waiting = || {
+        let waiting = activity.snapshot().waiting.into_iter();
+        waiting
+            .map(|one| (one.object, one.next.is_some()))
+            .collect::<Vec<_>>()
+    };
+    let listings = || {
+        let decisions = activity.snapshot().decisions.into_iter();
+        let listings = decisions.filter(|one| one.object == "routes");
+        listings.map(|one| one.is_success).collect::<Vec<_>>()
+    };
+    run_while(&cluster, &cloud, settings, async || {
+        seconds(5).await;
+        assert_eq!(waiting(), [("routes".to_owned(), true)]);
+        assert_eq!(listings(), [false]);
+        seconds(60).await;
+        assert!(waiting().is_empty());
+        assert_eq!(listings().first(), Some(&true), "the newest is first");
+        assert_eq!(destinations(&cloud), ["10.1.0.0/24"]);
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn edge_081_another_s_condition_is_seen_for_what_it_is_and_stays() {
     let (cluster, cloud) = (Cluster::new(), Arc::new(cloud()));

@@ -178,7 +178,7 @@ impl CloudQuotaReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingReport {
-    /// `node/<name>`, `service/<namespace>/<name>` or `route/<destination>`.
+    /// `node/<name>`, `service/<namespace>/<name>`, `route/<destination>`, or `routes` for their listing.
     pub object: String,
     /// The provider; `-` for a controller without one.
     pub provider: String,
