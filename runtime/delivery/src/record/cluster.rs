@@ -35,13 +35,11 @@ const WATCH_AGAIN: Duration = Duration::from_secs(5);
 /// Consecutive refusals of the list, [`WATCH_AGAIN`] apart, after which the right to it counts as missing. An API server
 /// that has just started refuses everything until it has read the roles.
 const MOST_REFUSALS: u32 = 4;
-/// How often a cluster is asked again that could not show the record.
-const ASK_AGAIN: Duration = Duration::from_secs(300);
 /// When a cluster is asked again that could not store the record. Soon at first: the definition and the right to read it
 /// are often applied with the first process, and until then it decides without the cluster's record.
 const STORES_AGAIN: Backoff = Backoff {
     first: Duration::from_secs(5),
-    most: ASK_AGAIN,
+    most: Duration::from_secs(300),
 };
 
 /// See the module's documentation.

@@ -1,6 +1,7 @@
 //! Writes of the leader: the object's status, its annotations, and Events about it. Reads nothing but what a write needs.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ccm_core::rollout::{MOST_REASON, Order, Orders, Record, RolloutEvent};
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
@@ -12,13 +13,16 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::request::{FOUND_WITHIN, in_time, in_time_or, is_undeclared, kind, params};
-use super::{ASK_AGAIN, ClusterRecordStore, field_managers, recorded};
+use super::{ClusterRecordStore, field_managers, recorded};
 use crate::record::{
     RecordStoreError, Report, Specification, StoredRecord, annotations, conditions, event,
 };
 
 /// Maximum number of attempts of a write that conflicts with other writers.
 const MOST_CONFLICTS: usize = 4;
+/// How often a cluster is asked again that has refused to show the record in memory. The ClusterRole of a Go manager lacks the
+/// right to that for good, and an alert counts what is denied.
+const SHOW_AGAIN: Duration = Duration::from_secs(3600);
 
 impl ClusterRecordStore {
     /// Writes the report into the object. Creates a missing object, unless the provider exists because of it.
@@ -162,7 +166,7 @@ impl ClusterRecordStore {
                 Ok(())
             }
             Err(RecordStoreError::Refused(why)) => {
-                *self.shows_from.lock() = Some(Instant::now() + ASK_AGAIN);
+                *self.shows_from.lock() = Some(Instant::now() + SHOW_AGAIN);
                 if from.is_none() {
                     tracing::debug!(target: "rollout", provider = %self.name, why, "what serves is not shown in the object Provider");
                 }

@@ -98,7 +98,8 @@ async fn an_event_that_is_older_than_what_is_known_changes_nothing() {
     }
 }
 
-/// The right to read it may be applied after the first process has started.
+/// The right to read it may be applied after the first process has started, or be missing for good: an alert counts more than
+/// two refusals in twenty minutes.
 #[tokio::test(start_paused = true)]
 async fn a_record_that_the_cluster_has_refused_to_show_is_shown_once_it_takes_it() {
     let cluster = Cluster::new();
@@ -115,11 +116,18 @@ async fn a_record_that_the_cluster_has_refused_to_show_is_shown_once_it_takes_it
         requests.filter(|one| one.verb == "create").count()
     };
     let report = Report::default();
+    let began = tokio::time::Instant::now();
     store.write(&report).await.unwrap();
-    store.write(&report).await.unwrap();
-    assert_eq!(shown(), 0, "it is not asked at once");
+    let asked = cluster.requests().len();
+    for minutes in [0, 20, 20] {
+        tokio::time::sleep(Duration::from_secs(minutes * 60)).await;
+        store.write(&report).await.unwrap();
+        assert_eq!(cluster.requests().len(), asked, "after {minutes} minutes");
+    }
+    assert_eq!(shown(), 0);
     let again = store.show_again().expect("it is asked again");
     tokio::time::sleep_until(again).await;
+    assert_eq!(began.elapsed().as_secs(), 3600);
     store.write(&report).await.unwrap();
     assert_eq!(shown(), 1);
     assert_eq!(store.show_again(), None);
