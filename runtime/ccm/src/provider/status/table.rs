@@ -24,6 +24,25 @@ struct Shown {
     trial: Option<Version>,
     rejected: Vec<Version>,
     trouble: String,
+    conditions: Vec<ShownCondition>,
+}
+
+impl Shown {
+    /// The condition that says why the object's spec is not used.
+    fn spec_refusal(&self) -> Option<&ShownCondition> {
+        let is_refusal = |it: &&ShownCondition| (&*it.kind, &*it.status) == ("Accepted", "False");
+        self.conditions.iter().find(is_refusal)
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ShownCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    reason: String,
+    message: String,
 }
 
 #[derive(Deserialize, Default)]
@@ -81,7 +100,7 @@ fn row(name: &str, shown: &Shown, age: Option<String>, is_wide: bool) -> [String
     ]
 }
 
-/// Pending versions, what blocks them, and rejected versions.
+/// Pending versions, what blocks them, rejected versions, and why the spec is not used.
 fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
     let mut block = String::new();
     // Writing to a String cannot fail.
@@ -125,7 +144,14 @@ fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
             rejected.reason
         );
     }
-    if !shown.trouble.is_empty() {
+    let refusal = shown.spec_refusal();
+    if let Some(refusal) = refusal {
+        let (reason, message) = (&refusal.reason, &refusal.message);
+        let _ = writeln!(block, "  spec not used ({reason}): {message}");
+    }
+    // The trouble of a provider that is not used because of its spec is the same.
+    let is_said = refusal.is_some_and(|refusal| refusal.message == shown.trouble);
+    if !shown.trouble.is_empty() && !is_said {
         let _ = writeln!(block, "  trouble: {}", shown.trouble);
     }
     if !block.is_empty() {

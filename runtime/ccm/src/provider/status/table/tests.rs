@@ -76,6 +76,31 @@ fn wide_shows_whole_digests_and_places() {
 }
 
 #[test]
+fn why_the_spec_of_an_object_is_not_used_is_shown_once() {
+    let spec = |status: &str, message: &str| {
+        json!([
+            { "type": "Ready", "status": "True", "reason": "Serving", "message": "version 1.2.0 serves" },
+            { "type": "Accepted", "status": status, "reason": "InvalidSpec", "message": message },
+        ])
+    };
+    let text = |conditions: Value, trouble: &str| {
+        let status = json!({ "state": "Active", "trouble": trouble, "conditions": conditions });
+        let text = describe(&[object("hcloud", status)], false);
+        let lines = text.lines().skip_while(|line| *line != "hcloud:").skip(1);
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(text(spec("True", ""), ""), [""; 0]);
+    let refused = "  spec not used (InvalidSpec): unknown key \"sauce\"";
+    let why = "unknown key \"sauce\"";
+    assert_eq!(text(spec("False", why), why), [refused]);
+    let troubled = [refused, "  trouble: the source cannot be asked"];
+    assert_eq!(
+        text(spec("False", why), "the source cannot be asked"),
+        troubled
+    );
+}
+
+#[test]
 fn what_cannot_be_read_is_shown_by_its_name_alone() {
     for status in [
         json!("text"),
