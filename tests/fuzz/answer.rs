@@ -70,11 +70,8 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         clashes: &[clash],
         is_control_plane: false,
     };
-    let event = CloudEvent {
-        event_type: EventType::Warning,
-        reason: instance.zone.clone().unwrap_or_default(),
-        message: text.clone().into_owned(),
-    };
+    let reason = instance.zone.as_deref().unwrap_or_default();
+    let event = CloudEvent::new(EventType::Warning, reason, text.clone().into_owned());
     if let Some(event) = check_event(&event) {
         let is_reason = !event.reason.is_empty()
             && event.reason.len() <= 64

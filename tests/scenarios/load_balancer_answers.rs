@@ -69,11 +69,10 @@ impl Answers {
             lie @ ("stays" | "hides" | "incomplete") => {
                 self.lies.entry(name).or_default().push(lie.to_owned());
             }
-            "says" => self.events.entry(name).or_default().push(CloudEvent {
-                event_type: EventType::Warning,
-                reason: line.word(3)?.to_owned(),
-                message: line.rest(4),
-            }),
+            "says" => {
+                let event = CloudEvent::new(EventType::Warning, line.word(3)?, line.rest(4));
+                self.events.entry(name).or_default().push(event);
+            }
             "annotates" => {
                 let (key, value) = line.word(3)?.split_once('=').ok_or("KEY=VALUE")?;
                 let change = AnnotationChange {

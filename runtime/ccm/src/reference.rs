@@ -336,8 +336,8 @@ fn the_page_of_events_is_what_the_table_says() {
         "events.md",
         "Events",
         "Every Event that `ccm` records. `kubectl describe` of the object shows them; their text includes the cloud's error \
-         messages. Any other Event about a node or a Service comes from the provider: hcloud's are those of Hetzner's own manager, and those in \
-         [`guests/README.md`](../../../guests/README.md).",
+         messages. Providers report Events about nodes and Services, too, with reasons of their own choice, which may also be among these: \
+         hcloud's are those of Hetzner's own manager, and those in [`guests/README.md`](../../../guests/README.md).",
         &body,
     );
 }

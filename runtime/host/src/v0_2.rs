@@ -296,11 +296,8 @@ impl From<common::Event> for CloudEvent {
             common::EventType::Normal => EventType::Normal,
             common::EventType::Warning => EventType::Warning,
         };
-        CloudEvent {
-            event_type,
-            reason: event.reason,
-            message: clean(&event.message, answer_limits::MESSAGE_BYTES),
-        }
+        let message = clean(&event.message, answer_limits::MESSAGE_BYTES);
+        CloudEvent::new(event_type, &event.reason, message)
     }
 }
 

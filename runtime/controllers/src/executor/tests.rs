@@ -4,6 +4,7 @@
 use ccm_core::cloud::Owner;
 use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::ipam::other_allocator::{Question, Why, Writer};
+use ccm_core::node::answer_check::check_event;
 use ccm_core::node::object::NodeRef;
 use ccm_core::node::ownership::{Verdict, Vote};
 use ccm_core::node::{CandidateVote, NodeEffect, NodeOutcome};
@@ -47,11 +48,11 @@ fn node() -> NodeRef {
 }
 
 fn event(message: &str) -> CloudEvent {
-    CloudEvent {
-        event_type: EventType::Warning,
-        reason: "InstanceLookupFailed".to_owned(),
-        message: message.to_owned(),
-    }
+    CloudEvent::new(
+        EventType::Warning,
+        "InstanceLookupFailed",
+        message.to_owned(),
+    )
 }
 
 #[test]
@@ -353,15 +354,16 @@ fn a_providers_notices_leave_the_managers_own_events_their_budget() {
         uid: "u1".to_owned(),
     };
     let about = about_service(&service);
-    let mut sent = |reason: &str, events: usize| {
-        let event = CloudEvent::new(EventType::Warning, reason, "m".to_owned());
-        let all =
-            (0..events).filter_map(|_| recorder.record(&about, &event, Timestamp::UNIX_EPOCH));
+    let ours = |reason: &str| CloudEvent::new(EventType::Warning, reason, "m".to_owned());
+    let theirs = |reason: &str| check_event(&ours(reason)).unwrap();
+    let mut sent = |event: &CloudEvent, events: usize| {
+        let all = (0..events).filter_map(|_| recorder.record(&about, event, Timestamp::UNIX_EPOCH));
         all.count()
     };
-    assert_eq!(sent("ServerNotFound", 20), 20);
-    assert_eq!(sent("MaxTargetsReached", 20), 5, "whatever the notices are");
-    assert_eq!(sent("SyncLoadBalancerFailed", 1), 1);
+    assert_eq!(sent(&theirs("ServerNotFound"), 20), 20);
+    let failed = "SyncLoadBalancerFailed";
+    assert_eq!(sent(&theirs(failed), 30), 5, "whatever the reasons are");
+    assert_eq!(sent(&ours(failed), 1), 1);
 }
 
 /// Its answers would otherwise keep a machine from a node of another provider for ever.

@@ -105,11 +105,7 @@ async fn an_answer_of_the_wrong_length_is_an_error_for_every_node() {
 
 #[test]
 fn events_go_to_the_node_they_are_about_and_others_nowhere() {
-    let event = |reason: &str| CloudEvent {
-        event_type: EventType::Normal,
-        reason: reason.to_owned(),
-        message: String::new(),
-    };
+    let event = |reason: &str| CloudEvent::new(EventType::Normal, reason, String::new());
     let parts = split(FindReply {
         lookups: vec![Lookup::Gone, Lookup::NotMine],
         events: vec![(1, event("A")), (7, event("B")), (1, event("C"))],

@@ -223,15 +223,18 @@ pub struct CloudEvent {
     pub reason: String,
     /// At most 1024 bytes.
     pub message: String,
+    /// Whether a provider has chosen type, reason and message. The reason may be any, also one of this manager's.
+    pub is_from_provider: bool,
 }
 
 impl CloudEvent {
-    /// An Event with these fields. The caller keeps `message` within its limits.
+    /// An Event of this manager's own. The caller keeps `message` within its limits.
     pub fn new(event_type: EventType, reason: &str, message: String) -> CloudEvent {
         CloudEvent {
             event_type,
             reason: reason.to_owned(),
             message,
+            is_from_provider: false,
         }
     }
 }

@@ -278,14 +278,17 @@ fn label_value(what: &str, value: &Option<String>, faults: &mut Vec<Fault>) -> O
     None
 }
 
-/// Sanitises a provider's event: removes control characters and truncates the message. `None` when the reason is not
-/// CamelCase of at most 64 bytes.
+/// Sanitises a provider's event: removes control characters, truncates the message, and notes whose event it is. `None` when
+/// the reason is not CamelCase of at most 64 bytes.
 pub fn check_event(event: &CloudEvent) -> Option<CloudEvent> {
     let reason = &event.reason;
     let is_reason = reason.len() <= MAX_REASON
         && reason.starts_with(|first: char| first.is_ascii_uppercase())
         && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    is_reason.then(|| CloudEvent::new(event.event_type, reason, message(&event.message)))
+    is_reason.then(|| CloudEvent {
+        is_from_provider: true,
+        ..CloudEvent::new(event.event_type, reason, message(&event.message))
+    })
 }
 
 /// One Event that lists the parts left out of an answer; `None` if there are none.

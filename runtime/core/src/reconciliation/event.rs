@@ -93,11 +93,7 @@ mod tests {
             resource_version: None,
             component: "c",
         };
-        let cloud_event = CloudEvent {
-            event_type: EventType::Normal,
-            reason: "R".to_owned(),
-            message: String::new(),
-        };
+        let cloud_event = CloudEvent::new(EventType::Normal, "R", String::new());
         let event = about.event(&cloud_event, Timestamp::MAX);
         let made = event.metadata.name.unwrap();
         assert!(crate::name_syntax::is_dns_subdomain(&made), "{made}");

@@ -42,11 +42,8 @@ impl Setup {
             name: name.to_owned(),
             uid: format!("uid of {name}"),
         };
-        let event = CloudEvent {
-            event_type: EventType::Normal,
-            reason: "Synced".to_owned(),
-            message: "Node synced successfully".to_owned(),
-        };
+        let message = "Node synced successfully".to_owned();
+        let event = CloudEvent::new(EventType::Normal, "Synced", message);
         self.deferred.add(NODE_CONTROLLER, &node, &event)
     }
 

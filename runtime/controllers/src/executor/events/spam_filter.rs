@@ -1,13 +1,12 @@
 //! Limits the Events of one type about one object, as client-go's spam filter does: whoever always has something new to
-//! say, such as a provider that is polled ten times a second, does not fill the API server's store. Reasons that are not
-//! this program's have a budget of their own, so that a provider's notices leave the manager's failures theirs. Sends
+//! say, such as a provider that is polled ten times a second, does not fill the API server's store. The Events of providers
+//! have a budget of their own, whatever their reasons are, so that their notices leave the manager's failures theirs. Sends
 //! nothing.
 
 use std::collections::HashMap;
 
 use ccm_core::cloud::CloudEvent;
 use ccm_core::reconciliation::event::EventSubject;
-use ccm_core::reconciliation::event::reasons::REASONS;
 use k8s_openapi::jiff::Timestamp;
 
 /// Events that may come at once, and the seconds after which there may be one more; client-go's values.
@@ -28,7 +27,7 @@ struct Source {
     uid: String,
     name: String,
     event_type: &'static str,
-    is_ours: bool,
+    is_from_provider: bool,
 }
 
 #[derive(Debug)]
@@ -58,7 +57,7 @@ impl SpamFilter {
             uid: about.uid.unwrap_or_default().to_owned(),
             name: about.name.to_owned(),
             event_type: event.event_type.as_str(),
-            is_ours: REASONS.iter().any(|one| one.reason == event.reason),
+            is_from_provider: event.is_from_provider,
         };
         if self.budgets.len() >= MOST {
             self.budgets.retain(|_, budget| budget.left(now) < BURST);

@@ -284,17 +284,15 @@ fn zone_region_and_type_have_to_be_label_values_and_empty_means_none() {
 
 #[test]
 fn events_are_made_safe_before_they_are_recorded() {
-    let event = |reason: &str, message: String| CloudEvent {
-        event_type: EventType::Warning,
-        reason: reason.to_owned(),
-        message,
-    };
+    let event =
+        |reason: &str, message: String| CloudEvent::new(EventType::Warning, reason, message);
     for bad in ["", "lower", "Has Blank", "Has-Dash", &"A".repeat(65)] {
         assert_eq!(check_event(&event(bad, String::new())), None, "{bad}");
     }
     let kept = check_event(&event("Odd", format!("a\u{1b}[31m\n{}", "ü".repeat(2000)))).unwrap();
     assert!(kept.message.len() <= MAX_MESSAGE && kept.message.ends_with('…'));
     assert!(!kept.message.contains(char::is_control));
+    assert!(kept.is_from_provider);
     assert_eq!(faults_event(&[]), None);
 }
 

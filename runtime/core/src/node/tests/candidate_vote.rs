@@ -49,11 +49,11 @@ fn looked(lookup: Lookup) -> NodeOutcome {
     NodeOutcome::Looked(Ok(Looked {
         lookup,
         // The Events of a provider that may not be the owner are not recorded.
-        events: vec![CloudEvent {
-            event_type: EventType::Warning,
-            reason: "Advertisement".to_owned(),
-            message: "buy".to_owned(),
-        }],
+        events: vec![CloudEvent::new(
+            EventType::Warning,
+            "Advertisement",
+            "buy".to_owned(),
+        )],
         complete: true,
         clashes: Clashes::default(),
     }))

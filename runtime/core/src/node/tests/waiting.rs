@@ -196,11 +196,7 @@ fn an_answer_whose_addresses_are_all_wrong_keeps_the_taint() {
 #[test]
 fn what_the_provider_wants_recorded_is_recorded_once() {
     let mut world = world();
-    let event = |reason: &str| CloudEvent {
-        event_type: EventType::Warning,
-        reason: reason.to_owned(),
-        message: "text".to_owned(),
-    };
+    let event = |reason: &str| CloudEvent::new(EventType::Warning, reason, "text".to_owned());
     world.answer = Ok(Looked {
         lookup: Lookup::NotMine,
         events: vec![event("Locked"), event("not a reason")],

@@ -260,11 +260,7 @@ fn route_031_the_message_names_the_hint_the_network_the_node_the_time_and_the_er
 #[test]
 fn what_a_provider_wants_said_is_recorded_about_the_node_if_it_is_fit_for_that() {
     let mut world = one();
-    let event = |reason: &str| CloudEvent {
-        event_type: EventType::Normal,
-        reason: reason.to_owned(),
-        message: "m".to_owned(),
-    };
+    let event = |reason: &str| CloudEvent::new(EventType::Normal, reason, "m".to_owned());
     world.events = vec![event("RouteMade"), event("not a reason")];
     assert_eq!(
         world.settle()[..2],

@@ -139,10 +139,8 @@ fn more_than_sixteen_annotations_are_too_many() {
 #[test]
 fn f26_the_providers_events_are_recorded_if_they_are_fit() {
     use crate::cloud::instance::{CloudEvent, EventType};
-    let event = |reason: &str, message: &str| CloudEvent {
-        event_type: EventType::Warning,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
+    let event = |reason: &str, message: &str| {
+        CloudEvent::new(EventType::Warning, reason, message.to_owned())
     };
     let mut world = world();
     let mut answer = ready(&["192.0.2.1"], 0);

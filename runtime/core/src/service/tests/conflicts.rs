@@ -127,10 +127,12 @@ fn f22_an_owner_may_be_named_by_its_name() {
 
 #[test]
 fn what_a_provider_says_beside_an_error_is_recorded_once() {
-    let event = |reason: &str| CloudEvent {
-        event_type: EventType::Warning,
-        reason: reason.to_owned(),
-        message: "the subnet has no free address".to_owned(),
+    let event = |reason: &str| {
+        CloudEvent::new(
+            EventType::Warning,
+            reason,
+            "the subnet has no free address".to_owned(),
+        )
     };
     let mut world = world();
     world.failure_events = vec![event("NoFreeAddress"), event("not a reason")];

@@ -42,11 +42,7 @@ fn canary() -> String {
 }
 
 fn event(reason: &str, message: &str) -> CloudEvent {
-    CloudEvent {
-        event_type: EventType::Normal,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    }
+    CloudEvent::new(EventType::Normal, reason, message.to_owned())
 }
 
 /// Each answer with the credential in a text: shown redacted.
