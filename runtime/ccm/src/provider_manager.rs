@@ -5,6 +5,7 @@ mod configuration;
 mod departed_modules;
 mod instance;
 mod leadership_signal;
+mod not_run;
 mod objects;
 mod publication;
 mod refusals;
@@ -108,6 +109,8 @@ pub(crate) struct ProviderManager {
     contradicting: BTreeMap<String, String>,
     /// Contradictions between the providers that are published, for people.
     contradictions: Vec<String>,
+    /// Providers that are configured and do not run, which metrics show.
+    not_run: BTreeSet<String>,
     refused: watch::Sender<Vec<Refused>>,
     provided: watch::Sender<Arc<[Provided]>>,
     overview: watch::Sender<Arc<[ProviderOverview]>>,
@@ -153,6 +156,7 @@ impl ProviderManager {
             left_out: BTreeMap::new(),
             contradicting: BTreeMap::new(),
             contradictions: Vec::new(),
+            not_run: BTreeSet::new(),
             refused: watch::Sender::default(),
             provided: watch::Sender::new(Arc::default()),
             overview: watch::Sender::new(Arc::default()),
@@ -303,7 +307,7 @@ impl ProviderManager {
 
     /// Reports the state of the objects' specs to the providers, and to the objects without a provider, as are those of
     /// providers that have left the configuration.
-    fn specify(&self, specifications: &BTreeMap<String, Specification>) {
+    fn specify(&mut self, specifications: &BTreeMap<String, Specification>) {
         let of = |name: &String| {
             let mut specification = specifications.get(name).cloned().unwrap_or_default();
             for (reasons, reason) in [
@@ -333,6 +337,7 @@ impl ProviderManager {
             }
             is_new
         });
+        self.show_not_run(specifications);
     }
 
     /// Publishes why an edit is not used: logged once, and part of each provider's record while it applies.
@@ -408,6 +413,7 @@ impl ProviderManager {
             unwritten: self.unwritten.clone(),
         };
         let name = provider.name.clone();
+        self.shows_itself(&name);
         let instance = ProviderInstance::begin(provider, &self.shared, channels)?;
         let (mut served, changed) = (instance.served(), self.changed.clone());
         // Ends with the rollout controller.

@@ -237,7 +237,7 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
     let claims = &facts.world.claims;
     let why = match claims.owner(service) {
         Owner::Absent(name) => format!(
-            "the Service belongs to the provider {}, which does not serve here: it is not configured, or no version of it serves; its load balancer is not changed",
+            "the Service belongs to the provider {}, which does not serve here: it is not configured, no version of it serves, or it contradicts another provider; its load balancer is not changed",
             crate::node::answer_check::quoted(name)
         ),
         Owner::Unserved if is_load_balancer(service) && claims.are_expected(service) => {

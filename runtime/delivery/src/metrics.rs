@@ -99,6 +99,16 @@ impl Metrics {
         self.info.remove(last);
     }
 
+    /// Adds or removes the series of a provider that is configured and for which no rollout controller runs.
+    pub fn show_not_run(&self, provider: &str, is_shown: bool) {
+        let info = info(provider, "", "", RolloutState::NotServing);
+        if is_shown {
+            self.info.get_or_create(&info).set(1);
+        } else {
+            self.info.remove(&info);
+        }
+    }
+
     /// Counts a version that was activated or turned away.
     pub(crate) fn swapped(&self, provider: &str, swap: Swap) {
         let labels = [

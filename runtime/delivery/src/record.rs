@@ -158,6 +158,17 @@ impl Specification {
         let refusal = self.refusal.as_ref();
         self.is_source && refusal.is_none_or(|refusal| refusal.reason != RefusalReason::TooMany)
     }
+
+    /// Why the provider does not do what its spec says although the spec has no mistake; empty: it does, or the edit has one.
+    pub(crate) fn trouble(&self) -> &str {
+        match &self.refusal {
+            Some(SpecRefusal {
+                reason: RefusalReason::Conflict | RefusalReason::NotApplied,
+                message,
+            }) => message,
+            Some(_) | None => "",
+        }
+    }
 }
 
 /// Why a spec is not used.

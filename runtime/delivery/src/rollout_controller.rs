@@ -282,8 +282,8 @@ impl RolloutController {
             () = changed(&mut inputs.load_policy) => self.facts.policy_changed(),
             () = changed(&mut inputs.rules) => self.facts.rules = *self.inputs.rules.borrow(),
             () = changed(&mut inputs.notice) => self.notice(),
-            // The next report contains it.
-            () = changed(&mut inputs.specification) => {}
+            // The next report contains it, too.
+            () = changed(&mut inputs.specification) => self.notice(),
             Some(report) = self.source_watcher.next() => self.absorb_source_report(report),
             Some(ended) = self.works.join_next() => self.work_ended(ended),
             Some(Ok((generation, end))) = self.check.asked.join_next() => self.check_ended(generation, end),
@@ -360,7 +360,8 @@ impl RolloutController {
 
     fn notice(&mut self) {
         let notice = self.inputs.notice.borrow().clone();
-        let problems = [notice, self.check.problem.clone()];
+        let of_spec = self.inputs.specification.borrow().trouble().to_owned();
+        let problems = [notice, self.check.problem.clone(), of_spec];
         let problems: Vec<String> = problems
             .into_iter()
             .filter(|text| !text.is_empty())

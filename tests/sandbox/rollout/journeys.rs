@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::rollout::{Orders, Phase, Record, RolloutRules};
+use ccm_core::rollout::{Orders, Phase, Record, RolloutRules, RolloutState, state};
 use ccm_delivery::artifact::Artifact;
+use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification};
 use ccm_delivery::source::SourceError;
 use ccm_delivery::trust::{MinimumVersion, TrustPolicy};
 use ccm_host::Digest;
@@ -39,6 +40,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "g1_an_emptied_source_leaves_what_serves",
         g1_an_emptied_source_leaves_what_serves,
+    ),
+    (
+        "a_spec_that_cannot_be_used_is_a_trouble_of_what_serves",
+        a_spec_that_cannot_be_used_is_a_trouble_of_what_serves,
     ),
     (
         "g4_a_storm_of_offers_ends_with_the_last_one",
@@ -227,6 +232,36 @@ fn g1_an_emptied_source_leaves_what_serves() {
             one.digest.to_string()
         );
         assert_eq!(world.serving().await, one.digest.to_string());
+    });
+}
+
+/// As of a provider that contradicts another one: no controller asks it anything, and alerts count its state.
+fn a_spec_that_cannot_be_used_is_a_trouble_of_what_serves() {
+    block_on(async {
+        let world = World::start(Start::default());
+        let one = module("1.0.0", "honest");
+        world.offer(&one);
+        world.serves(&one).await;
+        let refused = |reason: RefusalReason| Specification {
+            refusal: Some(SpecRefusal {
+                reason,
+                message: format!("{reason:?}"),
+            }),
+            ..Specification::default()
+        };
+        for reason in [RefusalReason::Conflict, RefusalReason::NotApplied] {
+            world.specification.send_replace(refused(reason));
+            let said = format!("{reason:?}");
+            let record = world.recorded("it is said", |it| it.trouble == said).await;
+            let state = state(&record, &Orders::default(), true);
+            assert_eq!(state, RolloutState::ActiveWithTrouble);
+        }
+        // An edit with a mistake changes nothing.
+        let mistaken = refused(RefusalReason::InvalidSpec);
+        world.specification.send_replace(mistaken);
+        world
+            .recorded("it is no trouble", |it| it.trouble.is_empty())
+            .await;
     });
 }
 

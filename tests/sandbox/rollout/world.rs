@@ -13,7 +13,7 @@ use ccm_delivery::active::Active;
 use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
 use ccm_delivery::metrics::Metrics;
-use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, StoredRecord};
+use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Specification, StoredRecord};
 use ccm_delivery::rollout_controller::{
     Lead, RolloutController, RolloutControllerParts, RolloutInputs, Served,
 };
@@ -187,6 +187,7 @@ pub(crate) struct World {
     load_policy: watch::Sender<Arc<dyn LoadPolicyOf>>,
     trust: watch::Sender<Arc<TrustPolicy>>,
     lead: watch::Sender<Option<Lead>>,
+    pub(crate) specification: watch::Sender<Specification>,
     pub(crate) served: watch::Receiver<Served>,
     controller: JoinHandle<()>,
     callers: Vec<JoinHandle<()>>,
@@ -270,6 +271,7 @@ impl World {
             watch::Sender::new(Arc::new(trust)),
         );
         let lead = watch::Sender::new(leads.then(lead));
+        let specification = watch::Sender::default();
         let controller = RolloutController::new(RolloutControllerParts {
             name: "cloud".to_owned(),
             host: HOST.clone(),
@@ -280,7 +282,7 @@ impl World {
                 load_policy: load_policy.subscribe(),
                 rules: watch::Sender::new(rules).subscribe(),
                 notice: watch::Sender::new(String::new()).subscribe(),
-                specification: watch::Sender::new(Default::default()).subscribe(),
+                specification: specification.subscribe(),
                 record_store: record_store.clone(),
                 unwritten: Default::default(),
                 lead: lead.subscribe(),
@@ -296,6 +298,7 @@ impl World {
             load_policy,
             trust,
             lead,
+            specification,
             served: controller.served(),
             controller: tokio::spawn(controller.run()),
             callers: Vec::new(),

@@ -1,6 +1,8 @@
 //! Providers that come and go at run time.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod not_run;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;

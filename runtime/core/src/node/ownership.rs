@@ -221,7 +221,7 @@ pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
             match is_here || ownership.others.is_empty() {
                 true => Owner::Other(format!("the provider {name:?}")),
                 false => Owner::Unserved(format!(
-                    "the node belongs to the provider {name:?}, which does not serve here: it is not configured, or no version of it serves"
+                    "the node belongs to the provider {name:?}, which does not serve here: it is not configured, no version of it serves, or it contradicts another provider"
                 )),
             }
         }

@@ -47,7 +47,7 @@ pub enum Owner<'a> {
     /// The provider that serves its class, or the default one for a Service without a class; not recorded yet. Services
     /// of another cloud-controller-manager look the same.
     Implied(&'a Claim),
-    /// The recorded owner does not serve here: it is not configured, or no version of it serves.
+    /// The recorded owner does not serve here: it is not configured, no version of it serves, or it contradicts another provider.
     Absent(&'a str),
     /// No provider here: the class is served elsewhere, or there is no default provider.
     Unserved,

@@ -37,7 +37,7 @@ fn what_no_provider_owns_is_never_touched() {
 /// As after an entry was renamed. A node without a record may be of no cloud here.
 #[test]
 fn a_recorded_owner_that_does_not_serve_is_told_once_by_the_second_pass() {
-    const WHY: &str = "the node belongs to the provider \"old\", which does not serve here: it is not configured, or no version of it serves";
+    const WHY: &str = "the node belongs to the provider \"old\", which does not serve here: it is not configured, no version of it serves, or it contradicts another provider";
     const TOLD: &str = "event node/node0 Warning NodeNotServed";
     let blocked = format!("await change: {WHY}");
     let table = [

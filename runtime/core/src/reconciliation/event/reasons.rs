@@ -55,7 +55,7 @@ reasons! {
         "The cloud did not answer, or its answer was not conclusive.",
         "See the text: the credential, the network, two machines of one name.";
     NODE_NOT_SERVED = "NodeNotServed", [Node],
-        "The node's recorded owner does not serve here: it is not configured, or no version of it serves; or no provider's node selector matches the new node.",
+        "The node's recorded owner does not serve here: it is not configured, no version of it serves, or it contradicts another provider; or no provider's node selector matches the new node.",
         "Configure it, look up with `ccm provider status` why it does not serve, change the label `wasm-ccm.dev/provider`, or correct the node's labels or the selectors.";
     PROVIDER_AMBIGUOUS = "ProviderAmbiguous", [Node],
         "Two providers find the machine.",

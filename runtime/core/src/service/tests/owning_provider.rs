@@ -227,7 +227,7 @@ fn who_evidently_waits_for_us_is_told_once_that_nobody_comes() {
     let changes: [(Change, &str); 4] = [
         (
             |world| world.stored["metadata"]["annotations"][OWNER] = json!("aws"),
-            "the Service belongs to the provider \"aws\", which does not serve here: it is not configured, or no version of it serves; its load balancer is not changed",
+            "the Service belongs to the provider \"aws\", which does not serve here: it is not configured, no version of it serves, or it contradicts another provider; its load balancer is not changed",
         ),
         (
             |world| world.stored["spec"]["loadBalancerClass"] = json!("lb.example.com/fast"),
