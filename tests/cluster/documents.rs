@@ -9,6 +9,7 @@
 #[path = "documents/migration.rs"]
 mod migration;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -308,6 +309,20 @@ impl Reader {
             .push(Process::spawn(command, &self.folder.path().join("ccm.log")).unwrap());
     }
 
+    /// Writes a module and its bundle, both with this content.
+    fn write_module(&self, name: &str, content: &str) {
+        for end in ["", ".sigstore.json"] {
+            let file = self.folder.path().join(format!("wasm-ccm/{name}{end}"));
+            std::fs::write(file, content).unwrap();
+        }
+    }
+
+    /// The content of the ConfigMap in which modules are delivered.
+    async fn delivered(&self) -> BTreeMap<String, String> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.admin.clone(), "kube-system");
+        maps.get("ccm-provider").await.unwrap().data.unwrap()
+    }
+
     /// The files of a volume.
     async fn content(&self, volume: &Value) -> Vec<(String, Vec<u8>)> {
         if let Some(name) = volume["configMap"]["name"].as_str() {
@@ -401,21 +416,39 @@ async fn the_page_about_installing_works() {
     reader.follow("deploy/README.md", none).await;
 }
 
+/// For the first delivery only the module and its bundle exist.
 #[tokio::test]
 async fn the_command_that_delivers_modules_works_each_time() {
+    let path = "deploy/docs/providers.md";
+    let page = Page::read(&root(), path).unwrap();
+    let is_later = |block: &&Block| matches!(&block.mark, Some(Mark::StandIn { name, .. }) if name == "later-version");
+    let later = page.blocks.iter().find(is_later).unwrap();
     let mut reader = Reader::start().await;
-    let maps: Api<ConfigMap> = Api::namespaced(reader.admin.clone(), "kube-system");
-    for content in ["the first", "the second"] {
-        for name in ["provider.wasm", "before.wasm"] {
-            for end in ["", ".sigstore.json"] {
-                let file = reader.folder.path().join(format!("wasm-ccm/{name}{end}"));
-                std::fs::write(file, content).unwrap();
+    reader.write_module("provider.wasm", "the first");
+    reader
+        .follow(path, async |reader, name| {
+            assert_eq!(name, "later-version");
+            let first = reader.delivered().await;
+            assert_eq!(first.len(), 2, "{first:?}");
+            assert!(
+                first.values().all(|stored| stored == "the first"),
+                "{first:?}"
+            );
+            for (before, new) in [("the first", "the second"), ("the second", "the third")] {
+                reader.write_module("before.wasm", before);
+                reader.write_module("provider.wasm", new);
+                reader.execute(path, later).await;
+                let data = reader.delivered().await;
+                assert_eq!(data.len(), 4, "{data:?}");
+                for (key, stored) in &data {
+                    let expected = if key.starts_with("before") {
+                        before
+                    } else {
+                        new
+                    };
+                    assert_eq!(stored, expected, "{key}");
+                }
             }
-        }
-        let none = async |_: &mut Reader, name: &str| panic!("there is no stand-in {name}");
-        reader.follow("deploy/docs/providers.md", none).await;
-        let data = maps.get("ccm-provider").await.unwrap().data.unwrap();
-        assert_eq!(data.len(), 4, "{data:?}");
-        assert!(data.values().all(|stored| stored == content), "{data:?}");
-    }
+        })
+        .await;
 }

@@ -1,8 +1,9 @@
 //! Texts that the first pages for operators must have, because the program says nothing about them in time.
 
 use ccm_core::rollout::RolloutRules;
+use serde_json::Value;
 
-use crate::lists::root;
+use crate::lists::{assert_none, files, root};
 
 /// The text between the heading and the next one of the same level.
 fn section(page: &str, heading: &str) -> String {
@@ -100,4 +101,75 @@ fn each_provider_is_listed_with_what_it_does_not_do() {
         let text = section("guests/README.md", provider);
         assert!(text.contains("does not do"), "guests/README.md: {provider}");
     }
+}
+
+/// Load balancers of Services that still exist are removed by nobody afterwards.
+#[test]
+fn what_has_to_come_before_the_removal_is_said_before_its_command() {
+    let text = section("deploy/README.md", "Remove it");
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(at("Services of type LoadBalancer") < at("kubectl delete -k"));
+}
+
+/// A module is not loaded if one of its lines is not granted. So an example has all lines, or says that some are missing.
+#[test]
+fn an_example_of_grants_has_all_lines_or_says_that_some_are_missing() {
+    let mut problems = Vec::new();
+    let mut examples = 0;
+    for page in files(&["deploy", "guests", "guest-sdk"], "md") {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for block in text.split("```yaml\n").skip(1) {
+            let block = block.split("```").next().unwrap();
+            if !block.contains("kind: Provider") || !block.contains("      rules:\n") {
+                continue;
+            }
+            examples += 1;
+            let names = block.split("name: ").nth(1).unwrap();
+            let name = names.split_whitespace().next().unwrap();
+            let lines = block.matches("- { methods: ").count();
+            if !block.contains("      # …") && lines < required_lines(name) {
+                problems.push(format!("{page}: grants of {name} with {lines} lines"));
+            }
+        }
+    }
+    assert_none(&problems);
+    assert!(examples >= 3, "{examples}");
+}
+
+/// The number of lines that the provider's manifest requests of its required targets.
+fn required_lines(provider: &str) -> usize {
+    let path = root().join(format!("guests/{provider}/manifest.json"));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let targets = manifest["targets"].as_array().unwrap().iter();
+    let required = targets.filter(|target| target["required"] != false);
+    required
+        .map(|target| target["rules"].as_array().unwrap().len())
+        .sum()
+}
+
+/// The manager writes these labels when it initialises a node, and a selector decides before that.
+#[test]
+fn no_selector_of_the_documents_names_a_label_that_the_manager_writes() {
+    let mut problems = Vec::new();
+    let mut selectors = 0;
+    for page in files(&["deploy", "guests"], "md") {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for line in text
+            .lines()
+            .filter(|line| line.contains("nodes: { selector: "))
+        {
+            selectors += 1;
+            let labels = [
+                "topology.kubernetes.io/",
+                "node.kubernetes.io/instance-type",
+            ];
+            if labels.iter().any(|label| line.contains(label)) {
+                problems.push(format!("{page}: {line}"));
+            }
+        }
+    }
+    assert_none(&problems);
+    assert!(selectors >= 3, "{selectors}");
 }

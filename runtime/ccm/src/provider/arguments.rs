@@ -25,7 +25,7 @@ pub(crate) enum ProviderCommand {
         after_help = "Examples:\n  ccm provider inspect ./provider.wasm\n  ccm provider inspect -o grants oci://registry.example.com/clouds/hcloud:1.2.0\n\nExit codes: 0 it could be loaded, 1 it could not be read, 2 it is refused."
     )]
     Inspect(Inspect),
-    /// Write the object `Provider` that runs a module: to be read, shortened and applied
+    /// Write the object `Provider` that runs a module: to be read and applied
     #[command(
         after_help = "Examples:\n  ccm provider init embedded:hcloud > provider.yaml\n  ccm provider init oci://registry.example.com/clouds/hcloud:1.2.0 --name hcloud-fsn\n\nThe manager reads such objects with --enable-provider-objects. Exit codes: 0 done, 1 the module could not be read, 2 it is refused."
     )]
@@ -88,7 +88,7 @@ pub(crate) enum InspectForm {
     Text,
     /// For programs
     Json,
-    /// As a configuration that grants what the module requests: to be read, shortened and used
+    /// As a configuration that grants what the module requests: to be read and used
     Grants,
 }
 

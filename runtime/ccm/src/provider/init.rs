@@ -57,7 +57,7 @@ impl Object<'_> {
     fn text(&self) -> anyhow::Result<String> {
         let manifest = &self.found.manifest;
         let mut text = format!(
-            "# {} {}: {}\n# What it asks for is granted below: read it, and shorten it.\napiVersion: {}\nkind: {PROVIDER_KIND}\nmetadata:\n  name: {}\nspec:\n",
+            "# {} {}: {}\n# What it asks for is granted below: read it. Every line is needed: without one of them the module is not loaded.\napiVersion: {}\nkind: {PROVIDER_KIND}\nmetadata:\n  name: {}\nspec:\n",
             manifest.name,
             manifest.version,
             one_line(&manifest.description),

@@ -151,7 +151,7 @@ const ONE_VERSION: &str = "    # Exactly these bytes: another version is refused
     #   unsigned: true
 ";
 
-/// A configuration that grants all requests of the module, to be read, shortened and used with `--config`. Optional
+/// A configuration that grants all requests of the module, to be read and used with `--config`. Optional
 /// targets are commented out.
 fn as_grants(found: &Inspection) -> anyhow::Result<String> {
     let manifest = &found.manifest;
