@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use ccm_core::reconciliation::event::reasons::{Kind as About, REASONS};
-use clap::Command;
+use clap::{Arg, Command};
 
 use crate::cli;
 use crate::exit::Exit;
@@ -87,6 +87,8 @@ fn all_commands() -> Vec<(String, Command)> {
 #[test]
 fn the_page_of_flags_is_what_the_table_says() {
     let mut body = String::from("## `ccm run`\n\n");
+    let command = cli::command();
+    let run = command.find_subcommand("run").unwrap();
     let mut sections: Vec<&str> = Vec::new();
     for flag in FLAGS {
         if !sections.contains(&flag.section) {
@@ -122,9 +124,12 @@ fn the_page_of_flags_is_what_the_table_says() {
                 "" => String::new(),
                 default => format!("`{default}`"),
             };
+            let mut arguments = run.get_arguments();
+            let argument = arguments.find(|one| one.get_id().as_str() == flag.name);
             writeln!(
                 body,
-                "| `--{}` | {} | {default} | {}{state} |",
+                "| `{}--{}` | {} | {default} | {}{state} |",
+                short(argument.unwrap()),
                 flag.name,
                 value(flag.kind),
                 sentence(flag.help)
@@ -163,8 +168,8 @@ fn the_page_of_flags_is_what_the_table_says() {
                 .join(" ");
             let takes_value = argument.get_action().takes_values();
             let shown = match (argument.get_long(), takes_value) {
-                (Some(long), true) => format!("--{long}={names}"),
-                (Some(long), false) => format!("--{long}"),
+                (Some(long), true) => format!("{}--{long}={names}", short(argument)),
+                (Some(long), false) => format!("{}--{long}", short(argument)),
                 (None, _) => names,
             };
             let default: Vec<_> = argument
@@ -210,6 +215,14 @@ fn the_page_of_flags_is_what_the_table_says() {
          in Go: `500ms`, `30s`, `1h30m`.",
         &body,
     );
+}
+
+/// The short form of an argument, to be put before the long one.
+fn short(argument: &Arg) -> String {
+    let letter = argument.get_short();
+    letter
+        .map(|letter| format!("-{letter}, "))
+        .unwrap_or_default()
 }
 
 fn value(kind: FlagKind) -> &'static str {

@@ -60,7 +60,7 @@ fn a_wish_that_is_not_fulfilled_is_told_with_the_reason() {
         ),
         (
             "--kube-api-content-type=application/cbor",
-            "requests are JSON",
+            "nodes are read as protobuf, and everything else is JSON",
         ),
         (
             "--log-json-split-stream",
