@@ -4,6 +4,8 @@
 
 mod aws;
 mod cloud_config;
+#[cfg(test)]
+mod listed;
 mod metrics;
 mod profile;
 mod unknown;
@@ -20,6 +22,8 @@ use ccm_host::manifest::Manifest;
 
 pub(crate) use self::aws::add_instance;
 pub(crate) use self::cloud_config::{CloudConfig, cloud_config};
+#[cfg(test)]
+pub(crate) use self::listed::{Variables, listed};
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
 pub(crate) use self::unknown::unknown;

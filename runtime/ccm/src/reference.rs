@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use ccm_core::reconciliation::event::reasons::{Kind as About, REASONS};
 use clap::{Arg, Command};
 
+use crate::builtin_grants;
 use crate::cli;
 use crate::exit::Exit;
 use crate::flags::{FLAGS, FlagKind, FulfilledValues, State};
@@ -417,6 +418,11 @@ fn the_page_of_the_configuration_is_what_its_types_say() {
                 "{} is not explained",
                 row.path
             );
+            // The words are no type's, so that the comment has to name them.
+            let has_words = ["`environment`", "`direct`"]
+                .iter()
+                .all(|word| row.documentation.contains(word));
+            assert!(has_words || !row.path.ends_with(".proxy"), "{}", row.path);
             let required = if row.is_required { "yes" } else { "" };
             let meaning = cell(&source::without_statements(&row.documentation));
             let source::Row { path, value, .. } = row;
@@ -449,6 +455,21 @@ fn keys(body: &mut String, guest: &str) {
     for key in manifest["config"].as_array().unwrap() {
         let (key, why) = (key["key"].as_str().unwrap(), key["why"].as_str().unwrap());
         writeln!(body, "| `{key}` | {} |", cell(why)).unwrap();
+    }
+    let variables = builtin_grants::listed(guest);
+    if !variables.is_empty() {
+        body.push_str(
+            "\nAs variables only, because they belong to the grant, where the entry has no `grants`:\n\n| Variable | Meaning |\n|---|---|\n",
+        );
+    }
+    for builtin_grants::Variables { names, meaning } in variables {
+        let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        writeln!(body, "| {} | {} |", names.join(", "), cell(&meaning)).unwrap();
+    }
+    if guest == "aws" {
+        body.push_str(
+            "\n[Providers](../providers.md#without-a-file) has the other variables of AWS's SDKs that count, in their order.\n",
+        );
     }
     body.push('\n');
 }

@@ -47,7 +47,7 @@ pub(super) struct RawProvider {
     /// How the registry of an `oci://` source is reached.
     #[serde(default)]
     pub(super) registry: RawRegistry,
-    /// How the module is verified. Required for ConfigMaps and registries.
+    /// How the module is verified. Required for ConfigMaps and registries, unless the source names a digest.
     #[serde(default)]
     pub(super) trust: RawTrust,
     /// The module's own keys, as `ccm provider inspect` lists them.
@@ -56,7 +56,7 @@ pub(super) struct RawProvider {
     pub(super) config: BTreeMap<String, String>,
     /// What the module may reach. The module's own request can only narrow it. Default: the built-in profile, for shipped modules only, which also reads variables.
     pub(super) grants: Option<RawGrants>,
-    /// The proxy of every target that names none. Default: none.
+    /// The proxy of every target that names none; in the file of --config also one of the words `environment` (the proxy of `HTTPS_PROXY`) and `direct` (none). Default: none.
     #[schemars(with = "Option<RawProxyServer>")]
     pub(super) proxy: Option<RawProxy>,
     /// Limits of one call.
@@ -118,7 +118,7 @@ pub(super) struct RawRegistry {
         inner(length(max = 64), regex(pattern = r"^[0-9a-fA-F:.]+(/[0-9]{1,3})?$"))
     )]
     pub(super) addresses: Vec<String>,
-    /// The proxy on the way to the registry. Default: none.
+    /// The proxy on the way to the registry; in the file of --config also one of the words `environment` (the proxy of `HTTPS_PROXY`) and `direct` (none). Default: none.
     #[schemars(with = "Option<RawProxyServer>")]
     pub(super) proxy: Option<RawProxy>,
     /// Whether the registry is reached without TLS; on this machine only.
@@ -296,7 +296,7 @@ pub(super) struct RawTarget {
     pub(super) certificate_fingerprints: Vec<String>,
     /// How many requests the target gets. Default: 6000 a minute.
     pub(super) request_budget: Option<RawRequestBudget>,
-    /// The proxy on the way to the target. Default: the provider's.
+    /// The proxy on the way to the target; in the file of --config also one of the words `environment` (the proxy of `HTTPS_PROXY`) and `direct` (none). Default: the provider's.
     #[schemars(with = "Option<RawProxyServer>")]
     pub(super) proxy: Option<RawProxy>,
     /// What may be requested.

@@ -142,7 +142,7 @@ pub(super) struct RawIssuer {
     /// The only certificates to trust, in PEM form.
     #[schemars(length(max = 65536))]
     pub(super) ca_pem: Option<String>,
-    /// The proxy on the way to it. Default: the target's. A metadata service is never asked through one.
+    /// The proxy on the way to it; in the file of --config also one of the words `environment` (the proxy of `HTTPS_PROXY`) and `direct` (none). Default: the target's. A metadata service is never asked through one.
     #[schemars(with = "Option<RawProxyServer>")]
     pub(super) proxy: Option<RawProxy>,
 }
