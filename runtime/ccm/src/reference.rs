@@ -8,13 +8,13 @@
 )]
 
 mod annotations;
+mod events;
 mod metrics;
 mod source;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use ccm_core::reconciliation::event::reasons::{Kind as About, REASONS};
 use clap::{Arg, Command};
 
 use crate::builtin_grants;
@@ -309,84 +309,6 @@ fn exit_codes(help: &str) -> Vec<(u8, String)> {
         .into_iter()
         .map(|(code, meaning)| (code, meaning.trim().trim_end_matches(',').to_owned()))
         .collect()
-}
-
-#[test]
-fn the_page_of_events_is_what_the_table_says() {
-    let mut body = String::new();
-    let no_orders = "An embedded module has no Events and follows no orders: the object's conditions and the log have the reason.\n\n";
-    for (about, heading, note) in [
-        (About::Node, "Nodes", ""),
-        (About::Service, "Services", ""),
-        (About::Provider, "`Provider` objects", no_orders),
-        (About::Lease, "The Lease", ""),
-    ] {
-        write!(
-            body,
-            "## {heading}\n\n{note}| Reason | What it means | What to do |\n|---|---|---|\n"
-        )
-        .unwrap();
-        for reason in REASONS
-            .iter()
-            .filter(|reason| reason.about.contains(&about))
-        {
-            let action = cell(reason.action).replace("`safety.md`", "[safety](../safety.md)");
-            let action = action.replace("`pod-networks.md`", "[pod networks](../pod-networks.md)");
-            let action = action.replace(
-                "`load-balancers.md`",
-                "[load balancers](../load-balancers.md)",
-            );
-            writeln!(
-                body,
-                "| `{}` | {} | {action} |",
-                reason.reason,
-                cell(reason.meaning)
-            )
-            .unwrap();
-        }
-        body.push('\n');
-    }
-    hold(
-        "events.md",
-        "Events",
-        "Every Event that `ccm` records. `kubectl describe` of the object shows them; their text includes the cloud's error \
-         messages. Providers report Events about nodes and Services, too, with reasons of their own choice, which may also be among these: \
-         hcloud's are those of Hetzner's own manager, and those in [`guests/README.md`](../../../guests/README.md).",
-        &body,
-    );
-}
-
-#[test]
-fn every_event_reason_is_defined_in_one_place() {
-    let mut seen = std::collections::BTreeSet::new();
-    for reason in REASONS {
-        assert!(
-            seen.insert(reason.reason),
-            "{} stands there twice",
-            reason.reason
-        );
-    }
-    let mut elsewhere = Vec::new();
-    for folder in [
-        "runtime/core/src",
-        "runtime/controllers/src",
-        "runtime/delivery/src",
-    ] {
-        source::files(&root().join(folder), &mut |path, text| {
-            let name = path.display().to_string();
-            if name.contains("tests") || name.ends_with("reasons.rs") {
-                return;
-            }
-            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-            for reason in &seen {
-                // This one is also the type of a condition.
-                if *reason != "PermissionsPending" && code.contains(&format!("\"{reason}\"")) {
-                    elsewhere.push(format!("{name}: {reason}"));
-                }
-            }
-        });
-    }
-    assert!(elsewhere.is_empty(), "{}", elsewhere.join("\n"));
 }
 
 #[test]
