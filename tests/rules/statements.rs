@@ -150,3 +150,56 @@ fn a_trial_ends_at_once_after_as_many_errors_as_the_page_says() {
     let page: Vec<&str> = page.split_whitespace().collect();
     assert!(page.join(" ").contains(&expected), "{expected}");
 }
+
+/// People look up the reasons that they see. The words are those of the code that writes conditions.
+#[test]
+fn every_reason_of_a_condition_is_explained() {
+    let page = text("deploy/docs/troubleshooting.md");
+    let (_, page) = page.split_once("\n## Conditions\n").unwrap();
+    let mut problems = Vec::new();
+    let mut reasons = 0;
+    for (path, begin, end) in [
+        (
+            "runtime/delivery/src/record/conditions.rs",
+            "//! ",
+            "#[cfg(test)]",
+        ),
+        (
+            "runtime/delivery/src/record.rs",
+            "impl RefusalReason {",
+            "\n}",
+        ),
+        (
+            "runtime/delivery/src/record/status_json.rs",
+            "fn phase_name(",
+            "\n}",
+        ),
+        (
+            "runtime/core/src/service/conditions.rs",
+            "//! ",
+            "#[cfg(test)]",
+        ),
+        (
+            "runtime/core/src/service/waiting.rs",
+            "fn condition(",
+            "\n    }",
+        ),
+    ] {
+        let source = text(path);
+        let (_, source) = source.split_once(begin).unwrap();
+        let source = source.split(end).next().unwrap();
+        for word in source.split('"').skip(1).step_by(2) {
+            let is_reason = word.starts_with(char::is_uppercase)
+                && word.chars().all(char::is_alphabetic)
+                && !["True", "False"].contains(&word);
+            if is_reason {
+                reasons += 1;
+                if !page.contains(&format!("`{word}`")) {
+                    problems.push(format!("{path}: {word}"));
+                }
+            }
+        }
+    }
+    assert_none(&problems);
+    assert!(reasons > 40, "{reasons}");
+}
