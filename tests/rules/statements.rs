@@ -1,7 +1,14 @@
 //! Statements that pages share with the code or with manifests, and that no page is made of.
 
+use std::time::Duration;
+
 use ccm_core::node::answer_check::{MAX_ADDRESSES, MAX_LABELS};
+use ccm_core::reconciliation::effect::ObjectKind;
 use ccm_core::rollout::RolloutRules;
+use ccm_core::safety::audit::{
+    Act, Attempt, AuditRecord, Author, BrakeState, End, Leader, Subject,
+};
+use ccm_core::safety::brake::{Brake, BudgetLevel};
 use serde_json::{Value, json};
 
 use crate::lists::{assert_none, files, root};
@@ -202,4 +209,82 @@ fn every_reason_of_a_condition_is_explained() {
     }
     assert_none(&problems);
     assert!(reasons > 40, "{reasons}");
+}
+
+#[test]
+fn the_audit_record_of_the_page_is_one_that_the_program_writes_and_every_key_is_explained() {
+    let record = AuditRecord {
+        author: Author {
+            provider: "hcloud".to_owned(),
+            digest: "sha256:6f1c…".to_owned(),
+        },
+        subject: Subject {
+            kind: Some(ObjectKind::Service),
+            namespace: Some("default".to_owned()),
+            name: "web".to_owned(),
+            uid: "7d3e5c1a".to_owned(),
+            reason: "the Service is deleted".to_owned(),
+        },
+        act: Act::CloudMutation {
+            method: "DELETE".to_owned(),
+            host: "api.hetzner.cloud".to_owned(),
+            path: "/load_balancers/{id}".to_owned(),
+            sha256: "9b74c9…".to_owned(),
+        },
+        end: End::Answered {
+            status: 204,
+            request_id: Some("a1b2c3".to_owned()),
+        },
+        took: Some(Duration::from_millis(84)),
+        brake: Some(BrakeState {
+            brake: Brake::LoadBalancerDeletion,
+            level: BudgetLevel {
+                taken: 1,
+                allowed: 20,
+            },
+        }),
+    };
+    let leader = Leader {
+        identity: "control-1_8b1f".to_owned(),
+        transitions: 7,
+    };
+    let time = "2026-01-02T03:04:05.000Z";
+    let written = record.to_json(time, &leader);
+    let page = text("deploy/docs/safety.md");
+    let (_, rest) = page.split_once("```json\n").unwrap();
+    let shown = rest.split("```").next().unwrap();
+    let shown: Value = serde_json::from_str(shown).unwrap();
+    assert_eq!(shown, written);
+
+    let refused = Attempt {
+        author: record.author.clone(),
+        subject: &record.subject,
+        target: "api",
+        method: "DELETE",
+        outcome: "denied",
+        refusal: "not granted",
+    };
+    let mut keys = Vec::new();
+    for value in [&written, &refused.to_json(time, &leader, 0)] {
+        paths("", value, &mut keys);
+    }
+    assert!(keys.len() > 25, "{keys:?}");
+    keys.retain(|key| !page.contains(&format!("`{key}`")));
+    assert!(keys.is_empty(), "{keys:?}");
+}
+
+/// The keys of all values that are no objects, with those of the objects around them.
+fn paths(around: &str, value: &Value, found: &mut Vec<String>) {
+    match value.as_object() {
+        Some(object) => {
+            for (key, value) in object {
+                let path = match around {
+                    "" => key.clone(),
+                    around => format!("{around}.{key}"),
+                };
+                paths(&path, value, found);
+            }
+        }
+        None => found.push(around.to_owned()),
+    }
 }
