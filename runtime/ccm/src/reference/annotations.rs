@@ -8,6 +8,41 @@ use super::{cell, hold, read, root, source};
 
 const HCLOUD: &str = "load-balancer.hetzner.cloud/";
 
+/// Labels that the shipped providers give to nodes: the file in which a label is named, its name there and the rest of
+/// it, and the meaning.
+const OF_NODES: &[(&str, &str, &str, &str)] = &[
+    (
+        "guests/aws/src/instances.rs",
+        "topology.k8s.aws/zone-id",
+        "",
+        "Given by `aws`: the ID of the zone.",
+    ),
+    (
+        "guests/aws/src/instances.rs",
+        "topology.k8s.aws/network-node-layer-",
+        "N",
+        "Given by `aws`: the network nodes above the instance, from 1 for the outermost.",
+    ),
+    (
+        "guests/hcloud/src/instances.rs",
+        "instance.hetzner.cloud/provided-by",
+        "",
+        "Given by `hcloud`: `cloud` or `robot`.",
+    ),
+    (
+        "guests/proxmox/src/machine.rs",
+        "topology.proxmox.sinextra.dev/region",
+        "",
+        "Given by `proxmox`: the region.",
+    ),
+    (
+        "guests/proxmox/src/machine.rs",
+        "topology.proxmox.sinextra.dev/zone",
+        "",
+        "Given by `proxmox`: the zone.",
+    ),
+];
+
 #[test]
 fn the_page_of_annotations_is_what_the_constants_say() {
     let shared = source::constants(&read("runtime/core/src/well_known.rs"));
@@ -16,10 +51,30 @@ fn the_page_of_annotations_is_what_the_constants_say() {
         .filter(|one| one.value.contains('/') || one.value == "ToBeDeletedByClusterAutoscaler")
         .filter(|one| !one.value.starts_with(HCLOUD))
         .partition(|one| one.value.starts_with("wasm-ccm.dev/"));
-    let hcloud = source::constants(&read("guests/hcloud/src/load_balancer/annotations.rs"));
+    let hcloud = read("guests/hcloud/src/load_balancer/annotations.rs");
+    let (_, unused) = hcloud.split_once("pub const UNUSED: ").unwrap();
+    let (unused, _) = unused.split_once("];").unwrap();
+    let unused = unused.split('"').skip(1).step_by(2);
+    let unused = unused.map(|value| source::Constant {
+        value: value.to_owned(),
+        documentation: "Ignored: Hetzner's manager reserves it, and does not read or write it."
+            .to_owned(),
+    });
+    let hcloud = source::constants(&hcloud);
     let hcloud = hcloud
         .into_iter()
-        .filter(|one| one.value.starts_with(HCLOUD));
+        .filter(|one| one.value.starts_with(HCLOUD))
+        .chain(unused);
+    let of_nodes = OF_NODES.iter().map(|(path, name, rest, meaning)| {
+        assert!(
+            read(path).contains(&format!("\"{name}\"")),
+            "{path}: {name}"
+        );
+        source::Constant {
+            value: format!("{name}{rest}"),
+            documentation: (*meaning).to_owned(),
+        }
+    });
     let aws = read("guests/aws/src/load_balancer/annotations.rs");
     let prefix = &source::constants(&aws)[0].value;
     let aws = source::constants(&aws).into_iter().skip(1);
@@ -44,10 +99,16 @@ fn the_page_of_annotations_is_what_the_constants_say() {
             15,
         ),
         (
+            "Of nodes, by the shipped providers",
+            "Labels beside those of Kubernetes.",
+            of_nodes.collect(),
+            5,
+        ),
+        (
             "Of the provider hcloud",
             "Annotations of Services, with the meaning that they have for Hetzner's own manager.",
             hcloud.collect(),
-            36,
+            39,
         ),
         (
             "Of the provider aws",
@@ -88,7 +149,8 @@ fn the_page_of_annotations_is_what_the_constants_say() {
     hold(
         "annotations.md",
         "Labels, annotations and taints",
-        "All names that `ccm` shares with other programs and people. None of them changes, because other programs match on them.",
+        "All names in objects of the cluster that `ccm` and the shipped providers share with other programs and people; the labels \
+         that a document of `static` gives to nodes are yours. None of them changes, because other programs match on them.",
         &body,
     );
 }
