@@ -7,7 +7,7 @@ use ccm_tests::helm::Helm;
 use serde_json::{Map, Value, json};
 
 use crate::chart::{OPERATOR, chart, kind_and_name, rendered};
-use crate::deploy::built;
+use crate::deploy::{OTHER_CLOUD, built};
 use crate::world::root;
 
 /// An object without the labels and annotations of its tool, and with the lists of its pod sorted by name.
@@ -314,4 +314,41 @@ fn a_service_monitor_scrapes_what_the_pod_monitor_would_and_as_the_same_user() {
     );
     let plain = rendered("kustomize-base-values.yaml", &[]);
     assert_eq!(compare(without, plain), BTreeSet::new());
+}
+
+/// A pod waits for each Secret that it names and that is not optional.
+#[test]
+fn the_ways_to_run_another_cloud_name_its_secret_and_no_other() {
+    let page = std::fs::read_to_string(root().join("deploy/README.md")).unwrap();
+    let (_, section) = page.split_once("\n## Another cloud\n").unwrap();
+    let (_, values) = section.split_once("```yaml\n").unwrap();
+    let values: Value = serde_saphyr::from_str(values.split("```").next().unwrap()).unwrap();
+    let helm = Helm::new().unwrap();
+    let values = helm.values("another-cloud.json", &values).unwrap();
+    let arguments = ["--values", values.to_str().unwrap()];
+    let of_chart = helm.template(&chart(), &arguments).unwrap();
+    for (way, objects) in [("chart", of_chart), ("kustomize", built(OTHER_CLOUD))] {
+        let workload = objects
+            .iter()
+            .find(|one| one.pointer("/spec/template").is_some());
+        let pod = &workload.unwrap()["spec"]["template"]["spec"];
+        let mut secrets = BTreeSet::new();
+        let variables = pod["containers"][0]["env"].as_array().unwrap();
+        for variable in variables {
+            let name = variable["name"].as_str().unwrap();
+            assert!(!name.starts_with("HCLOUD_TOKEN"), "{way}: {variable}");
+            secrets.extend(variable["valueFrom"]["secretKeyRef"]["name"].as_str());
+        }
+        let volumes = pod["volumes"].as_array().unwrap();
+        secrets.extend(
+            volumes
+                .iter()
+                .filter_map(|one| one["secret"]["secretName"].as_str()),
+        );
+        assert_eq!(secrets, BTreeSet::from(["proxmox"]), "{way}");
+        let maps = objects.iter().filter(|one| one["kind"] == "ConfigMap");
+        let mut files = maps.filter_map(|one| one["data"]["ccm.yaml"].as_str());
+        let file: Value = serde_saphyr::from_str(files.next().unwrap()).unwrap();
+        assert_eq!(file["providers"][0]["name"], "proxmox", "{way}");
+    }
 }

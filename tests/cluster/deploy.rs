@@ -30,6 +30,9 @@ const PROVIDER_OBJECTS: &str = "variants/provider-objects";
 /// The only folder whose pods have no part in the network of their node.
 const POD_NETWORK: &str = "examples/deployment";
 
+/// The only folder for another cloud than hcloud.
+pub(crate) const OTHER_CLOUD: &str = "examples/another-cloud";
+
 /// Needs an API server that mounts images as volumes.
 const IMAGE_VOLUME: &str = "variants/image-volume";
 
@@ -122,7 +125,8 @@ async fn mounts_images(admin: &Client) -> bool {
 async fn every_way_to_deploy_applies_to_a_real_api_server() {
     let server = ApiServer::start().await.unwrap();
     let admin = server.client_for("admin").await.unwrap();
-    for folder in FOLDERS.into_iter().chain([PROVIDER_OBJECTS, POD_NETWORK]) {
+    let others = [PROVIDER_OBJECTS, POD_NETWORK, OTHER_CLOUD];
+    for folder in FOLDERS.into_iter().chain(others) {
         let objects = built(folder);
         assert!(objects.len() > 10, "{folder}: {}", objects.len());
         for object in &objects {
