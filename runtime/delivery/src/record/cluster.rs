@@ -6,7 +6,7 @@ mod field_managers;
 mod request;
 mod write;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_core::reconciliation::retry::Backoff;
@@ -51,6 +51,8 @@ pub struct ClusterRecordStore {
     stored: Mutex<Stored>,
     place: watch::Sender<Place>,
     inheritance: Mutex<Inheritance>,
+    /// Whether the objects could be listed at least once.
+    has_listed: AtomicBool,
     /// The object's UID, once the object exists.
     uid: watch::Sender<Option<String>>,
     /// Storage while the record is not in the cluster.
@@ -121,6 +123,7 @@ impl ClusterRecordStore {
             stored: Mutex::default(),
             place: watch::Sender::new(Place::Cluster),
             inheritance: Mutex::default(),
+            has_listed: AtomicBool::new(false),
             uid: watch::Sender::default(),
             memory,
             shows_from: Mutex::default(),
@@ -203,8 +206,12 @@ impl ClusterRecordStore {
             refusals = match &event {
                 // Precedes every list.
                 Ok(watcher::Event::Init) => refusals,
+                Ok(_) => {
+                    self.has_listed.store(true, Ordering::Relaxed);
+                    0
+                }
                 Err(error) if code_of_list(error) == Some(403) => refusals + 1,
-                Ok(_) | Err(_) => 0,
+                Err(_) => 0,
             };
             match event {
                 Ok(watcher::Event::Init) => is_there = false,
@@ -247,11 +254,12 @@ impl ClusterRecordStore {
     }
 
     /// Whether the record must be kept outside the cluster, after this many consecutive refusals of the list. A 403 that
-    /// does not persist is temporary, and so is one after the object was read: rights are restored, for example when
-    /// roles are recreated. What was published until then may be the memory's.
+    /// does not persist is temporary, and so is one after a list: rights are restored, for example when roles are
+    /// recreated. That the object was read by its name says nothing: it is another right, with which no order is seen.
+    /// What was published until then may be the memory's.
     fn is_elsewhere(&self, error: &watcher::Error, refusals: u32) -> bool {
         match code_of_list(error) {
-            Some(403) => refusals >= MOST_REFUSALS && self.stored.lock().is_unread(),
+            Some(403) => refusals >= MOST_REFUSALS && !self.has_listed.load(Ordering::Relaxed),
             Some(404) => true,
             _ => false,
         }

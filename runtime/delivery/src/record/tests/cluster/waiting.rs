@@ -79,37 +79,49 @@ async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
     watching.abort();
 }
 
+/// The right to read one object by its name, with which the record was shown before, is not the right to watch it.
 #[tokio::test(start_paused = true)]
 async fn a_record_that_the_cluster_denies_when_it_is_needed_there_stays_in_memory() {
-    let cluster = Cluster::new();
-    cluster.define_providers(true);
-    for verb in [Verb::Get, Verb::List] {
-        let refused = FaultEffect::Refused {
-            code: 403,
-            retry_after: None,
+    for denied in [&[Verb::Get, Verb::List][..], &[Verb::List]] {
+        let cluster = Cluster::new();
+        cluster.define_providers(true);
+        for verb in denied {
+            let refused = FaultEffect::Refused {
+                code: 403,
+                retry_after: None,
+            };
+            cluster.inject(Fault::next(*verb, "providers", refused).times(1000));
+        }
+        let leader = watch::Sender::new(Some(cluster.client()));
+        let record_store = ClusterRecordStore::new(
+            "hcloud",
+            cluster.client(),
+            leader.subscribe(),
+            MemoryRecordStore::new(),
+        );
+        let record_store = Arc::new(record_store.waiting());
+        let watched = record_store.clone();
+        let watching = tokio::spawn(async move { watched.run().await });
+        record_store.write(&report()).await.unwrap();
+        let writes = || {
+            let requests = cluster.requests().into_iter();
+            let writes = requests.filter(|one| !["get", "list", "watch"].contains(&one.verb));
+            writes.count()
         };
-        cluster.inject(Fault::next(verb, "providers", refused).times(1000));
-    }
-    let leader = watch::Sender::new(Some(cluster.client()));
-    let record_store = ClusterRecordStore::new(
-        "hcloud",
-        cluster.client(),
-        leader.subscribe(),
-        MemoryRecordStore::new(),
-    );
-    let record_store = Arc::new(record_store.waiting());
-    let watched = record_store.clone();
-    let watching = tokio::spawn(async move { watched.run().await });
-    record_store.write(&report()).await.unwrap();
+        let is_shown = !denied.contains(&Verb::Get);
+        assert_eq!(writes() > 0, is_shown, "{denied:?}");
 
-    record_store.need();
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    for report in [report(), Report::default()] {
-        record_store.write(&report).await.unwrap();
-        let StoredRecord::Known { record, .. } = record_store.read().await.unwrap() else {
-            panic!("a new leader begins with what was written");
-        };
-        assert_eq!(record.as_deref(), Some(&report.record));
+        record_store.need();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let before = writes();
+        for report in [report(), Report::default()] {
+            record_store.write(&report).await.unwrap();
+            let StoredRecord::Known { record, .. } = record_store.read().await.unwrap() else {
+                panic!("a new leader begins with what was written");
+            };
+            assert_eq!(record.as_deref(), Some(&report.record), "{denied:?}");
+        }
+        assert_eq!(writes(), before, "{denied:?}: nobody watches the object");
+        watching.abort();
     }
-    watching.abort();
 }
