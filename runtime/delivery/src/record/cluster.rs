@@ -307,6 +307,11 @@ impl ClusterRecordStore {
         // A status is missing if a person created the object to give an order, or if a leader was interrupted.
         let record = status.map(recorded).map(Box::new);
         self.inherit(record.clone());
+        // What the leader has in memory may be newer until it is written.
+        let leads = self.writing.borrow().is_some();
+        if !leads && record.as_ref().is_some_and(|it| it.active.is_some()) {
+            self.forget_memory();
+        }
         self.publish(StoredRecord::Known { record, orders });
     }
 
@@ -327,6 +332,14 @@ impl ClusterRecordStore {
     fn publish(&self, seen: StoredRecord) {
         if !self.is_remembered() {
             self.seen.send_replace(seen);
+        }
+    }
+
+    /// Forgets the record in memory because the one in the cluster counts: the file would count again if a later start
+    /// found the cluster unreadable. Before the first list it may turn out that the record has to stay in memory.
+    fn forget_memory(&self) {
+        if self.has_listed.load(Ordering::Relaxed) && !self.is_remembered() {
+            self.memory.forget();
         }
     }
 
@@ -406,7 +419,11 @@ impl RecordStore for ClusterRecordStore {
     fn write<'a>(&'a self, report: &'a Report) -> RecordFuture<'a, ()> {
         let place = *self.place.borrow();
         match place {
-            Place::Cluster => Box::pin(self.write_now(report)),
+            Place::Cluster => Box::pin(async move {
+                self.write_now(report).await?;
+                self.forget_memory();
+                Ok(())
+            }),
             Place::Memory => self.memory.write(report),
             Place::Waiting => Box::pin(async move {
                 self.memory.write(report).await?;

@@ -82,7 +82,21 @@ impl MemoryRecordStore {
         }
     }
 
-    /// Whether nothing was ever stored.
+    /// Forgets the record, and removes its files: it is stored elsewhere from now on.
+    pub(super) fn forget(&self) {
+        if let Some(file) = &self.file {
+            for path in [file, &file.with_extension(NEW)] {
+                // A file that cannot be removed now is tried again the next time.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        self.seen.send_if_modified(|seen| match seen {
+            StoredRecord::Known { record, .. } => record.take().is_some(),
+            StoredRecord::Unknown(_) => false,
+        });
+    }
+
+    /// Whether nothing is stored.
     pub(super) fn is_empty(&self) -> bool {
         matches!(
             *self.seen.borrow(),

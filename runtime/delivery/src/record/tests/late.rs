@@ -224,3 +224,68 @@ async fn the_record_of_a_cluster_that_refuses_it_for_a_while_is_not_forgotten() 
         watching.abort();
     }
 }
+
+/// Else the file of a record from before the move would count again, with versions that were rejected since.
+#[tokio::test(start_paused = true)]
+async fn a_record_in_memory_is_forgotten_once_the_cluster_has_another() {
+    for leads in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hcloud.record.json");
+        let interrupted = folder.path().join("hcloud.record.json.new");
+        let cluster = Cluster::new();
+        cluster.define_providers(true);
+        let leader = watch::Sender::new(Some(cluster.client()));
+        let report = Report {
+            record: super::full(),
+            ..Report::default()
+        };
+        let written = store(cluster.client(), &leader);
+        written.write(&report).await.unwrap();
+        let memory = || MemoryRecordStore::kept_in(folder.path(), "hcloud");
+        memory().write(&Report::default()).await.unwrap();
+        std::fs::write(&interrupted, b"{").unwrap();
+        let start = || {
+            let (client, writing) = (cluster.client(), leader.subscribe());
+            let store = ClusterRecordStore::new("hcloud", client, writing, memory());
+            let store = Arc::new(store);
+            let watched = store.clone();
+            (store, tokio::spawn(async move { watched.run().await }))
+        };
+        let is_full = |seen: &StoredRecord| match seen {
+            StoredRecord::Known { record, .. } => record.as_deref() == Some(&super::full()),
+            StoredRecord::Unknown(_) => false,
+        };
+        leader.send_replace(leads.then(|| cluster.client()));
+        let (before, watching) = start();
+        let mut seen = before.seen();
+        let full = tokio::time::timeout(Duration::from_secs(30), seen.wait_for(is_full));
+        full.await.unwrap().unwrap();
+        // What the leader has in memory may be newer.
+        assert_eq!(file.exists(), leads);
+        if leads {
+            before.write(&report).await.unwrap();
+        }
+        assert!(!file.exists() && !interrupted.exists(), "{leads}");
+        watching.abort();
+
+        let refused = FaultEffect::Refused {
+            code: 403,
+            retry_after: None,
+        };
+        cluster.inject(Fault::next(Verb::List, "providers", refused).times(4));
+        let (next, watching) = start();
+        let mut seen = next.seen();
+        let known = seen.wait_for(|seen| matches!(seen, StoredRecord::Known { .. }));
+        let known = tokio::time::timeout(Duration::from_secs(30), known);
+        let known = known.await.unwrap().unwrap().clone();
+        assert!(
+            matches!(known, StoredRecord::Known { record: None, .. }),
+            "{leads}: {known:?}"
+        );
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(is_full(&next.seen().borrow()), "{leads}");
+        let inherited = next.inherited();
+        assert_eq!(inherited.map(|it| it.prevails), Some(true), "{leads}");
+        watching.abort();
+    }
+}

@@ -112,7 +112,15 @@ async fn a_record_that_the_cluster_denies_when_it_is_needed_there_stays_in_memor
         assert_eq!(writes() > 0, is_shown, "{denied:?}");
 
         record_store.need();
+        // Before it turns out where the record is.
+        let written = record_store.write(&report()).await;
+        assert_eq!(written.is_ok(), is_shown, "{denied:?}");
         tokio::time::sleep(Duration::from_secs(600)).await;
+        let read = record_store.read().await.unwrap();
+        assert!(
+            matches!(&read, StoredRecord::Known { record: Some(record), .. } if **record == full()),
+            "{denied:?}: {read:?}"
+        );
         let before = writes();
         for report in [report(), Report::default()] {
             record_store.write(&report).await.unwrap();
