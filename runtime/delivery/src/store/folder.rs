@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MODULE_BYTES, MOST_EVIDENCE};
 use crate::record::MemoryRecordStore;
-use entry::Entry;
+use entry::{Entry, Unusable};
 
 /// Minimum age before a file, temporary ones included, is removed: another process may have just written it.
 const YOUNG: Duration = Duration::from_secs(3_600);
@@ -107,12 +107,20 @@ impl Folder {
         }
         let entry = match read(&self.file(digest, JSON), ENTRY_BYTES) {
             Ok(json) => Entry::from_json(&json),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(error.to_string()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(Unusable::Damaged(error.to_string()))
+            }
             Err(error) => return self.unread(digest, &error),
         };
         match entry {
             Ok(entry) => Some(entry.into_artifact(digest, wasm.into())),
-            Err(why) => self.discard(digest, &format!("its companion file cannot be read: {why}")),
+            Err(Unusable::OtherVersion(version)) => {
+                tracing::warn!(%digest, folder = %self.path.display(), version, "a kept module is not used: another version of the program wrote its companion file");
+                None
+            }
+            Err(Unusable::Damaged(why)) => {
+                self.discard(digest, &format!("its companion file cannot be read: {why}"))
+            }
         }
     }
 

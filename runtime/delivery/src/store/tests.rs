@@ -139,8 +139,8 @@ async fn what_is_not_intact_is_not_there_and_is_removed() {
                 .set_len(20)
                 .unwrap()
         }),
-        ("another description", |_, json| {
-            fs::write(json, r#"{"version":2,"origin":"","evidence":[]}"#).unwrap()
+        ("a description without a version", |_, json| {
+            fs::write(json, r#"{"origin":"","evidence":[]}"#).unwrap()
         }),
         ("an extended description", |_, json| {
             fs::write(
@@ -163,6 +163,29 @@ async fn what_is_not_intact_is_not_there_and_is_removed() {
         store.put(&kept).await.unwrap();
         assert!(store.get(&kept.digest).await.is_some(), "{name}");
     }
+}
+
+/// That version may come back while the source is away.
+#[tokio::test]
+async fn a_module_that_another_version_of_the_program_kept_is_not_used_and_stays() {
+    let (_parent, folder, store) = in_folder();
+    let kept = artifact("one");
+    store.put(&kept).await.unwrap();
+    let json = folder.join(format!("{}.json", kept.digest.hex()));
+    let own = fs::read_to_string(&json).unwrap();
+    let other = own.replacen("\"version\":1", "\"version\":2,\"isPinned\":true", 1);
+    assert_ne!(other, own);
+    fs::write(&json, &other).unwrap();
+    let before = names(&folder);
+    assert!(store.get(&kept.digest).await.is_none());
+    assert_eq!(names(&folder), before);
+    assert_eq!(fs::read_to_string(&json).unwrap(), other);
+    fs::write(&json, &own).unwrap();
+    assert!(store.get(&kept.digest).await.is_some());
+    // Fetched again meanwhile.
+    fs::write(&json, &other).unwrap();
+    store.put(&kept).await.unwrap();
+    assert!(store.get(&kept.digest).await.is_some());
 }
 
 #[tokio::test]

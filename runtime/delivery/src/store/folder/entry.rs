@@ -5,8 +5,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifact::{Artifact, MOST_EVIDENCE, SignatureEvidence};
 
-/// Version of the file format. Files of another version are not read; the module is fetched again.
+/// Version of the file format, which changes with every field, also of [`SignatureEvidence`]: unknown ones are refused.
+/// Files of another version are not read, and the module is fetched again. They stay until then: the program of that
+/// version may come back while the source is away.
 const VERSION: u32 = 1;
+
+/// All that is read of a description before its version is known.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+/// Why a description is not used.
+pub(super) enum Unusable {
+    /// Another version of the program wrote it, in this version of the format.
+    OtherVersion(u32),
+    /// It is damaged, for this reason.
+    Damaged(String),
+}
 
 /// See the module's documentation.
 #[derive(Serialize, Deserialize)]
@@ -35,10 +51,15 @@ impl Entry {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    pub(super) fn from_json(json: &[u8]) -> Result<Self, String> {
-        let entry: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-        if entry.version != VERSION || entry.evidence.len() > MOST_EVIDENCE {
-            return Err("it has another form".to_owned());
+    pub(super) fn from_json(json: &[u8]) -> Result<Self, Unusable> {
+        let damaged = |error: serde_json::Error| Unusable::Damaged(error.to_string());
+        let versioned: Versioned = serde_json::from_slice(json).map_err(damaged)?;
+        if versioned.version != VERSION {
+            return Err(Unusable::OtherVersion(versioned.version));
+        }
+        let entry: Self = serde_json::from_slice(json).map_err(damaged)?;
+        if entry.evidence.len() > MOST_EVIDENCE {
+            return Err(Unusable::Damaged("it has too much evidence".to_owned()));
         }
         Ok(entry)
     }
