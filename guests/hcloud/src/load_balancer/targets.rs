@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use ccm_guest::event::listed;
 use ccm_guest::load_balancer::Service;
 use ccm_guest::values::Values;
-use ccm_guest::{AddressType, Error, Event, Node};
+use ccm_guest::{Address, AddressType, Error, Event, Node};
 
 use super::annotations::{NODE_SELECTOR, USE_PRIVATE_IP};
 use super::node_selector::NodeSelector;
@@ -163,9 +163,13 @@ fn selector(annotations: &mut Values<'_>) -> NodeSelector {
     }
 }
 
-/// The first InternalIP of the node's status.
+/// The first IPv4 InternalIP of the node's status, or else the first one: Hetzner's networks have IPv4 alone, and a load
+/// balancer with an address that is in none of them is refused as a whole.
 fn internal_ip(node: &Node) -> Option<IpAddr> {
-    let mut addresses = node.addresses.iter();
-    let first = addresses.find(|address| address.address_type == AddressType::InternalIp)?;
-    first.address.parse().ok()
+    let is_internal = |one: &&Address| one.address_type == AddressType::InternalIp;
+    let internal = node.addresses.iter().filter(is_internal);
+    let ips: Vec<IpAddr> = internal
+        .filter_map(|one| one.address.parse().ok())
+        .collect();
+    ips.iter().find(|ip| ip.is_ipv4()).or(ips.first()).copied()
 }

@@ -2,8 +2,8 @@
 //! `TestLoadBalancer_matchNodeSelector`, as far as they concern the wanted state.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use ccm_guest::EventType;
 use ccm_guest::testing::node;
-use ccm_guest::{Address, EventType};
 
 use super::super::fixtures::{Pairs, granted, node_at, service, settings};
 use super::*;
@@ -203,13 +203,18 @@ fn a_dedicated_server_without_private_address_is_reached_by_its_public_one() {
 }
 
 #[test]
-fn the_first_internal_address_counts_of_either_family() {
-    let mut first_is_ipv6 = node_at("robot-1", "hrobot://1", "fd00::1");
-    let second = node_at("", "", "10.0.0.1").addresses;
-    first_is_ipv6.addresses.extend(second);
+fn the_first_internal_address_of_ipv4_counts_and_without_one_the_first() {
     let settings = settings(&[NETWORK, ROBOT, PRIVATE]);
-    let wanted = WantedTargets::read(&settings, &service(&[]), &[first_is_ipv6]).unwrap();
-    assert_eq!(targets(&wanted), [ip("fd00::1")]);
+    for (addresses, expected) in [
+        (&["fd00::1", "10.0.0.1", "10.0.0.2"][..], "10.0.0.1"),
+        (&["fd00::1", "fd00::2"], "fd00::1"),
+    ] {
+        let mut robot = node("robot-1", Some("hrobot://1"));
+        let each = addresses.iter().map(|address| node_at("", "", address));
+        robot.addresses = each.flat_map(|node| node.addresses).collect();
+        let wanted = WantedTargets::read(&settings, &service(&[]), &[robot]).unwrap();
+        assert_eq!(targets(&wanted), [ip(expected)]);
+    }
 }
 
 #[test]
