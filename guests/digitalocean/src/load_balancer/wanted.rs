@@ -10,7 +10,7 @@ use ccm_guest::annotations::{Report, Treatment};
 use ccm_guest::event::listed;
 use ccm_guest::load_balancer::{Service, TrafficPolicy};
 use ccm_guest::values::Values;
-use ccm_guest::{Error, Event, Node, Protocol};
+use ccm_guest::{Error, Event, IpFamily, Node, Protocol};
 use serde_json::{Map, Value, json};
 
 use super::annotations::{self as annotation, TABLE, choice, number, ports, trimmed};
@@ -164,7 +164,8 @@ impl Wanted {
         let ip = trimmed(read, annotation::IP).map(str::to_owned);
         let hostname = read.hostname(annotation::HOSTNAME);
         let owner = owner::tag(&service.uid)?;
-        let events = events(service, &targets);
+        let is_v4_only = kind == Type::Regional || stack == Stack::Ipv4;
+        let events = events(service, is_v4_only, &targets);
         annotations.finish()?;
         Ok(Wanted {
             kind,
@@ -373,7 +374,9 @@ fn size(read: &mut Values<'_>) -> Option<(&'static str, Value)> {
 /// The event reason for fields without effect.
 const NO_EFFECT: &str = "UnsupportedFieldConfigured";
 
-fn events(service: &Service, targets: &Targets) -> Vec<Event> {
+/// `is_v4_only`: the load balancer reaches the droplets by IPv4 alone. One that passes packets on reaches them by IPv6,
+/// too, if it has both families.
+fn events(service: &Service, is_v4_only: bool, targets: &Targets) -> Vec<Event> {
     let mut report = Report::default();
     for (key, treatment) in TABLE {
         if service.annotation(key).is_some() {
@@ -390,12 +393,17 @@ fn events(service: &Service, targets: &Targets) -> Vec<Event> {
         let message = format!("sessionAffinity has no effect before the node: for HTTP there are sticky sessions by cookie, with the annotation {key}");
         Event::warning(NO_EFFECT, message)
     });
+    let is_unreachable = is_v4_only && matches!(service.ip_families.as_slice(), [IpFamily::Ipv6]);
+    let families = is_unreachable.then(|| {
+        let message = "the load balancer reaches nodes by IPv4 alone: the Service, which has IPv6 alone, gets no traffic; give it IPv4, too, such as with ipFamilyPolicy: PreferDualStack";
+        Event::warning(NO_EFFECT, message)
+    });
     let unknown = (!targets.unknown.is_empty()).then(|| {
         let names = listed(&targets.unknown);
         let message = format!("nodes without a provider ID of a droplet are left out: {names}");
         Event::warning("UnknownProviderIDPrefix", message)
     });
     let mut events = report.events(NO_EFFECT);
-    events.extend(ip.into_iter().chain(affinity).chain(unknown));
+    events.extend([ip, affinity, families, unknown].into_iter().flatten());
     events
 }

@@ -1,6 +1,7 @@
 //! What a Service's annotations mean, as the body of the request that the Go manager would send.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+use ccm_guest::Address;
 use ccm_guest::load_balancer::ServicePort;
 
 use super::*;
@@ -420,6 +421,39 @@ fn what_has_no_effect_is_told() {
             "annotation kubernetes.digitalocean.com/firewall-managed has no effect: this provider manages no firewall of nodes",
         ]
     );
+}
+
+/// Only a load balancer that passes packets on, with both families, reaches the node ports of such a Service.
+#[test]
+fn a_service_of_ipv6_alone_is_told_that_it_gets_no_traffic_by_ipv4() {
+    let mut dual_stack = worker(1);
+    dual_stack.addresses.push(Address::external("2001:db8::1"));
+    let table: [(Pairs<'_>, Node, bool); 4] = [
+        (&[], worker(1), true),
+        (&[], dual_stack.clone(), false),
+        (&[("network-stack", "IPV4")], dual_stack.clone(), true),
+        (&[("type", "REGIONAL")], dual_stack, true),
+    ];
+    for (annotations, node, is_told) in table {
+        let events = |families: &[IpFamily]| {
+            let mut service = web(annotations);
+            service.ip_families = families.to_vec();
+            let wanted = Wanted::read(&settings(&[]), &service, std::slice::from_ref(&node), None);
+            wanted.unwrap().events
+        };
+        assert_eq!(events(&[IpFamily::Ipv6, IpFamily::Ipv4]), []);
+        let told = events(&[IpFamily::Ipv6]);
+        let reasons: Vec<&str> = told.iter().map(|event| event.reason.as_str()).collect();
+        assert_eq!(
+            reasons,
+            [NO_EFFECT].repeat(usize::from(is_told)),
+            "{annotations:?}"
+        );
+        assert!(
+            told.iter()
+                .all(|one| one.message.contains("gets no traffic"))
+        );
+    }
 }
 
 #[test]
