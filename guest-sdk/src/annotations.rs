@@ -5,14 +5,17 @@
 //! ```
 //! use ccm_guest::annotations::{Report, Treatment};
 //!
-//! /// Every annotation of the Go manager.
-//! const TABLE: &[(&str, Treatment)] = &[
-//!     ("acme.example/size", Treatment::Supported),
-//!     ("acme.example/algorithm", Treatment::Ignored("the cloud has one algorithm")),
-//! ];
+//! ccm_guest::annotations! {
+//!     /// Every annotation of the Go manager.
+//!     pub TABLE: Treatment;
+//!     /// How many connections the load balancer can have.
+//!     SIZE = "acme.example/size": Treatment::Supported;
+//!     /// How it distributes them.
+//!     ALGORITHM = "acme.example/algorithm": Treatment::Ignored("the cloud has one algorithm");
+//! }
 //!
 //! let mut service = ccm_guest::testing::service("web", &[(80, 30_080)]);
-//! service.annotations = vec![("acme.example/algorithm".to_owned(), "random".to_owned())];
+//! service.annotations = vec![(ALGORITHM.to_owned(), "random".to_owned())];
 //!
 //! let mut report = Report::default();
 //! for (key, treatment) in TABLE {
@@ -35,6 +38,20 @@ use crate::Event;
 
 #[cfg(test)]
 mod tests;
+
+/// Declares annotations, each by the name of a constant, its key and what holds for it, and a table of all of them with
+/// that: a [`Treatment`](crate::annotations::Treatment), or several for several kinds of load balancers.
+#[macro_export]
+macro_rules! annotations {
+    (
+        $(#[$about:meta])* $visible:vis $table:ident: $row:ty;
+        $($(#[$doc:meta])* $name:ident = $key:literal: $holds:expr;)+
+    ) => {
+        $($(#[$doc])* $visible const $name: &str = $key;)+
+
+        $(#[$about])* $visible const $table: &[(&str, $row)] = &[$(($name, $holds)),+];
+    };
+}
 
 /// How an annotation is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -37,7 +37,7 @@ fn the_table_of_annotations_and_the_readme_agree() {
         Treatment::Ignored(why) => format!("ignored, with an Event: {why}"),
         Treatment::Refused(why) => format!("refused: {why}"),
     };
-    for (name, network, classic) in ALL {
+    for (name, (network, classic)) in ALL {
         let row = format!("| `{name}` | {} | {} |", word(network), word(classic));
         assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
     }

@@ -10,17 +10,9 @@ use ccm_guest::values::Values;
 #[cfg(test)]
 mod tests;
 
-/// Declares the annotations with their Go names, and [`TABLE`] of all of them.
-macro_rules! annotations {
-    ($($(#[$doc:meta])* $name:ident = $key:literal: $treatment:expr;)+) => {
-        $($(#[$doc])* pub const $name: &str = $key;)+
-
-        /// Every annotation that the Go manager reads or writes, with its treatment.
-        pub const TABLE: &[(&str, Treatment)] = &[$(($name, $treatment)),+];
-    };
-}
-
-annotations! {
+ccm_guest::annotations! {
+    /// Every annotation that the Go manager reads or writes, with its treatment.
+    pub TABLE: Treatment;
     /// The load balancer's id. This provider writes this annotation, and no other.
     ID = "kubernetes.digitalocean.com/load-balancer-id": Supported;
     /// Whether the load balancer is left alone, so that a Service of another cluster can take it over.

@@ -77,7 +77,7 @@ fn the_page_of_annotations_is_what_the_constants_say() {
     });
     let aws = read("guests/aws/src/load_balancer/annotations.rs");
     let prefix = &source::constants(&aws)[0].value;
-    let aws = source::constants(&aws).into_iter().skip(1);
+    let aws = source::declarations(&aws).into_iter();
     let digitalocean = source::declarations(&read(
         "guests/digitalocean/src/load_balancer/annotations.rs",
     ));
