@@ -17,13 +17,7 @@
 //! let mut service = ccm_guest::testing::service("web", &[(80, 30_080)]);
 //! service.annotations = vec![(ALGORITHM.to_owned(), "random".to_owned())];
 //!
-//! let mut report = Report::default();
-//! for (key, treatment) in TABLE {
-//!     if service.annotation(key).is_some() {
-//!         report.add(key, *treatment);
-//!     }
-//! }
-//! let events = report.events("UnsupportedFieldConfigured");
+//! let events = Report::of(&service, TABLE).events("UnsupportedFieldConfigured");
 //! assert_eq!(
 //!     events[0].message,
 //!     "annotation acme.example/algorithm has no effect: the cloud has one algorithm"
@@ -35,6 +29,7 @@
 use std::fmt::Display;
 
 use crate::Event;
+use crate::load_balancer::Service;
 
 #[cfg(test)]
 mod tests;
@@ -75,6 +70,17 @@ pub struct Report {
 }
 
 impl Report {
+    /// The annotations of `table` that the Service has.
+    pub fn of(service: &Service, table: &[(&str, Treatment)]) -> Report {
+        let mut report = Report::default();
+        for (key, treatment) in table {
+            if service.annotation(key).is_some() {
+                report.add(key, *treatment);
+            }
+        }
+        report
+    }
+
     /// Adds an annotation that the Service has, by the name that people are to read.
     pub fn add(&mut self, name: &str, treatment: Treatment) {
         match treatment {

@@ -377,12 +377,6 @@ const NO_EFFECT: &str = "UnsupportedFieldConfigured";
 /// `is_v4_only`: the load balancer reaches the droplets by IPv4 alone. One that passes packets on reaches them by IPv6,
 /// too, if it has both families.
 fn events(service: &Service, is_v4_only: bool, targets: &Targets) -> Vec<Event> {
-    let mut report = Report::default();
-    for (key, treatment) in TABLE {
-        if service.annotation(key).is_some() {
-            report.add(key, *treatment);
-        }
-    }
     let ip = service.requested_ip.as_ref().map(|ip| {
         let key = annotation::IP;
         let message = format!("loadBalancerIP {ip} has no effect: addresses of your own are chosen with the annotation {key}");
@@ -403,7 +397,7 @@ fn events(service: &Service, is_v4_only: bool, targets: &Targets) -> Vec<Event> 
         let message = format!("nodes without a provider ID of a droplet are left out: {names}");
         Event::warning("UnknownProviderIDPrefix", message)
     });
-    let mut events = report.events(NO_EFFECT);
+    let mut events = Report::of(service, TABLE).events(NO_EFFECT);
     events.extend([ip, affinity, families, unknown].into_iter().flatten());
     events
 }
