@@ -26,8 +26,6 @@
 //!
 //! [`Values`](crate::values::Values) reads the values of those that are supported.
 
-use std::fmt::Display;
-
 use crate::Event;
 use crate::load_balancer::Service;
 
@@ -86,13 +84,8 @@ impl Report {
         match treatment {
             Treatment::Supported | Treatment::AtCreation(_) => {}
             Treatment::Ignored(why) => self.ignored.push((name.to_owned(), why)),
-            Treatment::Refused(why) => self.refuse(name, why),
+            Treatment::Refused(why) => self.mistakes.push(format!("{name}: {why}")),
         }
-    }
-
-    /// Adds an annotation that is refused for its value.
-    pub fn refuse(&mut self, name: &str, why: impl Display) {
-        self.mistakes.push(format!("{name}: {why}"));
     }
 
     /// What the Service is refused for, for [`Error::invalid`](crate::Error::invalid); empty if there is nothing.

@@ -127,6 +127,12 @@ impl Service {
         Values::of_annotations(&self.annotations)
     }
 
+    /// Starts reading the annotations that begin with `prefix`, by what follows it. Unlike with [`Service::values`],
+    /// whitespace around a value does not count, and an empty value counts as not set.
+    pub fn values_of<'a>(&'a self, prefix: &'a str) -> Values<'a> {
+        Values::of_prefix(&self.annotations, prefix)
+    }
+
     /// The name that Kubernetes gives a load balancer by default: `a` and the UID's first 31 letters and digits
     /// (`DefaultLoadBalancerName` of Go's `cloud-provider`). Every cloud accepts it.
     pub fn default_name(&self) -> String {

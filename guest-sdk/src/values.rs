@@ -22,15 +22,17 @@ pub const MAX_ANNOTATION: usize = 4096;
 const SHOWN: usize = 64;
 
 /// A reader of the configuration ([`Config::read`](crate::Config::read)) or of a Service's annotations
-/// ([`Service::read`](crate::load_balancer::Service::read)) that collects mistakes. Each getter returns `None` for a
-/// key that is not set or has a wrong value; a wrong value is a mistake.
+/// ([`Service::read`](crate::load_balancer::Service::read)), or of those with one prefix
+/// ([`Service::values_of`](crate::load_balancer::Service::values_of)), that collects mistakes. Each getter returns `None`
+/// for a key that is not set or has a wrong value; a wrong value is a mistake.
 ///
-/// | | Configuration | Annotations |
-/// |---|---|---|
-/// | whitespace around a value | removed | kept |
-/// | an empty value | counts as not set, as with environment variables | counts as set |
-/// | longest value | 256 KiB for all | [`MAX_ANNOTATION`], but for [`Values::long_list`] |
-/// | a mistake names | the key | key and value |
+/// | | Configuration | Annotations | Annotations of a prefix |
+/// |---|---|---|---|
+/// | key | the key | the whole key | what follows the prefix |
+/// | whitespace around a value | removed | kept | removed |
+/// | an empty value | counts as not set, as with environment variables | counts as set | counts as not set |
+/// | longest value | 256 KiB for all | [`MAX_ANNOTATION`], but for [`Values::long_list`] | the same |
+/// | a mistake names | the key | key and value | key and value |
 #[derive(Debug)]
 pub struct Values<'a> {
     source: Source<'a>,
@@ -41,6 +43,7 @@ pub struct Values<'a> {
 enum Source<'a> {
     Configuration(&'a BTreeMap<String, String>),
     Annotations(&'a [(String, String)]),
+    Prefixed(&'a [(String, String)], &'a str),
 }
 
 impl<'a> Values<'a> {
@@ -58,6 +61,13 @@ impl<'a> Values<'a> {
         }
     }
 
+    pub(crate) fn of_prefix(annotations: &'a [(String, String)], prefix: &'a str) -> Values<'a> {
+        Values {
+            source: Source::Prefixed(annotations, prefix),
+            mistakes: Vec::new(),
+        }
+    }
+
     /// The value as text.
     pub fn text(&mut self, key: &str) -> Option<&'a str> {
         self.text_up_to(key, MAX_ANNOTATION)
@@ -65,19 +75,28 @@ impl<'a> Values<'a> {
 
     fn text_up_to(&mut self, key: &str, most: usize) -> Option<&'a str> {
         let value = self.find(key)?;
+        let is_configuration = matches!(self.source, Source::Configuration(_));
+        if !is_configuration && value.len() > most {
+            let what = format_args!("has {} bytes, and {most} are allowed", value.len());
+            return self.wrong(key, what);
+        }
         match self.source {
-            Source::Configuration(_) => Some(value.trim()).filter(|value| !value.is_empty()),
-            Source::Annotations(_) if value.len() > most => {
-                let what = format_args!("has {} bytes, and {most} are allowed", value.len());
-                self.wrong(key, what)
-            }
             Source::Annotations(_) => Some(value),
+            Source::Configuration(_) | Source::Prefixed(..) => {
+                Some(value.trim()).filter(|value| !value.is_empty())
+            }
         }
     }
 
     /// The value as text, unless it is empty.
     pub fn filled(&mut self, key: &str) -> Option<&'a str> {
         self.text(key).filter(|value| !value.is_empty())
+    }
+
+    /// The value without the whitespace around it, unless nothing is left.
+    pub fn trimmed(&mut self, key: &str) -> Option<&'a str> {
+        let value = self.text(key)?.trim();
+        (!value.is_empty()).then_some(value)
     }
 
     /// The value as text, which has to be there and not empty.
@@ -128,10 +147,7 @@ impl<'a> Values<'a> {
     /// A host name that a Service's status can have, in lower case: Kubernetes accepts no other letters there, and no IP
     /// address. An empty value counts as not set.
     pub fn hostname(&mut self, key: &str) -> Option<String> {
-        let name = self.text(key)?.trim().to_ascii_lowercase();
-        if name.is_empty() {
-            return None;
-        }
+        let name = self.trimmed(key)?.to_ascii_lowercase();
         let is_name = is_dns_name(&name) && name.parse::<IpAddr>().is_err();
         match is_name {
             true => Some(name),
@@ -185,7 +201,7 @@ impl<'a> Values<'a> {
     pub fn wrong<T>(&mut self, key: &str, what: impl Display) -> Option<T> {
         match self.source {
             Source::Configuration(_) => self.mistake(format_args!("{key}: {what}")),
-            Source::Annotations(_) => {
+            Source::Annotations(_) | Source::Prefixed(..) => {
                 let value = self.find(key).unwrap_or_default();
                 return self.wrong_part(key, value, what);
             }
@@ -225,6 +241,11 @@ impl<'a> Values<'a> {
             Source::Annotations(annotations) => {
                 let mut annotations = annotations.iter();
                 let found = annotations.find(|(known, _)| known == key);
+                found.map(|(_, value)| value.as_str())
+            }
+            Source::Prefixed(annotations, prefix) => {
+                let mut annotations = annotations.iter();
+                let found = annotations.find(|(known, _)| known.strip_prefix(prefix) == Some(key));
                 found.map(|(_, value)| value.as_str())
             }
         }

@@ -25,14 +25,11 @@ fn an_ignored_annotation_is_an_event_and_a_refused_one_a_mistake() {
     let mut report = Report::default();
     report.add("algorithm", Treatment::Ignored("there is one"));
     report.add("groups", Treatment::Refused("there are none"));
-    report.refuse("name", format_args!("at most {} bytes are allowed", 8));
+    report.add("name", Treatment::Refused("the cloud chooses it"));
     report.add("logs", Treatment::Ignored("unknown"));
     assert_eq!(
         report.mistakes(),
-        [
-            "groups: there are none",
-            "name: at most 8 bytes are allowed"
-        ]
+        ["groups: there are none", "name: the cloud chooses it"]
     );
     let all = report.event("Ignored");
     assert_eq!(

@@ -104,6 +104,34 @@ fn texts_are_taken_as_they_are() {
     };
     assert_eq!(filled("a"), (Some("a".to_owned()), Ok(())));
     assert_eq!(filled(""), (None, Ok(())));
+    for (value, expected) in [(" a\n", Some("a")), (" ", None), ("", None)] {
+        let trimmed = read(value, |values| values.trimmed(KEY).map(str::to_owned));
+        assert_eq!(trimmed, (expected.map(str::to_owned), Ok(())));
+    }
+}
+
+#[test]
+fn annotations_of_a_prefix_are_read_by_what_follows_it_and_trimmed() {
+    let annotations = [
+        ("lb.example.com/size", " 3 "),
+        ("lb.example.com/zones", " "),
+        ("other.example.com/zones", "a"),
+        ("lb.example.com/logs", " maybe "),
+        ("lb.example.com/name", &"x".repeat(MAX_ANNOTATION + 1)),
+    ];
+    let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let mut values = Values::of_prefix(&annotations, "lb.example.com/");
+    assert_eq!(values.number("size", 1..=9), Some(3));
+    assert_eq!(values.list("zones"), None);
+    assert_eq!(values.text("lb.example.com/size"), None);
+    assert_eq!(values.text("name"), None);
+    assert!(values.is_set("zones") && !values.is_set("other"));
+    assert_eq!(values.boolean("logs"), None);
+    let error = values.finish().unwrap_err();
+    let message = error.message();
+    assert!(message.contains("4096 are allowed"), "{message}");
+    let logs = r#"logs: " maybe " must be true or false"#;
+    assert!(message.ends_with(logs), "{message}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use ccm_guest::Event;
 use ccm_guest::annotations::Report;
 use ccm_guest::annotations::Treatment::{self, Ignored, Refused, Supported};
 use ccm_guest::load_balancer::Service;
-use ccm_guest::values::MAX_ANNOTATION;
+use ccm_guest::values::Values;
 
 /// Prefix of all annotations.
 pub const PREFIX: &str = "service.beta.kubernetes.io/aws-load-balancer-";
@@ -93,48 +93,37 @@ ccm_guest::annotations! {
     SUBNETS = "subnets": (Supported, Supported);
 }
 
-/// The value of an annotation, without the spaces around it. Empty counts as not set.
-pub fn get<'a>(service: &'a Service, name: &str) -> Option<&'a str> {
-    let value = service.annotation(&format!("{PREFIX}{name}"))?.trim();
-    (!value.is_empty()).then_some(value)
+/// A reader of the annotations, by their names without [`PREFIX`].
+pub fn values(service: &Service) -> Values<'_> {
+    service.values_of(PREFIX)
 }
 
-/// The values of an annotation that holds a list.
-pub fn values<'a>(service: &'a Service, name: &str) -> Vec<&'a str> {
-    let parts = get(service, name)
-        .unwrap_or_default()
-        .split(',')
-        .map(str::trim);
-    parts.filter(|part| !part.is_empty()).collect()
+/// The parts of an annotation that holds a list.
+pub fn list(read: &mut Values<'_>, name: &str) -> Vec<String> {
+    let parts = read.list(name).unwrap_or_default();
+    parts.into_iter().map(str::to_owned).collect()
 }
 
-/// The pairs of an annotation that holds `key=value,key=value`. A key alone has the empty value.
-pub fn pairs(service: &Service, name: &str) -> Vec<(String, String)> {
-    let parts = values(service, name).into_iter();
+/// The pairs of a list of `key=value`. A key alone has the empty value.
+pub fn pairs(list: Option<Vec<&str>>) -> impl Iterator<Item = (String, String)> {
+    let parts = list.unwrap_or_default().into_iter();
     let pairs = parts.map(|part| part.split_once('=').unwrap_or((part, "")));
     let named = pairs.filter(|(key, _)| !key.is_empty());
-    named
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
+    named.map(|(key, value)| (key.to_owned(), value.to_owned()))
 }
 
-/// Mistakes and events about annotations that are refused, ignored or unknown.
-pub fn judge(service: &Service, is_classic: bool) -> (Vec<String>, Vec<Event>) {
+/// Notes the annotations that are refused or too long, and returns an event about those that are ignored or unknown.
+pub fn judge(service: &Service, is_classic: bool, read: &mut Values<'_>) -> Option<Event> {
     let mut report = Report::default();
-    for (key, value) in &service.annotations {
-        let Some(name) = key.strip_prefix(PREFIX) else {
-            continue;
-        };
-        if value.len() > MAX_ANNOTATION {
-            report.refuse(
-                name,
-                format_args!("at most {MAX_ANNOTATION} bytes are allowed"),
-            );
-        }
+    let keys = service.annotations.iter().map(|(key, _)| key);
+    for name in keys.filter_map(|key| key.strip_prefix(PREFIX)) {
+        read.text(name);
         report.add(name, treatment(name, is_classic));
     }
-    let event = report.event("AnnotationIgnored");
-    (report.mistakes().to_vec(), event.into_iter().collect())
+    for mistake in report.mistakes() {
+        read.mistake(mistake);
+    }
+    report.event("AnnotationIgnored")
 }
 
 fn treatment(name: &str, is_classic: bool) -> Treatment {

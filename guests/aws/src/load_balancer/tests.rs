@@ -210,7 +210,7 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
         "stickiness",
         "several protocols",
         "no node port",
-        "additional-resource-tags: at most 4096 bytes are allowed",
+        "has 8000 bytes, and 4096 are allowed",
         "loadBalancerIP",
         "sessionAffinity",
     ] {

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use ccm_guest::load_balancer::{Service, ServicePort};
+use ccm_guest::values::Values;
 use ccm_guest::{Error, Event, IpFamily, Node, Protocol};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::annotations::{self as names, get, judge, pairs, values};
+use super::annotations::{self as names, judge, list, pairs};
 use crate::config::Settings;
 
 mod classic;
@@ -146,15 +147,14 @@ pub fn group_of_classic(name: &str) -> String {
 /// The security group that the annotation, or else the configuration, names for a classic load balancer; the first of
 /// several.
 pub fn named_group(settings: &Settings, service: &Service) -> Option<String> {
-    let named = values(service, names::GROUPS).into_iter().next();
-    named
-        .map(str::to_owned)
-        .or_else(|| settings.elb_security_group.clone())
+    let named = names::values(service).long_list(names::GROUPS, usize::MAX);
+    let mut named = named.unwrap_or_default().into_iter().map(str::to_owned);
+    named.next().or_else(|| settings.elb_security_group.clone())
 }
 
 /// Whether a Service wants a classic load balancer: as with the Go provider, without `type: nlb`.
 pub fn is_classic(service: &Service) -> bool {
-    get(service, names::TYPE) != Some("nlb")
+    names::values(service).text(names::TYPE) != Some("nlb")
 }
 
 /// Checks that the Service's load balancer is this provider's task.
@@ -162,7 +162,7 @@ pub fn is_classic(service: &Service) -> bool {
 /// # Errors
 /// [`Error::Elsewhere`] if another controller creates it.
 pub fn is_ours(service: &Service) -> Result<(), Error> {
-    let kind = get(service, names::TYPE);
+    let kind = names::values(service).text(names::TYPE);
     let class = service.class.as_deref().unwrap_or_default();
     if kind.is_some_and(|kind| EXTERNAL.contains(&kind))
         || ELSEWHERE.iter().any(|prefix| class.starts_with(prefix))
@@ -174,7 +174,9 @@ pub fn is_ours(service: &Service) -> Result<(), Error> {
 
 /// The nodes that are to receive traffic.
 pub fn targets<'a>(service: &Service, nodes: &'a [Node]) -> Vec<&'a Node> {
-    let labels = pairs(service, names::NODE_LABELS);
+    // `Wanted::read` refuses one that is too long. Until then the nodes stay the same.
+    let labels = names::values(service).long_list(names::NODE_LABELS, usize::MAX);
+    let labels: Vec<(String, String)> = pairs(labels).collect();
     let fits = |node: &&Node| {
         labels.iter().all(|(key, value)| {
             let mut own = node.labels.iter();
@@ -196,14 +198,11 @@ impl Wanted {
         events: &mut Vec<Event>,
     ) -> Result<Wanted, Error> {
         let is_classic = is_classic(service);
-        let (mut mistakes, ignored) = judge(service, is_classic);
-        events.extend(ignored);
+        let mut annotations = names::values(service);
+        let read = &mut annotations;
+        events.extend(judge(service, is_classic, read));
         let name = name(service);
-        let listed = |name: &str| -> Vec<String> {
-            let values = values(service, name).into_iter();
-            values.map(str::to_owned).collect()
-        };
-        let mut groups = listed(names::GROUPS);
+        let mut groups = list(read, names::GROUPS);
         if is_classic && groups.is_empty() {
             groups.extend(settings.elb_security_group.clone());
         }
@@ -225,34 +224,41 @@ impl Wanted {
             }
         };
         if service.requested_ip.is_some() {
-            mistakes.push("loadBalancerIP: not possible at AWS; use eip-allocations or private-ipv4-addresses".to_owned());
+            read.mistake("loadBalancerIP: not possible at AWS; use eip-allocations or private-ipv4-addresses");
         }
         if service.session_affinity_seconds.is_some() {
-            mistakes.push("sessionAffinity: ClientIP is not possible".to_owned());
+            read.mistake("sessionAffinity: ClientIP is not possible");
         }
         // kube-proxy opens the node ports of such a Service for IPv6 alone.
         if matches!(service.ip_families.as_slice(), [IpFamily::Ipv6]) {
             let why = "ipFamilies: load balancers reach nodes by IPv4 alone, and a Service of IPv6 alone gets no traffic; give it IPv4, too, such as with ipFamilyPolicy: PreferDualStack";
             events.push(Event::warning("UnsupportedFieldConfigured", why));
         }
-        let health = health(settings, service, &mut mistakes);
-        let of_network = |name| if is_classic { Vec::new() } else { listed(name) };
-        let proxy = get(service, names::PROXY).filter(|_| is_classic);
+        let health = health(settings, service, read);
+        let proxy = read.text(names::PROXY).filter(|_| is_classic);
         if proxy.is_some_and(|value| value != "*") {
-            mistakes.push(format!("{}: must be *", names::PROXY));
+            read.wrong::<()>(names::PROXY, "must be *");
         }
         let wanted = Wanted {
-            internal: get(service, names::INTERNAL).is_some_and(|text| text != "false"),
-            ports: ports(service, &health, &mut mistakes),
+            internal: read
+                .text(names::INTERNAL)
+                .is_some_and(|text| text != "false"),
+            ports: ports(service, &health, read),
             attributes: match is_classic {
-                true => classic::attributes(service, &mut mistakes),
-                false => attributes(service, &mut mistakes),
+                true => classic::attributes(read),
+                false => attributes(read),
             },
-            group_attributes: group_attributes(service, &mut mistakes),
-            tags: tags(settings, service),
-            subnets: listed(names::SUBNETS),
-            allocations: of_network(names::ALLOCATIONS),
-            private_addresses: of_network(names::PRIVATE_ADDRESSES),
+            group_attributes: group_attributes(service, read),
+            tags: tags(settings, service, read),
+            subnets: list(read, names::SUBNETS),
+            allocations: match is_classic {
+                true => Vec::new(),
+                false => list(read, names::ALLOCATIONS),
+            },
+            private_addresses: match is_classic {
+                true => Vec::new(),
+                false => list(read, names::PRIVATE_ADDRESSES),
+            },
             sources: match service.source_ranges.as_slice() {
                 [] => vec![ANYWHERE.to_owned()],
                 ranges => ranges.to_vec(),
@@ -262,15 +268,13 @@ impl Wanted {
             name,
             is_classic,
             extra_groups: match is_classic {
-                true => listed(names::EXTRA_GROUPS),
+                true => list(read, names::EXTRA_GROUPS),
                 false => Vec::new(),
             },
             proxy_protocol: proxy.is_some(),
         };
-        match mistakes.is_empty() {
-            true => Ok(wanted),
-            false => Err(Error::invalid(mistakes.join("; "))),
-        }
+        annotations.finish()?;
+        Ok(wanted)
     }
 
     /// A digest of everything that is wanted.
@@ -311,22 +315,22 @@ fn digest(text: &str, bytes: usize) -> String {
     bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn tags(settings: &Settings, service: &Service) -> Vec<(String, String)> {
-    let mut tags: BTreeMap<String, String> = pairs(service, names::TAGS).into_iter().collect();
+fn tags(settings: &Settings, service: &Service, read: &mut Values<'_>) -> Vec<(String, String)> {
+    let mut tags: BTreeMap<String, String> = pairs(read.list(names::TAGS)).collect();
     let service = format!("{}/{}", service.namespace, service.name);
     tags.insert("kubernetes.io/service-name".to_owned(), service);
     tags.extend(settings.cluster.owned());
     tags.into_iter().collect()
 }
 
-fn ports(service: &Service, health: &Health, mistakes: &mut Vec<String>) -> Vec<Port> {
+fn ports(service: &Service, health: &Health, read: &mut Values<'_>) -> Vec<Port> {
     let mut protocols = service.ports.iter().map(|port| port.protocol);
     let first = protocols.next();
     if protocols.any(|one| Some(one) != first) {
-        mistakes.push("ports: several protocols in one load balancer are not possible".to_owned());
+        read.mistake("ports: several protocols in one load balancer are not possible");
     }
     if service.ports.is_empty() {
-        mistakes.push("ports: there is none".to_owned());
+        read.mistake("ports: there is none");
     }
     // As in the Go provider, spaces count, and `*` is the whole value or nothing.
     let listed = service.annotation(&format!("{}{}", names::PREFIX, names::TLS_PORTS));
@@ -336,35 +340,35 @@ fn ports(service: &Service, health: &Health, mistakes: &mut Vec<String>) -> Vec<
         let is_named = |text: &str| text == name || text.parse() == Ok(port.port);
         listed.is_none_or(|texts| texts.split(',').any(is_named))
     };
+    let backend = read.text(names::BACKEND);
+    let policy = read.text(names::TLS_POLICY).map(str::to_owned);
+    let tls = read.text(names::CERTIFICATE).map(|certificate| Tls {
+        certificate: certificate.to_owned(),
+        policy,
+    });
     let mut wanted = Vec::new();
     for port in &service.ports {
         let protocol = match port.protocol {
             Protocol::Tcp => "TCP",
             Protocol::Udp => "UDP",
             Protocol::Sctp => {
-                mistakes.push(format!("port {}: SCTP is not possible", port.port));
+                read.mistake(format_args!("port {}: SCTP is not possible", port.port));
                 continue;
             }
         };
         let Some(back) = port.node_port else {
-            mistakes.push(format!(
+            read.mistake(format_args!(
                 "port {}: it has no node port, by which traffic reaches the nodes",
                 port.port
             ));
             continue;
         };
-        let certificate =
-            get(service, names::CERTIFICATE).filter(|_| protocol == "TCP" && has_tls(port));
-        let tls = certificate.map(|certificate| Tls {
-            certificate: certificate.to_owned(),
-            policy: get(service, names::TLS_POLICY).map(str::to_owned),
-        });
-        let backend = get(service, names::BACKEND);
+        let tls = tls.clone().filter(|_| protocol == "TCP" && has_tls(port));
         let (front_protocol, back_protocol) = match (is_classic(service), tls.is_some(), backend) {
             (true, is_tls, backend) => match classic::protocols(protocol, is_tls, backend) {
                 Ok(protocols) => protocols,
                 Err(why) => {
-                    mistakes.push(format!("port {}: {why}", port.port));
+                    read.mistake(format_args!("port {}: {why}", port.port));
                     continue;
                 }
             },

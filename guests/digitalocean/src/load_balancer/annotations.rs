@@ -115,13 +115,6 @@ pub fn ports(read: &mut Values<'_>, key: &str) -> Vec<u16> {
     ports.collect()
 }
 
-/// The value without surrounding whitespace; `None` if only whitespace is left.
-pub fn trimmed<'a>(read: &mut Values<'a>, key: &str) -> Option<&'a str> {
-    read.text(key)
-        .map(str::trim)
-        .filter(|value| !value.is_empty())
-}
-
 /// Whether the annotation [`DISOWN`] is true, so that the Service's load balancer is left alone.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use ccm_guest::load_balancer::{Service, ServicePort};
 use ccm_guest::values::{Values, parse_boolean};
 use serde_json::{Value, json};
 
-use super::annotations::{self as annotation, choice, number, ports, trimmed};
+use super::annotations::{self as annotation, choice, number, ports};
 use crate::config::Type;
 
 /// The certificate of the rules that terminate TLS.
@@ -184,9 +184,9 @@ fn how_tls(has_certificate: bool, passes: bool, read: &mut Values<'_>) -> Tls {
 
 /// The certificate that the annotations name; an id takes precedence over a name.
 pub fn certificate(read: &mut Values<'_>) -> Certificate {
-    let id = trimmed(read, annotation::CERTIFICATE_ID);
+    let id = read.trimmed(annotation::CERTIFICATE_ID);
     let id = id.map(|id| Certificate::Id(id.to_owned()));
-    let name = trimmed(read, annotation::CERTIFICATE_NAME);
+    let name = read.trimmed(annotation::CERTIFICATE_NAME);
     let name = name.map(|name| Certificate::Name(name.to_owned()));
     id.or(name).unwrap_or(Certificate::None)
 }

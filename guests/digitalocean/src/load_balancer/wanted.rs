@@ -13,7 +13,7 @@ use ccm_guest::values::Values;
 use ccm_guest::{Error, Event, IpFamily, Node, Protocol};
 use serde_json::{Map, Value, json};
 
-use super::annotations::{self as annotation, TABLE, choice, number, ports, trimmed};
+use super::annotations::{self as annotation, TABLE, choice, number, ports};
 use super::api::LoadBalancer;
 use super::owner;
 use super::rules::{self, Certificate, Rule};
@@ -153,7 +153,7 @@ impl Wanted {
         if let Some(vpc) = &settings.vpc {
             set("vpc_uuid", json!(vpc));
         }
-        if let Some(subnet) = trimmed(read, annotation::SUBNET) {
+        if let Some(subnet) = read.trimmed(annotation::SUBNET) {
             set("subnet_uuid", json!(subnet));
         }
         let rules = rules::rules(kind, service, read);
@@ -161,7 +161,7 @@ impl Wanted {
             Type::Regional => rules::certificate(read),
             Type::RegionalNetwork => Certificate::None,
         };
-        let ip = trimmed(read, annotation::IP).map(str::to_owned);
+        let ip = read.trimmed(annotation::IP).map(str::to_owned);
         let hostname = read.hostname(annotation::HOSTNAME);
         let owner = owner::tag(&service.uid)?;
         let is_v4_only = kind == Type::Regional || stack == Stack::Ipv4;
@@ -223,7 +223,7 @@ impl Wanted {
 
 /// The name of the Service's load balancer: the annotated one, or that of the Go manager.
 fn name(service: &Service, read: &mut Values<'_>) -> String {
-    let name = trimmed(read, annotation::NAME);
+    let name = read.trimmed(annotation::NAME);
     name.map_or_else(|| service.default_name(), str::to_owned)
 }
 
@@ -283,7 +283,7 @@ fn health_check(service: &Service, read: &mut Values<'_>) -> Value {
         "healthy_threshold": number(read, annotation::HEALTHY_THRESHOLD).unwrap_or(5),
     });
     if read.is_set(annotation::OVERRIDE_HEALTH_CHECK) {
-        let path = trimmed(read, annotation::HEALTH_CHECK_PATH);
+        let path = read.trimmed(annotation::HEALTH_CHECK_PATH);
         let names = ["tcp", "http", "https"].map(|name| (name, name));
         let default = if path.is_some() { "http" } else { "tcp" };
         let protocol = choice(read, annotation::HEALTH_CHECK_PROTOCOL, &names);
@@ -328,10 +328,10 @@ fn health_check_port(service: &Service, read: &mut Values<'_>) -> u16 {
 
 fn sticky_sessions(read: &mut Values<'_>) -> Value {
     // As in the Go manager, any other value means no sticky sessions.
-    if trimmed(read, annotation::STICKY_SESSIONS_TYPE) != Some("cookies") {
+    if read.trimmed(annotation::STICKY_SESSIONS_TYPE) != Some("cookies") {
         return json!({"type": "none"});
     }
-    let name = trimmed(read, annotation::STICKY_SESSIONS_COOKIE_NAME);
+    let name = read.trimmed(annotation::STICKY_SESSIONS_COOKIE_NAME);
     let seconds = number(read, annotation::STICKY_SESSIONS_COOKIE_TTL);
     for (key, is_there) in [
         (annotation::STICKY_SESSIONS_COOKIE_NAME, name.is_some()),

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ccm_guest::load_balancer::Service;
+use ccm_guest::values::Values;
 
-use super::fields::truth;
-use super::names::{self, get};
+use super::names;
 
 /// The protocols of a port, for clients and to the nodes.
 pub(super) fn protocols(
@@ -32,10 +31,7 @@ pub(super) fn protocols(
 }
 
 /// Attributes with the Go provider's defaults, under the names of the API's fields.
-pub(super) fn attributes(
-    service: &Service,
-    mistakes: &mut Vec<String>,
-) -> BTreeMap<&'static str, String> {
+pub(super) fn attributes(read: &mut Values<'_>) -> BTreeMap<&'static str, String> {
     let mut attributes = BTreeMap::new();
     let switches = [
         ("AccessLog.Enabled", names::LOGS),
@@ -43,7 +39,8 @@ pub(super) fn attributes(
         ("CrossZoneLoadBalancing.Enabled", names::CROSS_ZONE),
     ];
     for (field, name) in switches {
-        attributes.insert(field, truth(service, name, mistakes).to_string());
+        let is_on = read.boolean(name).unwrap_or(false);
+        attributes.insert(field, is_on.to_string());
     }
     let is_on = |field: &str| attributes.get(field).is_some_and(|value| value == "true");
     let (logs, drains) = (
@@ -69,18 +66,17 @@ pub(super) fn attributes(
         ("AccessLog.EmitInterval", names::LOGS_INTERVAL, logs),
     ];
     for (field, name, counts) in numbers {
-        match get(service, name).map(str::parse::<u32>) {
-            Some(Ok(number)) if counts => drop(attributes.insert(field, number.to_string())),
-            Some(Err(_)) => mistakes.push(format!("{name}: must be a number")),
-            _ => {}
+        let number: Option<u32> = read.parse(name, "must be a number");
+        if let Some(number) = number.filter(|_| counts) {
+            attributes.insert(field, number.to_string());
         }
     }
     if logs {
-        match get(service, names::LOGS_BUCKET) {
+        match read.text(names::LOGS_BUCKET) {
             Some(bucket) => drop(attributes.insert("AccessLog.S3BucketName", bucket.to_owned())),
-            None => mistakes.push(format!("{}: is required for logs", names::LOGS_BUCKET)),
+            None => read.mistake(format_args!("{}: is required for logs", names::LOGS_BUCKET)),
         }
-        if let Some(folder) = get(service, names::LOGS_PREFIX) {
+        if let Some(folder) = read.text(names::LOGS_PREFIX) {
             attributes.insert("AccessLog.S3BucketPrefix", folder.to_owned());
         }
     }

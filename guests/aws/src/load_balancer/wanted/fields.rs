@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use ccm_guest::Protocol;
 use ccm_guest::load_balancer::{Service, TrafficPolicy};
-use ccm_guest::values::parse_boolean;
+use ccm_guest::values::Values;
 
-use super::names::{self, get, pairs};
+use super::names::{self, pairs};
 use super::{Health, is_classic};
 use crate::config::Settings;
 
-pub(super) fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<String>) -> Health {
+pub(super) fn health(settings: &Settings, service: &Service, read: &mut Values<'_>) -> Health {
     let is_local = service.external_traffic_policy == Some(TrafficPolicy::Local);
     let mut health = match service.health_check_node_port.filter(|_| is_local) {
         Some(port) => Health {
@@ -42,22 +42,22 @@ pub(super) fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<
         }
     };
     if is_classic {
-        if !is_local && matches!(get(service, names::BACKEND), Some("https" | "ssl")) {
+        if !is_local && matches!(read.text(names::BACKEND), Some("https" | "ssl")) {
             health.protocol = "SSL".to_owned();
         }
         (health.interval, health.timeout) = (10, 5);
         (health.healthy, health.unhealthy) = (2, 6);
         share(&mut health);
     }
-    if let Some(protocol) = get(service, names::HEALTH_PROTOCOL) {
+    if let Some(protocol) = read.text(names::HEALTH_PROTOCOL) {
         health.protocol = protocol.to_uppercase();
     }
-    if let Some(path) = get(service, names::HEALTH_PATH) {
+    if let Some(path) = read.text(names::HEALTH_PATH) {
         health.path = Some(path.to_owned());
     }
     // The shared check of a classic load balancer has its own port, whatever the traffic's.
     let is_own = |port: &&str| !(is_classic && shared.is_some() && *port == "traffic-port");
-    if let Some(port) = get(service, names::HEALTH_PORT).filter(is_own) {
+    if let Some(port) = read.text(names::HEALTH_PORT).filter(is_own) {
         health.port = port.to_owned();
     }
     // The shared check overrides the annotations of network load balancers only, as in the Go provider.
@@ -69,16 +69,13 @@ pub(super) fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<
         "SSL" if is_classic => health.path = None,
         "HTTP" | "HTTPS" => {}
         _ => {
-            let name = names::HEALTH_PROTOCOL;
             let ssl = if is_classic { "ssl, " } else { "" };
-            mistakes.push(format!("{name}: must be tcp, {ssl}http or https"));
+            let what = format_args!("must be tcp, {ssl}http or https");
+            read.wrong::<()>(names::HEALTH_PROTOCOL, what);
         }
     }
     if health.port != "traffic-port" && !health.port.parse::<u16>().is_ok_and(|port| port > 0) {
-        mistakes.push(format!(
-            "{}: must be a port or traffic-port",
-            names::HEALTH_PORT
-        ));
+        read.wrong::<()>(names::HEALTH_PORT, "must be a port or traffic-port");
     }
     for (name, number) in [
         (names::HEALTH_INTERVAL, &mut health.interval),
@@ -86,44 +83,27 @@ pub(super) fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<
         (names::UNHEALTHY, &mut health.unhealthy),
         (names::HEALTH_TIMEOUT, &mut health.timeout),
     ] {
-        match get(service, name).map(str::parse) {
-            Some(Ok(given)) => *number = given,
-            Some(Err(_)) => mistakes.push(format!("{name}: must be a number")),
-            None => {}
+        if let Some(given) = read.parse(name, "must be a number") {
+            *number = given;
         }
     }
     health
 }
 
-/// A boolean as Go writes it; false without the annotation.
-pub(super) fn truth(service: &Service, name: &str, mistakes: &mut Vec<String>) -> bool {
-    match get(service, name).map(parse_boolean) {
-        None => false,
-        Some(Some(truth)) => truth,
-        Some(None) => {
-            mistakes.push(format!("{name}: must be true or false"));
-            false
-        }
-    }
-}
-
-pub(super) fn attributes(
-    service: &Service,
-    mistakes: &mut Vec<String>,
-) -> BTreeMap<&'static str, String> {
-    let across = truth(service, names::CROSS_ZONE, mistakes);
-    let logs = truth(service, names::LOGS, mistakes);
+pub(super) fn attributes(read: &mut Values<'_>) -> BTreeMap<&'static str, String> {
+    let across = read.boolean(names::CROSS_ZONE).unwrap_or(false);
+    let logs = read.boolean(names::LOGS).unwrap_or(false);
     let mut attributes = BTreeMap::from([
         ("load_balancing.cross_zone.enabled", across.to_string()),
         ("access_logs.s3.enabled", logs.to_string()),
     ]);
     // While logs are off, AWS accepts no empty bucket name.
     if logs {
-        match get(service, names::LOGS_BUCKET) {
+        match read.text(names::LOGS_BUCKET) {
             Some(bucket) => drop(attributes.insert("access_logs.s3.bucket", bucket.to_owned())),
-            None => mistakes.push(format!("{}: is required for logs", names::LOGS_BUCKET)),
+            None => read.mistake(format_args!("{}: is required for logs", names::LOGS_BUCKET)),
         }
-        let folder = get(service, names::LOGS_PREFIX).unwrap_or_default();
+        let folder = read.text(names::LOGS_PREFIX).unwrap_or_default();
         attributes.insert("access_logs.s3.prefix", folder.to_owned());
     }
     attributes
@@ -131,12 +111,12 @@ pub(super) fn attributes(
 
 pub(super) fn group_attributes(
     service: &Service,
-    mistakes: &mut Vec<String>,
+    read: &mut Values<'_>,
 ) -> BTreeMap<String, String> {
     let mut attributes = BTreeMap::new();
     let mut ports = service.ports.iter();
     let is_udp = ports.any(|port| port.protocol == Protocol::Udp);
-    for (key, value) in pairs(service, names::ATTRIBUTES) {
+    for (key, value) in pairs(read.list(names::ATTRIBUTES)) {
         let is_known =
             ["preserve_client_ip.enabled", "proxy_protocol_v2.enabled"].contains(&key.as_str());
         let why = if !is_known {
@@ -150,7 +130,7 @@ pub(super) fn group_attributes(
         } else {
             continue;
         };
-        mistakes.push(format!("{}: {key} {why}", names::ATTRIBUTES));
+        read.wrong_part::<()>(names::ATTRIBUTES, &key, why);
     }
     attributes
 }
