@@ -192,6 +192,19 @@ impl<'a> Values<'a> {
         Some(parts.filter(|part| !part.is_empty()).collect())
     }
 
+    /// What `read` makes of each part of [`Values::list`]. A part of which it makes nothing is a mistake; `what` says what
+    /// the part must be.
+    pub fn each<T>(
+        &mut self,
+        key: &str,
+        what: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let parts = self.list(key)?.into_iter();
+        let read = parts.filter_map(|part| read(part).or_else(|| self.wrong_part(key, part, what)));
+        Some(read.collect())
+    }
+
     /// Whether there is such a key, whatever its value.
     pub fn is_set(&self, key: &str) -> bool {
         self.find(key).is_some()

@@ -230,6 +230,21 @@ fn lists_are_split_at_commas_and_trimmed() {
 }
 
 #[test]
+fn each_part_of_a_list_that_cannot_be_read_is_a_mistake() {
+    let ports = |value| {
+        read(value, |values| {
+            values.each(KEY, "must be a port", |part| part.parse().ok())
+        })
+    };
+    assert_eq!(ports("80, 443"), (Some(vec![80_u16, 443]), Ok(())));
+    assert_eq!(ports(""), (Some(vec![]), Ok(())));
+    let (read, finished) = ports("http,80,70000");
+    assert_eq!(read, Some(vec![80]));
+    let both = format!("{KEY}: \"http\" must be a port; {KEY}: \"70000\" must be a port");
+    assert_eq!(finished, Err(Error::invalid(both)));
+}
+
+#[test]
 fn addresses_are_of_ipv4() {
     let table = [
         ("1.2.3.4", Some(Ipv4Addr::new(1, 2, 3, 4))),

@@ -172,20 +172,12 @@ impl Configuration {
             );
         }
         let (cluster, own_instance) = cluster(&mut values);
-        let mut families = Vec::new();
-        for family in values
-            .list("NodeIPFamilies")
-            .unwrap_or_else(|| vec!["ipv4"])
-        {
-            match family {
-                "ipv4" => families.push(IpFamily::Ipv4),
-                "ipv6" => families.push(IpFamily::Ipv6),
-                _ => drop(values.wrong::<()>(
-                    "NodeIPFamilies",
-                    "must be ipv4, ipv6, or both with a comma between",
-                )),
-            }
-        }
+        let what = "must be ipv4, ipv6, or both with a comma between";
+        let families = values.each("NodeIPFamilies", what, |family| match family {
+            "ipv4" => Some(IpFamily::Ipv4),
+            "ipv6" => Some(IpFamily::Ipv6),
+            _ => None,
+        });
         let shared = values.choice(
             "ClusterServiceLoadBalancerHealthProbeMode",
             &[("Shared", true), ("ServiceNodePort", false)],
@@ -213,7 +205,7 @@ impl Configuration {
             route_table: values.text("RouteTableID").map(str::to_owned),
             cluster,
             cluster_name: config.cluster_name.clone(),
-            families,
+            families: families.unwrap_or_else(|| vec![IpFamily::Ipv4]),
             opens_node_groups: !closed.unwrap_or(false),
             own_security_groups: own.unwrap_or(false),
             elb_security_group: values.text("ElbSecurityGroup").map(str::to_owned),

@@ -82,10 +82,7 @@ fn agent(values: &mut Values<'_>, is_granted: bool) -> Option<Ranges> {
 }
 
 fn ranges(values: &mut Values<'_>, key: &str) -> Vec<IpNet> {
-    let parts = values.list(key).unwrap_or_default();
-    let read = parts.into_iter().filter_map(|part| match part.parse() {
-        Ok(range) => Some(range),
-        Err(_) => values.wrong_part(key, part, "is no range such as 10.0.0.0/8"),
-    });
-    read.collect()
+    let what = "is no range such as 10.0.0.0/8";
+    let ranges = values.each(key, what, |part| part.parse().ok());
+    ranges.unwrap_or_default()
 }

@@ -107,12 +107,8 @@ pub fn number(read: &mut Values<'_>, key: &str) -> Option<u32> {
 
 /// Port numbers, separated by commas.
 pub fn ports(read: &mut Values<'_>, key: &str) -> Vec<u16> {
-    let parts = read.list(key).unwrap_or_default();
-    let ports = parts.into_iter().filter_map(|part| match part.parse() {
-        Ok(port) => Some(port),
-        Err(_) => read.wrong_part(key, part, "must be a port"),
-    });
-    ports.collect()
+    let ports = read.each(key, "must be a port", |part| part.parse().ok());
+    ports.unwrap_or_default()
 }
 
 /// Whether the annotation [`DISOWN`] is true, so that the Service's load balancer is left alone.
