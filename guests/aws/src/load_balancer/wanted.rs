@@ -15,7 +15,8 @@ use crate::config::Settings;
 mod classic;
 mod fields;
 
-use fields::{attributes, group_attributes, health};
+pub use classic::{group_of_classic, named_group};
+use fields::{attributes, group_attributes};
 
 /// Load balancer class, and prefix of classes, of other controllers.
 const ELSEWHERE: &[&str] = &["service.k8s.aws/", "eks.amazonaws.com/"];
@@ -139,19 +140,6 @@ pub fn own_group(settings: &Settings, service: &Service) -> String {
     format!("k8s-{}-{}-{digest}", plain(namespace), plain(name))
 }
 
-/// The name of a classic load balancer's own security group, as in the Go provider.
-pub fn group_of_classic(name: &str) -> String {
-    format!("k8s-elb-{name}")
-}
-
-/// The security group that the annotation, or else the configuration, names for a classic load balancer; the first of
-/// several.
-pub fn named_group(settings: &Settings, service: &Service) -> Option<String> {
-    let named = names::values(service).long_list(names::GROUPS, usize::MAX);
-    let mut named = named.unwrap_or_default().into_iter().map(str::to_owned);
-    named.next().or_else(|| settings.elb_security_group.clone())
-}
-
 /// Whether a Service wants a classic load balancer: as with the Go provider, without `type: nlb`.
 pub fn is_classic(service: &Service) -> bool {
     names::values(service).text(names::TYPE) != Some("nlb")
@@ -201,78 +189,56 @@ impl Wanted {
         let mut annotations = names::values(service);
         let read = &mut annotations;
         events.extend(judge(service, is_classic, read));
-        let name = name(service);
-        let mut groups = list(read, names::GROUPS);
-        if is_classic && groups.is_empty() {
-            groups.extend(settings.elb_security_group.clone());
-        }
-        let own_group = match is_classic {
-            true => group_of_classic(&name),
-            false => own_group(settings, service),
-        };
-        let groups = match (
-            is_classic || settings.own_security_groups,
-            groups.is_empty(),
-        ) {
-            (true, true) => Groups::Own(own_group.clone()),
-            (true, false) => Groups::Named(groups),
-            (false, true) => Groups::Unmanaged,
-            (false, false) => {
-                let why = "security-groups: without NLBSecurityGroupMode=Managed it has no effect, as with the Go provider";
-                events.push(Event::warning("AnnotationIgnored", why));
-                Groups::Unmanaged
-            }
-        };
         if service.requested_ip.is_some() {
             read.mistake("loadBalancerIP: not possible at AWS; use eip-allocations or private-ipv4-addresses");
         }
         if service.session_affinity_seconds.is_some() {
             read.mistake("sessionAffinity: ClientIP is not possible");
         }
+        let health = match is_classic {
+            true => classic::health(settings, service, read),
+            false => fields::health(settings, service, read),
+        };
+        let own_group = own_group(settings, service);
+        let named = list(read, names::GROUPS);
+        let are_ignored = !settings.own_security_groups && !named.is_empty();
+        let mut wanted = Wanted {
+            name: name(service),
+            internal: read
+                .text(names::INTERNAL)
+                .is_some_and(|text| text != "false"),
+            ports: ports(service, &health, read),
+            attributes: attributes(read),
+            group_attributes: group_attributes(service, read),
+            tags: tags(settings, service, read),
+            subnets: list(read, names::SUBNETS),
+            allocations: list(read, names::ALLOCATIONS),
+            private_addresses: list(read, names::PRIVATE_ADDRESSES),
+            sources: match service.source_ranges.as_slice() {
+                [] => vec![ANYWHERE.to_owned()],
+                ranges => ranges.to_vec(),
+            },
+            groups: match settings.own_security_groups {
+                false => Groups::Unmanaged,
+                true if named.is_empty() => Groups::Own(own_group.clone()),
+                true => Groups::Named(named),
+            },
+            own_group,
+            is_classic,
+            extra_groups: Vec::new(),
+            proxy_protocol: false,
+        };
+        if is_classic {
+            classic::adjust(settings, &mut wanted, read);
+        } else if are_ignored {
+            let why = "security-groups: without NLBSecurityGroupMode=Managed it has no effect, as with the Go provider";
+            events.push(Event::warning("AnnotationIgnored", why));
+        }
         // kube-proxy opens the node ports of such a Service for IPv6 alone.
         if matches!(service.ip_families.as_slice(), [IpFamily::Ipv6]) {
             let why = "ipFamilies: load balancers reach nodes by IPv4 alone, and a Service of IPv6 alone gets no traffic; give it IPv4, too, such as with ipFamilyPolicy: PreferDualStack";
             events.push(Event::warning("UnsupportedFieldConfigured", why));
         }
-        let health = health(settings, service, read);
-        let proxy = read.text(names::PROXY).filter(|_| is_classic);
-        if proxy.is_some_and(|value| value != "*") {
-            read.wrong::<()>(names::PROXY, "must be *");
-        }
-        let wanted = Wanted {
-            internal: read
-                .text(names::INTERNAL)
-                .is_some_and(|text| text != "false"),
-            ports: ports(service, &health, read),
-            attributes: match is_classic {
-                true => classic::attributes(read),
-                false => attributes(read),
-            },
-            group_attributes: group_attributes(service, read),
-            tags: tags(settings, service, read),
-            subnets: list(read, names::SUBNETS),
-            allocations: match is_classic {
-                true => Vec::new(),
-                false => list(read, names::ALLOCATIONS),
-            },
-            private_addresses: match is_classic {
-                true => Vec::new(),
-                false => list(read, names::PRIVATE_ADDRESSES),
-            },
-            sources: match service.source_ranges.as_slice() {
-                [] => vec![ANYWHERE.to_owned()],
-                ranges => ranges.to_vec(),
-            },
-            groups,
-            own_group,
-            name,
-            is_classic,
-            extra_groups: match is_classic {
-                true => list(read, names::EXTRA_GROUPS),
-                false => Vec::new(),
-            },
-            proxy_protocol: proxy.is_some(),
-        };
         annotations.finish()?;
         Ok(wanted)
     }
@@ -364,17 +330,10 @@ fn ports(service: &Service, health: &Health, read: &mut Values<'_>) -> Vec<Port>
             continue;
         };
         let tls = tls.clone().filter(|_| protocol == "TCP" && has_tls(port));
-        let (front_protocol, back_protocol) = match (is_classic(service), tls.is_some(), backend) {
-            (true, is_tls, backend) => match classic::protocols(protocol, is_tls, backend) {
-                Ok(protocols) => protocols,
-                Err(why) => {
-                    read.mistake(format_args!("port {}: {why}", port.port));
-                    continue;
-                }
-            },
-            (false, true, Some("ssl")) => ("TLS", "TLS"),
-            (false, true, _) => ("TLS", protocol),
-            (false, false, _) => (protocol, protocol),
+        let (front_protocol, back_protocol) = match (tls.is_some(), backend) {
+            (true, Some("ssl")) => ("TLS", "TLS"),
+            (true, _) => ("TLS", protocol),
+            (false, _) => (protocol, protocol),
         };
         wanted.push(Port {
             front: port.port,

@@ -360,7 +360,11 @@ fn annotations_have_the_go_providers_meaning() {
         ("proxy-protocol", "yes", "must be *"),
         ("backend-protocol", "quic", "must be http"),
         ("connection-idle-timeout", "long", "must be a number"),
-        ("healthcheck-protocol", "udp", "must be tcp, ssl, http or"),
+        (
+            "healthcheck-protocol",
+            "udp",
+            "must be one of tcp, ssl, http, https",
+        ),
         (
             "target-group-attributes",
             "preserve_client_ip.enabled=true",

@@ -2,28 +2,95 @@
 
 use std::collections::BTreeMap;
 
+use ccm_guest::load_balancer::Service;
 use ccm_guest::values::Values;
 
-use super::names;
+use super::names::{self, list};
+use super::{Groups, Health, Wanted, fields};
+use crate::config::Settings;
 
-/// The protocols of a port, for clients and to the nodes.
-pub(super) fn protocols(
+/// The name of a classic load balancer's own security group, as in the Go provider.
+pub fn group_of_classic(name: &str) -> String {
+    format!("k8s-elb-{name}")
+}
+
+/// The security group that the annotation, or else the configuration, names for a classic load balancer; the first of
+/// several.
+pub fn named_group(settings: &Settings, service: &Service) -> Option<String> {
+    let named = names::values(service).long_list(names::GROUPS, usize::MAX);
+    let mut named = named.unwrap_or_default().into_iter().map(str::to_owned);
+    named.next().or_else(|| settings.elb_security_group.clone())
+}
+
+/// The health check. Unlike a network load balancer's, its annotations override the shared one, but for the port of the
+/// traffic: the shared one always has a port of its own.
+pub(super) fn health(settings: &Settings, service: &Service, read: &mut Values<'_>) -> Health {
+    let mut health = Health {
+        interval: 10,
+        timeout: 5,
+        healthy: 2,
+        unhealthy: 6,
+        ..fields::unannotated(service)
+    };
+    if !fields::is_local(service) && matches!(read.text(names::BACKEND), Some("https" | "ssl")) {
+        health.protocol = "SSL".to_owned();
+    }
+    let is_shared = fields::share(settings, service, &mut health);
+    let port = health.port.clone();
+    fields::annotate(&mut health, read);
+    if is_shared && health.port == "traffic-port" {
+        health.port = port;
+    }
+    fields::check(&mut health, &["TCP", "SSL", "HTTP", "HTTPS"], read);
+    health
+}
+
+/// Turns what a network load balancer would be into a classic one.
+pub(super) fn adjust(settings: &Settings, wanted: &mut Wanted, read: &mut Values<'_>) {
+    wanted.own_group = group_of_classic(&wanted.name);
+    let mut groups = list(read, names::GROUPS);
+    if groups.is_empty() {
+        groups.extend(settings.elb_security_group.clone());
+    }
+    wanted.groups = match groups.is_empty() {
+        true => Groups::Own(wanted.own_group.clone()),
+        false => Groups::Named(groups),
+    };
+    wanted.extra_groups = list(read, names::EXTRA_GROUPS);
+    wanted.allocations = Vec::new();
+    wanted.private_addresses = Vec::new();
+    wanted.attributes = attributes(read);
+    let proxy = read.text(names::PROXY);
+    wanted.proxy_protocol = proxy.is_some();
+    if proxy.is_some_and(|value| value != "*") {
+        read.wrong::<()>(names::PROXY, "must be *");
+    }
+    let backend = read.text(names::BACKEND);
+    for port in &mut wanted.ports {
+        match protocols(port.front_protocol, backend) {
+            Ok((front, back)) => (port.front_protocol, port.back_protocol) = (front, back),
+            Err(why) => read.mistake(format_args!("port {}: {why}", port.front)),
+        }
+    }
+}
+
+/// The protocols of a port, for clients and to the nodes. `protocol`: a network load balancer's, for clients.
+fn protocols(
     protocol: &str,
-    is_tls: bool,
     backend: Option<&str>,
 ) -> Result<(&'static str, &'static str), String> {
-    match (protocol, is_tls, backend) {
-        ("TCP", false, Some("http")) => Ok(("HTTP", "HTTP")),
-        ("TCP", false, _) => Ok(("TCP", "TCP")),
-        ("TCP", true, None | Some("tcp")) => Ok(("SSL", "TCP")),
-        ("TCP", true, Some("ssl")) => Ok(("SSL", "SSL")),
-        ("TCP", true, Some("http")) => Ok(("HTTPS", "HTTP")),
-        ("TCP", true, Some("https")) => Ok(("HTTPS", "HTTPS")),
-        ("TCP", true, Some(_)) => Err(format!(
+    match (protocol, backend) {
+        ("TCP", Some("http")) => Ok(("HTTP", "HTTP")),
+        ("TCP", _) => Ok(("TCP", "TCP")),
+        ("TLS", None | Some("tcp")) => Ok(("SSL", "TCP")),
+        ("TLS", Some("ssl")) => Ok(("SSL", "SSL")),
+        ("TLS", Some("http")) => Ok(("HTTPS", "HTTP")),
+        ("TLS", Some("https")) => Ok(("HTTPS", "HTTPS")),
+        ("TLS", Some(_)) => Err(format!(
             "{}: must be http, https, ssl or tcp",
             names::BACKEND
         )),
-        (other, ..) => Err(format!(
+        (other, _) => Err(format!(
             "{other} is not possible with classic load balancers; {}: nlb makes one that can",
             names::TYPE
         )),
@@ -31,7 +98,7 @@ pub(super) fn protocols(
 }
 
 /// Attributes with the Go provider's defaults, under the names of the API's fields.
-pub(super) fn attributes(read: &mut Values<'_>) -> BTreeMap<&'static str, String> {
+fn attributes(read: &mut Values<'_>) -> BTreeMap<&'static str, String> {
     let mut attributes = BTreeMap::new();
     let switches = [
         ("AccessLog.Enabled", names::LOGS),

@@ -6,13 +6,27 @@ use ccm_guest::Protocol;
 use ccm_guest::load_balancer::{Service, TrafficPolicy};
 use ccm_guest::values::Values;
 
+use super::Health;
 use super::names::{self, pairs};
-use super::{Health, is_classic};
 use crate::config::Settings;
 
+/// The health check of a network load balancer. As in the Go provider, the shared one overrides its annotations.
 pub(super) fn health(settings: &Settings, service: &Service, read: &mut Values<'_>) -> Health {
-    let is_local = service.external_traffic_policy == Some(TrafficPolicy::Local);
-    let mut health = match service.health_check_node_port.filter(|_| is_local) {
+    let mut health = unannotated(service);
+    annotate(&mut health, read);
+    share(settings, service, &mut health);
+    check(&mut health, &["TCP", "HTTP", "HTTPS"], read);
+    health
+}
+
+/// Whether only nodes with endpoints of the Service receive its traffic.
+pub(super) fn is_local(service: &Service) -> bool {
+    service.external_traffic_policy == Some(TrafficPolicy::Local)
+}
+
+/// The health check without annotations.
+pub(super) fn unannotated(service: &Service) -> Health {
+    match service.health_check_node_port.filter(|_| is_local(service)) {
         Some(port) => Health {
             protocol: "HTTP".to_owned(),
             port: port.to_string(),
@@ -31,51 +45,34 @@ pub(super) fn health(settings: &Settings, service: &Service, read: &mut Values<'
             healthy: 3,
             unhealthy: 3,
         },
-    };
-    let is_classic = is_classic(service);
-    let shared = settings.shared_health.as_ref().filter(|_| !is_local);
-    let share = |health: &mut Health| {
-        if let Some(shared) = shared {
-            health.protocol = "HTTP".to_owned();
-            health.port = shared.port.to_string();
-            health.path = Some(shared.path.clone());
-        }
-    };
-    if is_classic {
-        if !is_local && matches!(read.text(names::BACKEND), Some("https" | "ssl")) {
-            health.protocol = "SSL".to_owned();
-        }
-        (health.interval, health.timeout) = (10, 5);
-        (health.healthy, health.unhealthy) = (2, 6);
-        share(&mut health);
     }
+}
+
+/// Makes it the health check that Services share, if the configuration has one. Returns whether it is.
+pub(super) fn share(settings: &Settings, service: &Service, health: &mut Health) -> bool {
+    let Some(shared) = settings
+        .shared_health
+        .as_ref()
+        .filter(|_| !is_local(service))
+    else {
+        return false;
+    };
+    health.protocol = "HTTP".to_owned();
+    health.port = shared.port.to_string();
+    health.path = Some(shared.path.clone());
+    true
+}
+
+/// Reads the annotations about the health check.
+pub(super) fn annotate(health: &mut Health, read: &mut Values<'_>) {
     if let Some(protocol) = read.text(names::HEALTH_PROTOCOL) {
         health.protocol = protocol.to_uppercase();
     }
     if let Some(path) = read.text(names::HEALTH_PATH) {
         health.path = Some(path.to_owned());
     }
-    // The shared check of a classic load balancer has its own port, whatever the traffic's.
-    let is_own = |port: &&str| !(is_classic && shared.is_some() && *port == "traffic-port");
-    if let Some(port) = read.text(names::HEALTH_PORT).filter(is_own) {
+    if let Some(port) = read.text(names::HEALTH_PORT) {
         health.port = port.to_owned();
-    }
-    // The shared check overrides the annotations of network load balancers only, as in the Go provider.
-    if !is_classic {
-        share(&mut health);
-    }
-    match health.protocol.as_str() {
-        "TCP" => health.path = None,
-        "SSL" if is_classic => health.path = None,
-        "HTTP" | "HTTPS" => {}
-        _ => {
-            let ssl = if is_classic { "ssl, " } else { "" };
-            let what = format_args!("must be tcp, {ssl}http or https");
-            read.wrong::<()>(names::HEALTH_PROTOCOL, what);
-        }
-    }
-    if health.port != "traffic-port" && !health.port.parse::<u16>().is_ok_and(|port| port > 0) {
-        read.wrong::<()>(names::HEALTH_PORT, "must be a port or traffic-port");
     }
     for (name, number) in [
         (names::HEALTH_INTERVAL, &mut health.interval),
@@ -87,7 +84,21 @@ pub(super) fn health(settings: &Settings, service: &Service, read: &mut Values<'
             *number = given;
         }
     }
-    health
+}
+
+/// Notes a protocol or a port that is not possible, and drops the path where it has no meaning.
+pub(super) fn check(health: &mut Health, protocols: &[&str], read: &mut Values<'_>) {
+    if !protocols.contains(&health.protocol.as_str()) {
+        let words = protocols.join(", ").to_lowercase();
+        let what = format_args!("must be one of {words}");
+        read.wrong::<()>(names::HEALTH_PROTOCOL, what);
+    }
+    if !health.protocol.starts_with("HTTP") {
+        health.path = None;
+    }
+    if health.port != "traffic-port" && !health.port.parse::<u16>().is_ok_and(|port| port > 0) {
+        read.wrong::<()>(names::HEALTH_PORT, "must be a port or traffic-port");
+    }
 }
 
 pub(super) fn attributes(read: &mut Values<'_>) -> BTreeMap<&'static str, String> {
