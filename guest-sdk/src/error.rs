@@ -14,7 +14,7 @@
 //!
 //! Absence is never an error: see [`Lookup`](crate::Lookup).
 
-use crate::{Conflict, Error, Event, Failure, Owner, Throttled};
+use crate::{Conflict, Error, Event, Failure, Owner, Throttled, event};
 
 impl Error {
     /// A person has to change the Service, an annotation or the configuration.
@@ -59,12 +59,12 @@ impl Error {
         Error::Internal(message.into())
     }
 
-    /// The same error with events, at most 16, that tell more about the object of the call. The host reports the error
-    /// itself.
+    /// The same error with events that tell more about the object of the call: the first 16, which are as many as the
+    /// contract allows. The host reports the error itself.
     pub fn with_events(self, events: Vec<Event>) -> Failure {
         Failure {
             error: self,
-            events,
+            events: event::first(events),
         }
     }
 

@@ -7,6 +7,8 @@ use crate::{Event, EventType};
 #[cfg(test)]
 mod tests;
 
+/// The contract's maximum number of events per reply about a Service or a route.
+const MAX_EVENTS: usize = 16;
 /// Maximum length of a message, in bytes.
 const MAX_MESSAGE: usize = 1024;
 /// Maximum length of a list of names in a message, in bytes.
@@ -32,6 +34,12 @@ impl Event {
             message: message.get(..end).unwrap_or_default().to_owned(),
         }
     }
+}
+
+/// The first events, as many as a reply may have: the host would refuse the whole reply for more.
+pub(crate) fn first(mut events: Vec<Event>) -> Vec<Event> {
+    events.truncate(MAX_EVENTS);
+    events
 }
 
 /// As many names as fit into a message, and the number of the others: for one event about many nodes.

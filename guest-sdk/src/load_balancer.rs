@@ -1,7 +1,9 @@
 //! The interface `load-balancer`, for providers that create load balancers.
 
 use crate::values::Values;
-use crate::{AnnotationChange, Error, Event, Failure, LoadBalancerStatus, Pending, Provider};
+use crate::{
+    AnnotationChange, Error, Event, Failure, LoadBalancerStatus, Pending, Provider, event,
+};
 
 pub use crate::bindings::load_balancer::exports::ccm::provider::load_balancer::{
     Adoption, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, IpFamilyPolicy, Progress,
@@ -60,10 +62,13 @@ impl EnsureReply {
         }
     }
 
-    /// Sets the events, at most 16.
+    /// Sets the events: the first 16, which are as many as the contract allows.
     #[must_use]
     pub fn with_events(self, events: Vec<Event>) -> EnsureReply {
-        EnsureReply { events, ..self }
+        EnsureReply {
+            events: event::first(events),
+            ..self
+        }
     }
 
     /// Sets the changes requested for the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.
@@ -95,10 +100,13 @@ impl ProgressReply {
         }
     }
 
-    /// Sets the events, at most 16.
+    /// Sets the events: the first 16, which are as many as the contract allows.
     #[must_use]
     pub fn with_events(self, events: Vec<Event>) -> ProgressReply {
-        ProgressReply { events, ..self }
+        ProgressReply {
+            events: event::first(events),
+            ..self
+        }
     }
 
     /// Sets the changes requested for the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.

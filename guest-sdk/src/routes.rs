@@ -12,7 +12,7 @@
 
 #[cfg(doc)]
 use crate::Error;
-use crate::{Event, Failure, Node, Pending, Provider};
+use crate::{Event, Failure, Node, Pending, Provider, event};
 
 pub use crate::bindings::routes::exports::ccm::provider::routes::{
     CreateRequest, DeleteRequest, Progress, ProgressReply, Route, Target,
@@ -62,9 +62,12 @@ impl ProgressReply {
         }
     }
 
-    /// Sets the events, at most 16.
+    /// Sets the events: the first 16, which are as many as the contract allows.
     #[must_use]
     pub fn with_events(self, events: Vec<Event>) -> ProgressReply {
-        ProgressReply { events, ..self }
+        ProgressReply {
+            events: event::first(events),
+            ..self
+        }
     }
 }

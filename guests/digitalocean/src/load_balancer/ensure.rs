@@ -28,8 +28,6 @@ use crate::find::missing;
 #[cfg(test)]
 mod tests;
 
-/// The contract's maximum number of events per reply.
-const MAX_EVENTS: usize = 16;
 /// Delays before the first reads of a new load balancer. DigitalOcean needs about a minute to create one; the Go
 /// manager reads, and writes, every 15 s.
 const LOOKS: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(30)];
@@ -76,7 +74,6 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         hint.as_ref(),
         &mut events,
     );
-    events.truncate(MAX_EVENTS);
     match reply {
         Ok(reply) => Ok(reply.with_events(events)),
         // A person who corrects the mistake also learns of the fields that have no effect.

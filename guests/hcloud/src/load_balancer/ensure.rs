@@ -26,7 +26,7 @@ use super::request_bodies::{self, Known};
 use super::send_changes::Done;
 use super::status::status;
 use super::targets::max_targets_reached;
-use super::wanted::{Certificates, MAX_EVENTS, TypeSource, Wanted, WantedTargets};
+use super::wanted::{Certificates, TypeSource, Wanted, WantedTargets};
 use crate::config::Settings;
 use crate::pending_actions::{self, Wait};
 use crate::robot;
@@ -73,7 +73,6 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         wanted, mut events, ..
     } = ensuring;
     events.extend(left_out(service, &done));
-    events.truncate(MAX_EVENTS);
     let addresses = found.as_ref().map(Addresses::of);
     if let (true, Some(addresses)) = (done.is_settled(), &addresses) {
         let status = status(&wanted.shown, addresses);
@@ -116,7 +115,6 @@ pub fn update_targets(
     done.without_capacity.extend(changes.without_capacity);
     let mut events = std::mem::take(&mut wanted.events);
     events.extend(left_out(service, &done));
-    events.truncate(MAX_EVENTS);
     if done.is_settled() {
         return Ok(ProgressReply::done().with_events(events));
     }

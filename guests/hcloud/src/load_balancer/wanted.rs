@@ -18,8 +18,6 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-/// The contract's maximum number of events per reply.
-pub const MAX_EVENTS: usize = 16;
 /// The Go manager's default type.
 pub const DEFAULT_TYPE: &str = "lb11";
 

@@ -128,11 +128,13 @@ pub fn get(balancing: Balancing, service: &Service) -> Result<Found, Error> {
 /// The Events that go with an error.
 pub fn failure(balancing: Balancing, error: Error) -> Failure {
     let event = |reason: &str| Event::warning(reason, "look at it");
-    error.with_events(match balancing {
+    let events = match balancing {
         Balancing::ManyFailureEvents => vec![event("Wrong"); 100_000],
         Balancing::MarkupFailureReason => vec![event("<script>")],
         _ => Vec::new(),
-    })
+    };
+    // `Error::with_events` would keep the first 16.
+    Failure { error, events }
 }
 
 /// Behaviours that end before an answer.

@@ -7,8 +7,8 @@ use ccm_guest::{Error, Event, Node};
 use super::super::annotations;
 use super::super::{names, services, unsupported, wanted_certificates as certificates};
 use super::{
-    Algorithm, Certificates, DEFAULT_TYPE, MAX_EVENTS, Place, Shown, TypeSource, Wanted,
-    WantedNetwork, WantedTargets,
+    Algorithm, Certificates, DEFAULT_TYPE, Place, Shown, TypeSource, Wanted, WantedNetwork,
+    WantedTargets,
 };
 use crate::config::Settings;
 
@@ -77,10 +77,10 @@ impl Wanted {
         })
     }
 
-    /// Events for the operator, including those of the targets, up to the contract's maximum.
+    /// Events for the operator, including those of the targets.
     pub fn all_events(&self) -> Vec<Event> {
         let events = self.events.iter().chain(&self.targets.events);
-        events.take(MAX_EVENTS).cloned().collect()
+        events.cloned().collect()
     }
 }
 
