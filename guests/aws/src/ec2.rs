@@ -7,13 +7,15 @@ use ccm_guest::{Error, state};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Claim, Cluster};
-use crate::query::{Answer, List, Page, Query};
+use crate::query::{Answer, Query};
 
 /// Maximum number of IDs or names in one request. All its filters together may have 200 values, and an answer 16 MiB: one
 /// instance with eight interfaces of thirty addresses takes 106 kB.
 pub const IDS: usize = 150;
 /// Results on a page of instances.
 const PAGE: usize = 1000;
+/// The instances in an answer.
+const INSTANCES: &str = "reservationSet.*.instancesSet.*";
 /// How long zones are kept: they hardly change.
 const ZONES_AGE: Duration = Duration::from_secs(3600);
 
@@ -28,7 +30,8 @@ pub struct Tag {
 }
 
 /// Tags in an answer.
-pub type Tags = List<Tag>;
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tags(pub Vec<Tag>);
 
 impl Tags {
     /// The owner of the object.
@@ -38,7 +41,7 @@ impl Tags {
 
     /// The tags as pairs of key and value.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        let tags = self.items.iter();
+        let tags = self.0.iter();
         tags.map(|tag| (tag.key.as_str(), tag.value.as_str()))
     }
 
@@ -55,13 +58,14 @@ impl Tags {
 pub struct Instance {
     /// The ID, `i-…`.
     pub instance_id: String,
-    /// The lifecycle state.
-    pub instance_state: State,
+    /// The lifecycle state: `pending`, `running`, `shutting-down`, `stopping`, `stopped` or `terminated`.
+    #[serde(rename = "instanceState.name")]
+    pub state: String,
     /// The instance type, such as `m5.large`.
     pub instance_type: Option<String>,
-    /// The zone that the instance runs in.
-    #[serde(default)]
-    pub placement: Placement,
+    /// The name of the zone that the instance runs in, such as `eu-central-1a`.
+    #[serde(rename = "placement.availabilityZone", default)]
+    pub zone: String,
     /// The ID of the instance's VPC, if it has one.
     pub vpc_id: Option<String>,
     /// The private DNS name, which nodes have as their name.
@@ -76,29 +80,14 @@ pub struct Instance {
     /// Whether EC2 drops packets whose source or destination is another machine, such as a pod.
     pub source_dest_check: Option<bool>,
     /// All attached network interfaces.
-    #[serde(default)]
-    pub network_interface_set: List<Interface>,
-    /// The security groups of the instance.
-    #[serde(default)]
-    pub group_set: List<GroupId>,
+    #[serde(rename = "networkInterfaceSet.*", default)]
+    pub interfaces: Vec<Interface>,
+    /// IDs of the security groups of the instance.
+    #[serde(rename = "groupSet.*.groupId", default)]
+    pub groups: Vec<String>,
     /// Tags of the instance.
-    #[serde(default)]
-    pub tag_set: Tags,
-}
-
-/// The lifecycle state of an instance.
-#[derive(Debug, Clone, Deserialize)]
-pub struct State {
-    /// `pending`, `running`, `shutting-down`, `stopping`, `stopped` or `terminated`.
-    pub name: String,
-}
-
-/// The location of an instance.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Placement {
-    /// The zone's name, such as `eu-central-1a`.
-    pub availability_zone: String,
+    #[serde(rename = "tagSet.*", default)]
+    pub tags: Tags,
 }
 
 /// A network interface of an instance.
@@ -107,44 +96,15 @@ pub struct Placement {
 pub struct Interface {
     /// `in-use` if it is attached.
     pub status: String,
-    /// The attachment to the instance.
-    pub attachment: Option<Attachment>,
+    /// The interface's index; 0 is the primary interface. `None`: it is attached to no instance.
+    #[serde(rename = "attachment.deviceIndex")]
+    pub device_index: Option<u32>,
     /// IPv4 addresses, the primary one first.
-    pub private_ip_addresses_set: List<PrivateAddress>,
+    #[serde(rename = "privateIpAddressesSet.*.privateIpAddress")]
+    pub ipv4: Vec<String>,
     /// IPv6 addresses of this interface.
-    pub ipv6_addresses_set: List<Ipv6Address>,
-}
-
-/// The attachment of an interface.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Attachment {
-    /// The interface's index; 0 is the primary interface.
-    pub device_index: u32,
-}
-
-/// A private IPv4 address.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PrivateAddress {
-    /// The IPv4 address.
-    pub private_ip_address: String,
-}
-
-/// An IPv6 address of an interface.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Ipv6Address {
-    /// The IPv6 address.
-    pub ipv6_address: String,
-}
-
-/// A reference to a security group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GroupId {
-    /// The ID, `sg-…`.
-    pub group_id: String,
+    #[serde(rename = "ipv6AddressesSet.*.ipv6Address")]
+    pub ipv6: Vec<String>,
 }
 
 /// A subnet of a VPC.
@@ -161,8 +121,8 @@ pub struct Subnet {
     #[serde(default)]
     pub cidr_block: String,
     /// Tags of the subnet.
-    #[serde(default)]
-    pub tag_set: Tags,
+    #[serde(rename = "tagSet.*", default)]
+    pub tags: Tags,
 }
 
 /// A route table of a VPC.
@@ -172,11 +132,11 @@ pub struct RouteTable {
     /// The ID, `rtb-…`.
     pub route_table_id: String,
     /// All routes of the table, also those of others.
-    #[serde(default)]
-    pub route_set: List<Route>,
+    #[serde(rename = "routeSet.*", default)]
+    pub routes: Vec<Route>,
     /// The subnets that use the table.
-    #[serde(default)]
-    pub association_set: List<Association>,
+    #[serde(rename = "associationSet.*", default)]
+    pub associations: Vec<Association>,
 }
 
 /// A route of a route table.
@@ -212,12 +172,6 @@ pub struct Zone {
     pub id: String,
     /// Whether it is an ordinary zone, neither a local nor a wavelength one.
     pub ordinary: bool,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Reservation {
-    instances_set: List<Instance>,
 }
 
 /// The instances with these IDs that exist, terminated ones among them. By filter: with `InstanceIds` one missing
@@ -266,15 +220,9 @@ fn listed(
     // One answer after the other: those about instances with pods in the VPC are so large that the host holds only one.
     for filters in filters {
         let query = Query::ec2("DescribeInstances").set("MaxResults", PAGE);
-        instances.extend(described(query.filters(filters))?);
+        instances.extend(query.filters(filters).pages::<Instance>(INSTANCES)?);
     }
     Ok(instances)
-}
-
-fn described(query: Query) -> Result<impl Iterator<Item = Instance>, Error> {
-    let reservations: Vec<Reservation> = query.pages()?;
-    let reservations = reservations.into_iter();
-    Ok(reservations.flat_map(|one| one.instances_set.items))
 }
 
 /// The tags of an instance, or `None` if it does not exist. Proves nothing about nodes.
@@ -284,9 +232,9 @@ fn described(query: Query) -> Result<impl Iterator<Item = Instance>, Error> {
 pub fn tags_of(id: &str) -> Result<Option<Tags>, Error> {
     let query = Query::ec2("DescribeInstances").supplementary();
     let filter = ("instance-id".to_owned(), vec![id.to_owned()]);
-    let mut instances = described(query.filters([filter]))?;
-    let found = instances.find(|one| one.instance_id == id);
-    Ok(found.map(|one| one.tag_set))
+    let instances: Vec<Instance> = query.filters([filter]).pages(INSTANCES)?;
+    let found = instances.into_iter().find(|one| one.instance_id == id);
+    Ok(found.map(|one| one.tags))
 }
 
 /// The zones of the region by name, kept for an hour.
@@ -306,7 +254,7 @@ pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
         return Ok(zones);
     }
     let query = Query::ec2("DescribeAvailabilityZones").supplementary();
-    let infos: Page<Info> = query.send()?;
+    let infos: Vec<Info> = query.read("availabilityZoneInfo.*")?;
     let zones = infos.into_iter().map(|info| {
         let kind = info.zone_type;
         let zone = Zone {
@@ -329,14 +277,14 @@ pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
     #[serde(rename_all = "camelCase")]
     struct Topology {
         instance_id: String,
-        #[serde(default)]
-        network_node_set: List<String>,
+        #[serde(rename = "networkNodeSet.*", default)]
+        network_nodes: Vec<String>,
     }
     let query = Query::ec2("DescribeInstanceTopology").supplementary();
-    let topologies: Page<Topology> = query.list("InstanceId", ids).send()?;
+    let topologies: Vec<Topology> = query.list("InstanceId", ids).read("instanceSet.*")?;
     Ok(topologies
         .into_iter()
-        .map(|one| (one.instance_id, one.network_node_set.items))
+        .map(|one| (one.instance_id, one.network_nodes))
         .collect())
 }
 
@@ -346,7 +294,9 @@ pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
 /// A refusal by AWS, or no answer.
 pub fn subnets(filter: &str, values: Vec<String>) -> Result<Vec<Subnet>, Error> {
     let query = Query::ec2("DescribeSubnets");
-    query.filters([(filter.to_owned(), values)]).pages()
+    query
+        .filters([(filter.to_owned(), values)])
+        .pages("subnetSet.*")
 }
 
 /// The route tables that the filter selects.
@@ -355,7 +305,9 @@ pub fn subnets(filter: &str, values: Vec<String>) -> Result<Vec<Subnet>, Error> 
 /// A refusal by AWS, or no answer.
 pub fn route_tables(filter: &str, value: &str) -> Result<Vec<RouteTable>, Error> {
     let query = Query::ec2("DescribeRouteTables");
-    query.filters([(filter.to_owned(), vec![value])]).pages()
+    query
+        .filters([(filter.to_owned(), vec![value])])
+        .pages("routeTableSet.*")
 }
 
 /// Switches the source and destination check off, so that the instance can pass on the pods' traffic.

@@ -72,9 +72,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         let lookup = match key {
             Key::Answered(lookup) => lookup,
             Key::Id(id) => match by_id.get(id) {
-                Some(found) if found.instance_state.name != "terminated" => {
-                    instance(settings, node, found)
-                }
+                Some(found) if found.state != "terminated" => instance(settings, node, found),
                 // A new node's name may be anything: without a provider ID, the node was never this provider's.
                 _ if node.provider_id.is_none() => Lookup::NotMine,
                 _ => Lookup::Gone,
@@ -121,7 +119,7 @@ fn by_its_name(settings: &Settings, node: &Node, found: &[ec2::Instance]) -> Res
     let of = |claim| {
         found
             .iter()
-            .filter(move |one| one.tag_set.claim(&settings.cluster) == claim)
+            .filter(move |one| one.tags.claim(&settings.cluster) == claim)
     };
     let (mut ours, mut untagged) = (of(Claim::Ours), of(Claim::Untagged));
     let candidates = match (ours.next(), ours.next(), untagged.next(), untagged.next()) {
@@ -142,7 +140,7 @@ fn by_its_name(settings: &Settings, node: &Node, found: &[ec2::Instance]) -> Res
 }
 
 fn instance(settings: &Settings, node: &Node, found: &ec2::Instance) -> Lookup {
-    let zone = &found.placement.availability_zone;
+    let zone = &found.zone;
     let addresses = match addresses(settings, found) {
         Ok(addresses) => addresses,
         Err(text) => {
@@ -159,7 +157,7 @@ fn instance(settings: &Settings, node: &Node, found: &ec2::Instance) -> Lookup {
         zone: Some(zone.clone()).filter(|zone| !zone.is_empty()),
         region: Some(settings.region.clone()),
         addresses,
-        shutdown: Some(found.instance_state.name == "stopped"),
+        shutdown: Some(found.state == "stopped"),
         ..Instance::new(stored.unwrap_or_else(|| provider_id::write(zone, &found.instance_id)))
     })
 }
@@ -172,9 +170,9 @@ fn addresses(settings: &Settings, found: &ec2::Instance) -> Result<Vec<Address>,
             IpFamily::Ipv4 => addresses.extend(ipv4(found)?),
             IpFamily::Ipv6 => {
                 let used = used(found).into_iter();
-                let first = used.filter_map(|one| one.ipv6_addresses_set.items.first());
+                let first = used.filter_map(|one| one.ipv6.first());
                 for one in first.take(ADDRESSES / 4) {
-                    addresses.push(ip(AddressType::InternalIp, &one.ipv6_address)?);
+                    addresses.push(ip(AddressType::InternalIp, one)?);
                 }
             }
         }
@@ -184,10 +182,7 @@ fn addresses(settings: &Settings, found: &ec2::Instance) -> Result<Vec<Address>,
 
 fn ipv4(found: &ec2::Instance) -> Result<Vec<Address>, String> {
     let interfaces = used(found);
-    let total: usize = interfaces
-        .iter()
-        .map(|one| one.private_ip_addresses_set.items.len())
-        .sum();
+    let total: usize = interfaces.iter().map(|one| one.ipv4.len()).sum();
     // Where pods have addresses of the VPC, an interface has dozens. The first one is the interface's own.
     let of_each = if total <= ADDRESSES / 2 {
         usize::MAX
@@ -197,9 +192,9 @@ fn ipv4(found: &ec2::Instance) -> Result<Vec<Address>, String> {
     let mut addresses = Vec::new();
     let internal = interfaces
         .iter()
-        .flat_map(|one| one.private_ip_addresses_set.items.iter().take(of_each));
-    for one in internal.filter(|one| !one.private_ip_address.is_empty()) {
-        addresses.push(ip(AddressType::InternalIp, &one.private_ip_address)?);
+        .flat_map(|one| one.ipv4.iter().take(of_each));
+    for one in internal.filter(|one| !one.is_empty()) {
+        addresses.push(ip(AddressType::InternalIp, one)?);
     }
     addresses.truncate(ADDRESSES / 2);
     if !found.ip_address.is_empty() {
@@ -217,12 +212,9 @@ fn ipv4(found: &ec2::Instance) -> Result<Vec<Address>, String> {
 
 /// The attached interfaces, the primary one first.
 fn used(found: &ec2::Instance) -> Vec<&ec2::Interface> {
-    let all = found.network_interface_set.items.iter();
+    let all = found.interfaces.iter();
     let mut used: Vec<_> = all.filter(|one| one.status == "in-use").collect();
-    used.sort_by_key(|one| {
-        let attachment = one.attachment.as_ref();
-        attachment.map_or(u32::MAX, |attachment| attachment.device_index)
-    });
+    used.sort_by_key(|one| one.device_index.unwrap_or(u32::MAX));
     used
 }
 

@@ -7,11 +7,11 @@
 use ccm_guest::Error;
 use ccm_guest::http::{self, Next, Request, Response, send_all};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use xml::Document;
 
 #[cfg(test)]
 mod tests;
-mod xml;
+pub mod xml;
 
 /// Version of the EC2 API, which fixes the shape of its answers.
 const EC2: &str = "2016-11-15";
@@ -24,65 +24,9 @@ pub(crate) const CLASSIC: &str = "2012-06-01";
 #[derive(Debug, Clone)]
 pub struct Query {
     action: &'static str,
-    /// The form field for the token of the next page.
-    token: &'static str,
+    /// The form field for the token of the next page, and the token's element in an answer.
+    token: [&'static str; 2],
     request: Request,
-}
-
-/// A list in an answer; EC2 calls its elements `item`, the load-balancer APIs `member`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct List<T> {
-    /// The list's elements, in the answer's order.
-    #[serde(rename = "item", alias = "member", default = "Vec::new")]
-    pub items: Vec<T>,
-}
-
-impl<T> Default for List<T> {
-    fn default() -> List<T> {
-        List { items: Vec::new() }
-    }
-}
-
-impl<T> FromIterator<T> for List<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> List<T> {
-        List {
-            items: items.into_iter().collect(),
-        }
-    }
-}
-
-/// A list in an answer, or a page of it. Each action has another name for its list; `checked` makes sure that an
-/// answer is of its action.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Page<T> {
-    /// The elements of the page.
-    #[serde(
-        alias = "availabilityZoneInfo",
-        alias = "instanceSet",
-        alias = "reservationSet",
-        alias = "routeTableSet",
-        alias = "securityGroupInfo",
-        alias = "subnetSet",
-        alias = "Attributes",
-        alias = "Listeners",
-        alias = "LoadBalancerDescriptions",
-        alias = "LoadBalancers",
-        alias = "TargetGroups",
-        alias = "TargetHealthDescriptions"
-    )]
-    pub list: List<T>,
-    /// The token of the next page; `None` or empty on the last one.
-    #[serde(default, alias = "nextToken", alias = "NextMarker")]
-    pub next: Option<String>,
-}
-
-impl<T> IntoIterator for Page<T> {
-    type Item = T;
-    type IntoIter = std::vec::IntoIter<T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.list.items.into_iter()
-    }
 }
 
 /// A failed request: refused by AWS, not answered, or answered in another form.
@@ -127,24 +71,24 @@ pub type Answer<T> = Result<T, Refusal>;
 impl Query {
     /// A request to EC2.
     pub fn ec2(action: &'static str) -> Query {
-        Query::new("ec2", action, EC2, "NextToken")
+        Query::new("ec2", action, EC2, ["NextToken", "nextToken"])
     }
 
     /// A request about network load balancers.
     pub fn elb(action: &'static str) -> Query {
-        Query::new("elb", action, ELB, "Marker")
+        Query::new("elb", action, ELB, ["Marker", "NextMarker"])
     }
 
     /// A request about classic load balancers.
     pub fn classic(action: &'static str) -> Query {
-        Query::new("elb", action, CLASSIC, "Marker")
+        Query::new("elb", action, CLASSIC, ["Marker", "NextMarker"])
     }
 
     fn new(
         target: &'static str,
         action: &'static str,
         version: &str,
-        token: &'static str,
+        token: [&'static str; 2],
     ) -> Query {
         let request = Request::post(target, "/").form("Action", action);
         Query {
@@ -223,12 +167,12 @@ impl Query {
         })
     }
 
-    /// Sends the request and reads the answer.
+    /// Sends the request and reads what is at a path of the answer.
     ///
     /// # Errors
     /// A refusal by AWS, no answer, or an answer of another shape.
-    pub fn send<T: DeserializeOwned>(self) -> Answer<T> {
-        answered(self.action, self.request.send())
+    pub fn read<T: DeserializeOwned>(self, path: &str) -> Answer<T> {
+        answered(self.action, path, self.request.send())
     }
 
     /// Sends the request and ignores the answer's content.
@@ -250,42 +194,49 @@ impl Query {
         }
     }
 
-    /// Sends the request and reads the first element of the list in the answer.
+    /// Sends the request and reads the first element of a list in the answer.
     ///
     /// # Errors
-    /// As [`Query::send`]; also when the list is empty.
-    pub fn one<T: DeserializeOwned>(self) -> Answer<T> {
+    /// As [`Query::read`]; also when the list is empty.
+    pub fn one<T: DeserializeOwned>(self, list: &str) -> Answer<T> {
         let action = self.action;
-        let first = self.send::<Page<T>>()?.into_iter().next();
+        let first = self.read::<Vec<T>>(list)?.into_iter().next();
         first.ok_or_else(|| Error::unavailable(format!("{action}: the answer names none")).into())
     }
 
     /// Reads a list to its end.
     ///
     /// # Errors
-    /// As [`Query::send`]; also when the pages do not end.
-    pub fn pages<T: DeserializeOwned>(self) -> Result<Vec<T>, Error> {
+    /// As [`Query::read`]; also when the pages do not end.
+    pub fn pages<T: DeserializeOwned>(self, list: &str) -> Result<Vec<T>, Error> {
         let Query { action, token, .. } = self;
+        let [field, element] = token;
         let check = |response| Ok(checked(action, response)?);
         http::follow_with(self.request, check, |response| {
-            let page: Page<T> = parsed(action, &response)?;
-            Ok((page.list.items, Next::form(token, page.next)))
+            let reply = Reply::parse(action, &response)?;
+            let next: Option<String> = reply.find(element)?;
+            Ok((reply.read(list)?, Next::form(field, next)))
         })
     }
 }
 
-/// Sends requests side by side; answers in their order.
-pub fn together<T: DeserializeOwned>(queries: Vec<Query>) -> Vec<Answer<T>> {
+/// Sends requests side by side, and reads what is at a path of the answers, in their order.
+pub fn together<T: DeserializeOwned>(queries: Vec<Query>, path: &str) -> Vec<Answer<T>> {
     let actions: Vec<_> = queries.iter().map(|query| query.action).collect();
     let answers = send_all(queries.into_iter().map(|query| query.request).collect());
     let answers = actions.into_iter().zip(answers);
     answers
-        .map(|(action, answer)| answered(action, answer))
+        .map(|(action, answer)| answered(action, path, answer))
         .collect()
 }
 
-fn answered<T: DeserializeOwned>(action: &str, answer: Result<Response, Error>) -> Answer<T> {
-    Ok(parsed(action, &checked(action, answer?)?)?)
+fn answered<T: DeserializeOwned>(
+    action: &str,
+    path: &str,
+    answer: Result<Response, Error>,
+) -> Answer<T> {
+    let response = checked(action, answer?)?;
+    Ok(Reply::parse(action, &response)?.read(path)?)
 }
 
 /// Checks that an answer is of this action. Any other content with status 200, such as an HTML page or an error, would
@@ -304,49 +255,57 @@ fn checked(action: &str, response: Response) -> Answer<Response> {
     }
 }
 
-/// Parses the result of an action. With the load-balancer APIs it lies one level deeper than with EC2, in an element of
-/// the action's name.
-fn parsed<T: DeserializeOwned>(action: &str, response: &Response) -> Result<T, Error> {
-    let read = xml::read(response.text()?, &format!("{action}Result"));
-    read.map_err(|error| {
-        Error::unavailable(format!("{action}: the answer cannot be read: {error}"))
-    })
+/// An answer of AWS to an action.
+struct Reply<'a> {
+    action: &'a str,
+    document: Document<'a>,
 }
 
-/// An error in EC2's shape (`Errors`) or in that of the load-balancer APIs (`Error`).
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Failure {
-    errors: Option<Errors>,
-    error: Option<Reason>,
+impl<'a> Reply<'a> {
+    fn parse(action: &'a str, response: &'a Response) -> Result<Reply<'a>, Error> {
+        match Document::parse(response.text()?) {
+            Ok(document) => Ok(Reply { action, document }),
+            Err(why) => Err(unreadable(action, &why)),
+        }
+    }
+
+    /// What is at a path of the action's result. With the load-balancer APIs the result lies one level deeper than with
+    /// EC2, in an element of the action's name.
+    fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Error> {
+        let nested = self.document.read(&format!("{}Result.{path}", self.action));
+        let found = match nested {
+            Ok(None) => self.document.read(path),
+            nested => nested,
+        };
+        found.map_err(|why| unreadable(self.action, &why))
+    }
+
+    fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        let lacking = || unreadable(self.action, &format!("it has no {path}"));
+        self.find(path)?.ok_or_else(lacking)
+    }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Errors {
-    error: Option<Reason>,
+fn unreadable(action: &str, why: &str) -> Error {
+    Error::unavailable(format!("{action}: the answer cannot be read: {why}"))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Reason {
-    code: String,
-    #[serde(default)]
-    message: String,
-}
-
+/// A refusal in EC2's shape (`Errors`) or in that of the load-balancer APIs (`Error`).
 fn refusal(action: &str, response: &Response, error: Error) -> Refusal {
-    let text = response.text().ok();
-    let failure: Option<Failure> = text.and_then(|text| xml::read(text, "").ok());
-    let Some(Reason { code, message }) =
-        failure.and_then(|failure| failure.error.or_else(|| failure.errors?.error))
-    else {
+    let document = response
+        .text()
+        .ok()
+        .and_then(|text| Document::parse(text).ok());
+    let field = |name: &str| {
+        let read = |path: String| document.as_ref()?.read::<String>(&path).ok()?;
+        read(format!("Error.{name}")).or_else(|| read(format!("Errors.Error.{name}")))
+    };
+    let Some(code) = field("Code") else {
         return error.into();
     };
-    let message: String = format!("{action}: {code}: {message}")
-        .chars()
-        .take(500)
-        .collect();
+    let message = field("Message").unwrap_or_default();
+    let message = format!("{action}: {code}: {message}");
+    let message: String = message.chars().take(500).collect();
     let error = meaning(&code, response.status(), message);
     Refusal { code, error }
 }

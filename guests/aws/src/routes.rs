@@ -27,7 +27,7 @@ pub fn list(settings: &Settings, nodes: &[Node]) -> Result<Vec<Route>, Error> {
         .iter()
         .filter_map(|node| Some((instance_of(node)?, node.name.as_str())));
     let names: BTreeMap<&str, &str> = ids.collect();
-    let ours = table.route_set.items.iter().filter_map(|route| {
+    let ours = table.routes.iter().filter_map(|route| {
         let destination = destination(route).filter(|range| settings.is_pods(range))?;
         let id = route_id(&table, route)?;
         let target = match instance(route).map(|id| (id, names.get(id))) {
@@ -136,7 +136,7 @@ fn table(settings: &Settings) -> Result<RouteTable, Error> {
 
 fn route_to<'a>(table: &'a RouteTable, cidr: &str) -> Option<&'a ec2::Route> {
     let wanted: IpNet = cidr.parse().ok()?;
-    let mut routes = table.route_set.items.iter();
+    let mut routes = table.routes.iter();
     routes.find(|route| destination(route) == Some(wanted))
 }
 

@@ -46,9 +46,9 @@ pub fn ensure(
         (Some(found), Some(known))
             if known.digest != digest
                 && known.wanted_parts == wanted_parts(wanted)
-                && known.group_ids == found.groups() =>
+                && known.group_ids == found.security_groups =>
         {
-            events.extend(unchangeable(wanted, &found.scheme, &found.subnets.items));
+            events.extend(unchangeable(wanted, &found.scheme, &found.subnets));
             let known = change(&found, wanted, Remembered { digest, ..known })?;
             (found, known)
         }
@@ -105,8 +105,8 @@ fn make(
     let (classic, attributes) = match found {
         Some(mut found) => {
             attached = attach_subnets(settings, wanted, &nodes, &mut found, &vpc);
-            events.extend(unchangeable(wanted, &found.scheme, &found.subnets.items));
-            let are = found.groups();
+            events.extend(unchangeable(wanted, &found.scheme, &found.subnets));
+            let are = &found.security_groups;
             if !are.iter().eq(group_ids.iter().collect::<BTreeSet<_>>()) {
                 elb::set_security_groups(&found, &group_ids)?;
                 let left: BTreeSet<&String> =
@@ -165,12 +165,10 @@ fn attach_subnets(
     found: &mut Classic,
     vpc: &str,
 ) -> Result<(), Error> {
-    let zones = &found.availability_zones.items;
+    let zones = &found.zones;
     let is_lacking = |zone: &String| !zones.contains(zone);
     let instances = nodes.instances.iter();
-    let of_nodes: BTreeSet<&String> = instances
-        .map(|one| &one.placement.availability_zone)
-        .collect();
+    let of_nodes: BTreeSet<&String> = instances.map(|one| &one.zone).collect();
     let is_named = !wanted.subnets.is_empty();
     let is_needed = is_named || of_nodes.iter().any(|zone| is_lacking(zone));
     if !is_needed || (found.scheme == "internal") != wanted.internal {
@@ -180,12 +178,12 @@ fn attach_subnets(
     chosen.retain(|one| {
         is_lacking(&one.availability_zone)
             && (is_named || of_nodes.contains(&one.availability_zone))
-            && !found.subnets.items.contains(&one.subnet_id)
+            && !found.subnets.contains(&one.subnet_id)
     });
     let missing: Vec<String> = chosen.into_iter().map(|one| one.subnet_id).collect();
     if !missing.is_empty() {
         elb::attach_subnets(found, &missing)?;
-        found.subnets.items.extend(missing);
+        found.subnets.extend(missing);
     }
     Ok(())
 }
@@ -354,5 +352,5 @@ fn shut_out(
 }
 
 fn has(classic: &Classic, group: &String) -> bool {
-    classic.security_groups.items.contains(group)
+    classic.security_groups.contains(group)
 }

@@ -59,7 +59,7 @@ fn delete_network(
     let former = listeners::former(name);
     let prefix = group_prefix(name);
     left.retain(|group| {
-        let (name, of) = (&group.target_group_name, &group.load_balancer_arns.items);
+        let (name, of) = (&group.target_group_name, &group.load_balancers);
         let is_attached = arn.is_some() && of.iter().eq(&arn);
         let is_former = is_attached || former.contains(&group.target_group_arn);
         is_former || named.contains(name) || name.starts_with(&prefix)

@@ -6,17 +6,20 @@ use ccm_guest::Error;
 use serde::{Deserialize, Serialize};
 
 use super::wanted::{Port, Wanted};
-use crate::query::{Answer, Page, Query, together};
+use crate::query::{Answer, Query, together};
 
 mod records;
 
-use records::{Action, Certificate};
 pub use records::{Listener, LoadBalancer, TargetGroup};
 
 /// Objects on a page, AWS' maximum.
 const PAGE: usize = 400;
 /// Maximum number of targets in one request.
 const TARGETS: usize = 100;
+/// The lists in answers.
+const LOAD_BALANCERS: &str = "LoadBalancers.*";
+const LISTENERS: &str = "Listeners.*";
+const TARGET_GROUPS: &str = "TargetGroups.*";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -35,7 +38,7 @@ pub type Attributes = BTreeMap<String, String>;
 /// A refusal by AWS, or no answer; [`Error::Conflict`] if it is no network load balancer.
 pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let query = Query::elb("DescribeLoadBalancers").list("Names.member", [name]);
-    match query.send::<Page<LoadBalancer>>() {
+    match query.read::<Vec<LoadBalancer>>(LOAD_BALANCERS) {
         Ok(found) => chosen(found, name),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
         Err(refusal) => Err(refusal.error),
@@ -48,7 +51,7 @@ pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
 /// A refusal by AWS, or no answer.
 pub fn by_list(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let query = Query::elb("DescribeLoadBalancers").set("PageSize", PAGE);
-    chosen(query.pages()?, name)
+    chosen(query.pages(LOAD_BALANCERS)?, name)
 }
 
 fn chosen(
@@ -98,9 +101,9 @@ pub fn create(
                 .set_some(&format!("{mapping}.PrivateIPv4Address"), address)
         },
     );
-    let made = query.one()?;
+    let made = query.one(LOAD_BALANCERS)?;
     Ok(LoadBalancer {
-        security_groups: groups.iter().cloned().collect(),
+        security_groups: groups.to_vec(),
         ..made
     })
 }
@@ -111,7 +114,7 @@ pub fn create(
 /// A refusal by AWS, or no answer.
 pub fn listeners(load_balancer: &str) -> Result<Vec<Listener>, Error> {
     let query = Query::elb("DescribeListeners").set("LoadBalancerArn", load_balancer);
-    query.pages()
+    query.pages(LISTENERS)
 }
 
 /// The target groups of a load balancer; `None`: of the whole region.
@@ -120,7 +123,7 @@ pub fn listeners(load_balancer: &str) -> Result<Vec<Listener>, Error> {
 /// A refusal by AWS, or no answer.
 pub fn target_groups(load_balancer: Option<&str>) -> Result<Vec<TargetGroup>, Error> {
     let query = Query::elb("DescribeTargetGroups").set_some("LoadBalancerArn", load_balancer);
-    query.set("PageSize", PAGE).pages()
+    query.set("PageSize", PAGE).pages(TARGET_GROUPS)
 }
 
 /// Creates a port's target group, or takes over the one that an interrupted call left. Also returns its registered
@@ -143,10 +146,10 @@ pub fn create_target_group(
         .set("HealthCheckProtocol", &port.health.protocol)
         .set("HealthCheckIntervalSeconds", port.health.interval)
         .pairs("Tags.member", wanted.tags.iter().cloned());
-    match adjustable(query, port).one() {
+    match adjustable(query, port).one(TARGET_GROUPS) {
         Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
             let query = Query::elb("DescribeTargetGroups").list("Names.member", [&name]);
-            let mut left: TargetGroup = query.one()?;
+            let mut left: TargetGroup = query.one(TARGET_GROUPS)?;
             if is_checked_otherwise(&left, port) {
                 modify_target_group(&mut left, port)?;
             }
@@ -262,22 +265,15 @@ pub fn put_listener(
             query.act()?;
             listener.listener_arn.clone()
         }
-        None => query.one::<Listener>()?.listener_arn,
+        None => query.one::<Listener>(LISTENERS)?.listener_arn,
     };
-    let certificates = certificate.into_iter().cloned();
     Ok(Listener {
         listener_arn: arn,
         port: port.front,
         protocol: port.front_protocol.to_owned(),
         ssl_policy: policy.cloned(),
-        certificates: certificates
-            .map(|certificate_arn| Certificate { certificate_arn })
-            .collect(),
-        default_actions: [Action {
-            target_group_arn: group.to_owned(),
-        }]
-        .into_iter()
-        .collect(),
+        certificates: certificate.into_iter().cloned().collect(),
+        target_groups: vec![group.to_owned()],
     })
 }
 
@@ -287,30 +283,20 @@ pub fn put_listener(
 /// A refusal by AWS, or no answer.
 pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
     #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
     struct Description {
-        target: Target,
-        #[serde(default)]
-        target_health: Health,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Target {
+        #[serde(rename = "Target.Id")]
         id: String,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Health {
-        #[serde(default)]
+        #[serde(rename = "TargetHealth.State", default)]
         state: String,
     }
     let query = |group: &&str| Query::elb("DescribeTargetHealth").set("TargetGroupArn", *group);
-    let answers = together::<Page<Description>>(groups.iter().map(query).collect());
+    let queries = groups.iter().map(query).collect();
+    let answers: Vec<Answer<Vec<Description>>> = together(queries, "TargetHealthDescriptions.*");
     let mut all = Vec::new();
     for answer in answers {
         let descriptions = answer?.into_iter();
-        let staying = descriptions.filter(|one| one.target_health.state != "draining");
-        all.push(staying.map(|one| one.target.id).collect());
+        let staying = descriptions.filter(|one| one.state != "draining");
+        all.push(staying.map(|one| one.id).collect());
     }
     Ok(all)
 }
@@ -385,7 +371,7 @@ pub fn attributes(of: Of<'_>) -> Answer<Attributes> {
         "DescribeLoadBalancerAttributes",
         "DescribeTargetGroupAttributes",
     );
-    let described: Page<Attribute> = read.send()?;
+    let described: Vec<Attribute> = read.read("Attributes.*")?;
     let pairs = described.into_iter().map(|one| (one.key, one.value));
     Ok(pairs.collect())
 }

@@ -46,8 +46,11 @@ fn reach(
         Some(known) if known.digest != digest && known.groups.as_ref() == Some(&wanted.groups) => {
             cached_state::forget(&name);
             let load_balancer = &known.load_balancer;
-            let subnets = load_balancer.subnets();
-            events.extend(unchangeable(&wanted, &load_balancer.scheme, &subnets));
+            events.extend(unchangeable(
+                &wanted,
+                &load_balancer.scheme,
+                &load_balancer.subnets,
+            ));
             change(
                 settings,
                 wanted,
@@ -102,7 +105,7 @@ fn make(
     let is_new = found.is_none();
     let (load_balancer, chosen) = match found {
         Some(found) => {
-            events.extend(unchangeable(&wanted, &found.scheme, &found.subnets()));
+            events.extend(unchangeable(&wanted, &found.scheme, &found.subnets));
             set_security_groups(settings, &wanted, &found, &ids, &all)?;
             (found, None)
         }
@@ -187,7 +190,7 @@ fn change(
 /// The security groups that are managed: none of a load balancer that was created without any, because AWS adds none to
 /// it.
 fn managed<'a>(wanted: &'a Wanted, load_balancer: &LoadBalancer) -> &'a Groups {
-    match load_balancer.security_groups.items.is_empty() {
+    match load_balancer.security_groups.is_empty() {
         true => &Groups::Unmanaged,
         false => &wanted.groups,
     }
@@ -318,9 +321,8 @@ impl Nodes {
         let are_all = ids.is_subset(&found);
         let gone = ["terminated", "shutting-down"];
         // As in the Go provider, which takes one without the cluster's tag for another cluster's.
-        let is_untagged = |one: &Instance| one.tag_set.claim(&settings.cluster) != Claim::Ours;
-        let is_left_out =
-            |one: &Instance| gone.contains(&one.instance_state.name.as_str()) || is_untagged(one);
+        let is_untagged = |one: &Instance| one.tags.claim(&settings.cluster) != Claim::Ours;
+        let is_left_out = |one: &Instance| gone.contains(&one.state.as_str()) || is_untagged(one);
         let (left_out, instances): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_left_out);
         let untagged: Vec<String> = left_out
             .iter()
@@ -336,7 +338,7 @@ impl Nodes {
         }
         // The next call sees a tag that is added.
         found.retain(|id| !untagged.contains(id));
-        let is = |state: &'static str| move |one: &&Instance| one.instance_state.name == state;
+        let is = |state: &'static str| move |one: &&Instance| one.state == state;
         let targets = Targets {
             running: instances.iter().filter(is("running")).map(id).collect(),
             // Answers that lack an instance do not end its registration.
@@ -379,7 +381,7 @@ fn instance_ids(service: &Service, nodes: &[Node]) -> BTreeSet<String> {
 }
 
 pub(super) fn tagged(all: &[Group], settings: &Settings) -> BTreeSet<String> {
-    let is_ours = |group: &&Group| group.tag_set.claim(&settings.cluster) == Claim::Ours;
+    let is_ours = |group: &&Group| group.tags.claim(&settings.cluster) == Claim::Ours;
     let tagged = all.iter().filter(is_ours);
     tagged.map(|group| group.group_id.clone()).collect()
 }
@@ -410,7 +412,7 @@ fn set_security_groups(
     ids: &[String],
     all: &[Group],
 ) -> Result<(), Error> {
-    let are: BTreeSet<&String> = found.security_groups.items.iter().collect();
+    let are: BTreeSet<&String> = found.security_groups.iter().collect();
     if ids.is_empty() || are == ids.iter().collect() {
         return Ok(());
     }
@@ -448,7 +450,7 @@ fn for_nodes(
     let subnets = match chosen {
         _ if wanted.clients_cover_health() => Vec::new(),
         Some(chosen) => chosen,
-        None => ec2::subnets("subnet-id", load_balancer.subnets())?,
+        None => ec2::subnets("subnet-id", load_balancer.subnets.clone())?,
     };
     let ranges: Vec<String> = subnets.into_iter().map(|one| one.cidr_block).collect();
     Ok(security_groups::for_nodes(wanted, &ranges))

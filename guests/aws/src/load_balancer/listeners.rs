@@ -168,10 +168,8 @@ fn set_group_attributes(wanted: &Wanted, group: &TargetGroup) -> Result<(), Erro
 }
 
 fn group_of<'a>(listener: &Listener, groups: &'a [TargetGroup]) -> Option<&'a TargetGroup> {
-    let action = listener.default_actions.items.first()?;
-    groups
-        .iter()
-        .find(|group| group.target_group_arn == action.target_group_arn)
+    let arn = listener.target_groups.first()?;
+    groups.iter().find(|group| group.target_group_arn == *arn)
 }
 
 fn fits(group: &TargetGroup, port: &Port) -> bool {
@@ -184,15 +182,10 @@ fn fits(group: &TargetGroup, port: &Port) -> bool {
 }
 
 fn is_otherwise(listener: &Listener, port: &Port) -> bool {
-    let certificate = listener
-        .certificates
-        .items
-        .first()
-        .map(|one| one.certificate_arn.as_str());
     listener.protocol != port.front_protocol
         || port.tls.as_ref().is_some_and(|tls| {
             let policy = tls.policy.as_ref();
-            certificate != Some(&tls.certificate)
+            listener.certificates.first() != Some(&tls.certificate)
                 || (policy.is_some() && policy != listener.ssl_policy.as_ref())
         })
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::wanted::{Port, Wanted};
 use crate::config::{Cluster, KUBE_PROXY, Settings};
 use crate::ec2::{Instance, Tags};
-use crate::query::{Answer, List, Query};
+use crate::query::{Answer, Query};
 
 #[cfg(test)]
 mod tests;
@@ -40,11 +40,11 @@ pub struct Group {
     /// The group's name.
     #[serde(default)]
     pub group_name: String,
-    #[serde(default)]
-    ip_permissions: List<Permission>,
+    #[serde(rename = "ipPermissions.*", default)]
+    permissions: Vec<Permission>,
     /// Tags of the group.
-    #[serde(default)]
-    pub tag_set: Tags,
+    #[serde(rename = "tagSet.*", default)]
+    pub tags: Tags,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,12 +53,12 @@ struct Permission {
     ip_protocol: String,
     from_port: Option<i32>,
     to_port: Option<i32>,
-    #[serde(default)]
-    ip_ranges: List<Source>,
-    #[serde(default)]
-    ipv6_ranges: List<Source>,
-    #[serde(default)]
-    groups: List<Source>,
+    #[serde(rename = "ipRanges.*", default)]
+    ipv4: Vec<Source>,
+    #[serde(rename = "ipv6Ranges.*", default)]
+    ipv6: Vec<Source>,
+    #[serde(rename = "groups.*", default)]
+    groups: Vec<Source>,
 }
 
 /// The source of a rule: an address range, or a security group.
@@ -110,18 +110,14 @@ impl Rule {
 impl Group {
     /// Whether it was made for a load balancer, by this provider or the Go provider.
     pub fn is_own(&self, cluster: &Cluster) -> bool {
-        self.tag_set.get(&cluster.key()) == Some("owned") && self.group_name.starts_with("k8s-")
+        self.tags.get(&cluster.key()) == Some("owned") && self.group_name.starts_with("k8s-")
     }
 
     fn rules(&self) -> Rules {
         let mut rules = Rules::new();
-        for permission in &self.ip_permissions.items {
-            let lists = [
-                &permission.ip_ranges,
-                &permission.ipv6_ranges,
-                &permission.groups,
-            ];
-            for source in lists.into_iter().flat_map(|list| &list.items) {
+        for permission in &self.permissions {
+            let lists = [&permission.ipv4, &permission.ipv6, &permission.groups];
+            for source in lists.into_iter().flatten() {
                 let ports = (permission.from_port, permission.to_port);
                 let ports = (ports.0.unwrap_or(-1), ports.1.unwrap_or(-1));
                 let rule = Rule::of(&permission.ip_protocol, ports, &source.range);
@@ -139,7 +135,7 @@ impl Group {
 pub fn list(filter: &str, value: &str) -> Result<Vec<Group>, Error> {
     let filters = [(filter.to_owned(), vec![value])];
     let query = Query::ec2("DescribeSecurityGroups").set("MaxResults", PAGE);
-    query.filters(filters).pages()
+    query.filters(filters).pages("securityGroupInfo.*")
 }
 
 /// The security groups of a VPC; of the cluster if the VPC is not known.
@@ -163,11 +159,9 @@ pub fn of_nodes(
     let mut chosen = BTreeSet::new();
     let mut unclear = Vec::new();
     for instance in instances {
-        let all = instance.group_set.items.iter().map(|one| &one.group_id);
-        let all: Vec<&String> = all.collect();
-        let mut marked = all.iter().filter(|id| tagged.contains(**id));
-        match (marked.next(), marked.next(), all.as_slice()) {
-            (Some(one), None, _) | (None, _, [one]) => drop(chosen.insert((*one).clone())),
+        let mut marked = instance.groups.iter().filter(|id| tagged.contains(*id));
+        match (marked.next(), marked.next(), &*instance.groups) {
+            (Some(one), None, _) | (None, _, [one]) => drop(chosen.insert(one.clone())),
             _ => unclear.push(instance.instance_id.as_str()),
         }
     }
@@ -411,12 +405,7 @@ fn permissions(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> 
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn create(name: &str, vpc: &str, tags: &[(String, String)]) -> Result<Group, Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Made {
-        group_id: String,
-    }
-    let made: Made = Query::ec2("CreateSecurityGroup")
+    let group_id = Query::ec2("CreateSecurityGroup")
         .set("GroupName", name)
         .set(
             "GroupDescription",
@@ -425,12 +414,12 @@ pub fn create(name: &str, vpc: &str, tags: &[(String, String)]) -> Result<Group,
         .set("VpcId", vpc)
         .set("TagSpecification.1.ResourceType", "security-group")
         .pairs("TagSpecification.1.Tag", tags.iter().cloned())
-        .send()?;
+        .read("groupId")?;
     Ok(Group {
-        group_id: made.group_id,
+        group_id,
         group_name: name.to_owned(),
-        ip_permissions: List::default(),
-        tag_set: Tags::default(),
+        permissions: Vec::new(),
+        tags: Tags::default(),
     })
 }
 

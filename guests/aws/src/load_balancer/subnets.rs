@@ -49,7 +49,7 @@ fn named(names: &[String], all: Vec<Subnet>) -> Result<Vec<Subnet>, Error> {
     for name in names {
         let mut fits = all
             .iter()
-            .filter(|one| one.subnet_id == *name || one.tag_set.get("Name") == Some(name));
+            .filter(|one| one.subnet_id == *name || one.tags.get("Name") == Some(name));
         match (fits.next(), fits.next()) {
             (Some(one), None) => chosen.push(one.clone()),
             (None, _) => missing.push(format!("there is no subnet {name}")),
@@ -80,7 +80,7 @@ fn one_of_each_zone(
         false => ec2::route_tables("vpc-id", vpc)?,
     };
     let zones = ec2::zones()?;
-    let claim = |subnet: &Subnet| subnet.tag_set.claim(&settings.cluster);
+    let claim = |subnet: &Subnet| subnet.tags.claim(&settings.cluster);
     let (usable, others): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|one| claim(one) != Claim::Others);
     let usable = match usable.is_empty() {
@@ -92,7 +92,7 @@ fn one_of_each_zone(
     };
     let rank = |subnet: &Subnet| {
         (
-            subnet.tag_set.get(role).is_none(),
+            subnet.tags.get(role).is_none(),
             claim(subnet) != Claim::Ours,
             subnet.subnet_id.clone(),
         )
@@ -117,11 +117,11 @@ fn one_of_each_zone(
 fn is_public(tables: &[RouteTable], subnet: &Subnet) -> bool {
     let with = |fits: &dyn Fn(&ec2::Association) -> bool| {
         let mut tables = tables.iter();
-        tables.find(|table| table.association_set.items.iter().any(fits))
+        tables.find(|table| table.associations.iter().any(fits))
     };
     let own = with(&|one| one.subnet_id.as_ref() == Some(&subnet.subnet_id));
     let table = own.or_else(|| with(&|one| one.main));
-    let gateways = table.into_iter().flat_map(|table| &table.route_set.items);
+    let gateways = table.into_iter().flat_map(|table| &table.routes);
     gateways
         .filter_map(|route| route.gateway_id.as_deref())
         .any(|gateway| gateway.starts_with("igw"))

@@ -104,6 +104,9 @@ fn hostile_xml_is_an_error_and_no_absence() {
         "<html><body>DescribeSubnetsResponse</body></html>",
         "<Response><Errors><Error><Code>InternalError</Code></Error></Errors></Response>",
         "<p>See <DescribeSubnetsResponse/></p>",
+        "<DescribeSubnetsResponse/>",
+        "<DescribeSubnetsResponse>text<subnetSet/></DescribeSubnetsResponse>",
+        "<DescribeSubnetsResponse><subnetSet>text</subnetSet></DescribeSubnetsResponse>",
         bomb,
         outside,
         &deep,
@@ -111,7 +114,7 @@ fn hostile_xml_is_an_error_and_no_absence() {
     ] {
         let text = body.to_owned();
         let _host = host(move |_, _| Some(xml(200, &text)));
-        let answer = Query::ec2("DescribeSubnets").send::<Page<String>>();
+        let answer = Query::ec2("DescribeSubnets").read::<Vec<String>>("subnetSet.*");
         let error = answer.map(|page| format!("{page:?}")).unwrap_err().error;
         assert!(
             matches!(error, Error::Unavailable(_)),
@@ -121,7 +124,7 @@ fn hostile_xml_is_an_error_and_no_absence() {
     let _host = host(|_, _| Some(Ok((200, Vec::new(), vec![b'<', 0xff, b'/', b'>']))));
     assert!(
         Query::ec2("DescribeSubnets")
-            .send::<Page<String>>()
+            .read::<Vec<String>>("subnetSet.*")
             .is_err()
     );
 }
@@ -143,7 +146,7 @@ fn a_list_is_read_to_its_end_or_is_an_error() {
                 ),
             ))
         });
-        let answer = Query::ec2("DescribeSubnets").pages();
+        let answer = Query::ec2("DescribeSubnets").pages("subnetSet.*");
         (answer, forms(&host).len())
     };
     let (list, requests) = told("");

@@ -7,10 +7,12 @@ use serde::Deserialize;
 
 use super::super::elb::{Attributes, Targets, differing};
 use super::super::wanted::{Health, Port, Wanted};
-use crate::query::{Answer, List, Page, Query};
+use crate::query::{Answer, Query};
 
 /// Load balancers on a page, AWS' maximum.
 const PAGE: usize = 400;
+/// The load balancers in an answer.
+const LOAD_BALANCERS: &str = "LoadBalancerDescriptions.*";
 
 /// A classic load balancer.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -27,47 +29,48 @@ pub struct Classic {
     #[serde(rename = "VPCId")]
     pub vpc_id: String,
     /// Names of the zones of its subnets.
-    pub availability_zones: List<String>,
+    #[serde(rename = "AvailabilityZones.*")]
+    pub zones: Vec<String>,
     /// IDs of the subnets, one in each zone.
-    pub subnets: List<String>,
+    #[serde(rename = "Subnets.*")]
+    pub subnets: Vec<String>,
     /// IDs of the security groups.
-    pub security_groups: List<String>,
-    listener_descriptions: List<Described>,
-    backend_server_descriptions: List<Backend>,
-    policies: Policies,
+    #[serde(rename = "SecurityGroups.*")]
+    pub security_groups: BTreeSet<String>,
+    #[serde(rename = "ListenerDescriptions.*")]
+    listeners: Vec<Listener>,
+    #[serde(rename = "BackendServerDescriptions.*")]
+    backends: Vec<Backend>,
+    #[serde(rename = "Policies.OtherPolicies.*")]
+    policies: BTreeSet<String>,
     health_check: Check,
-    instances: List<Registered>,
+    #[serde(rename = "Instances.*.InstanceId")]
+    instances: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Described {
-    listener: Listener,
-    policy_names: List<String>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(default)]
 struct Listener {
+    #[serde(rename = "Listener.Protocol")]
     protocol: String,
-    load_balancer_port: u16,
+    #[serde(rename = "Listener.LoadBalancerPort")]
+    port: u16,
+    #[serde(rename = "Listener.InstanceProtocol")]
     instance_protocol: String,
+    #[serde(rename = "Listener.InstancePort")]
     instance_port: u16,
-    #[serde(rename = "SSLCertificateId")]
+    #[serde(rename = "Listener.SSLCertificateId")]
     certificate: String,
+    #[serde(rename = "PolicyNames.*")]
+    policies: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Backend {
     instance_port: u16,
-    policy_names: List<String>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Policies {
-    other_policies: List<String>,
+    #[serde(rename = "PolicyNames.*")]
+    policies: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -80,22 +83,15 @@ struct Check {
     unhealthy_threshold: u32,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Registered {
-    instance_id: String,
-}
-
-impl Described {
+impl Listener {
     /// Whether the listener is as wanted.
     fn is(&self, port: &Port) -> bool {
-        let is = &self.listener;
-        (is.load_balancer_port, is.instance_port) == (port.front, port.back)
-            && is.protocol.eq_ignore_ascii_case(port.front_protocol)
-            && is
+        (self.port, self.instance_port) == (port.front, port.back)
+            && self.protocol.eq_ignore_ascii_case(port.front_protocol)
+            && self
                 .instance_protocol
                 .eq_ignore_ascii_case(port.back_protocol)
-            && certificate(port).unwrap_or_default() == is.certificate
+            && certificate(port).unwrap_or_default() == self.certificate
     }
 }
 
@@ -104,11 +100,6 @@ impl Classic {
     pub fn status(&self) -> LoadBalancerStatus {
         let name = Some(self.dns_name.to_lowercase()).filter(|name| !name.is_empty());
         LoadBalancerStatus::new(name.map(Ingress::hostname))
-    }
-
-    /// The IDs of its security groups.
-    pub fn groups(&self) -> BTreeSet<String> {
-        self.security_groups.items.iter().cloned().collect()
     }
 
     fn query(&self, action: &'static str) -> Query {
@@ -122,7 +113,7 @@ impl Classic {
 /// A refusal by AWS, or no answer.
 pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
     let query = Query::classic("DescribeLoadBalancers").list("LoadBalancerNames.member", [name]);
-    match query.send::<Page<Classic>>() {
+    match query.read::<Vec<Classic>>(LOAD_BALANCERS) {
         Ok(found) => Ok(found.into_iter().next()),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
         Err(refusal) => Err(refusal.error),
@@ -135,7 +126,7 @@ pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
 /// A refusal by AWS, or no answer.
 pub fn list() -> Result<Vec<Classic>, Error> {
     let query = Query::classic("DescribeLoadBalancers").set("PageSize", PAGE);
-    query.pages()
+    query.pages(LOAD_BALANCERS)
 }
 
 /// Creates a load balancer with its ports.
@@ -143,33 +134,25 @@ pub fn list() -> Result<Vec<Classic>, Error> {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn create(wanted: &Wanted, subnets: &[String], groups: &[String]) -> Result<Classic, Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Made {
-        #[serde(rename = "DNSName")]
-        dns_name: String,
-    }
     let query = Query::classic("CreateLoadBalancer")
         .set("LoadBalancerName", &wanted.name)
         .set_some("Scheme", wanted.internal.then_some("internal"))
         .list("Subnets.member", subnets)
         .list("SecurityGroups.member", groups)
         .pairs("Tags.member", wanted.tags.iter().cloned());
-    let made: Made = with_listeners(query, &wanted.ports).send()?;
-    let described = |port: &Port| Described {
-        listener: Listener {
-            protocol: port.front_protocol.to_owned(),
-            load_balancer_port: port.front,
-            instance_protocol: port.back_protocol.to_owned(),
-            instance_port: port.back,
-            certificate: certificate(port).unwrap_or_default().to_owned(),
-        },
-        policy_names: List::default(),
+    let dns_name = with_listeners(query, &wanted.ports).read("DNSName")?;
+    let listener = |port: &Port| Listener {
+        protocol: port.front_protocol.to_owned(),
+        port: port.front,
+        instance_protocol: port.back_protocol.to_owned(),
+        instance_port: port.back,
+        certificate: certificate(port).unwrap_or_default().to_owned(),
+        policies: Vec::new(),
     };
     Ok(Classic {
         load_balancer_name: wanted.name.clone(),
-        dns_name: made.dns_name,
-        listener_descriptions: wanted.ports.iter().map(described).collect(),
+        dns_name,
+        listeners: wanted.ports.iter().map(listener).collect(),
         ..Classic::default()
     })
 }
@@ -194,11 +177,11 @@ fn with_listeners<'a>(query: Query, ports: impl IntoIterator<Item = &'a Port>) -
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn set_listeners(classic: &Classic, wanted: &Wanted) -> Answer<()> {
-    let are = &classic.listener_descriptions.items;
+    let are = &classic.listeners;
     let surplus = are
         .iter()
         .filter(|one| !wanted.ports.iter().any(|port| one.is(port)));
-    let surplus: Vec<u16> = surplus.map(|one| one.listener.load_balancer_port).collect();
+    let surplus: Vec<u16> = surplus.map(|one| one.port).collect();
     let missing = wanted
         .ports
         .iter()
@@ -222,8 +205,7 @@ const PROXY: &str = "k8s-proxyprotocol-enabled";
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn set_policies(classic: &Classic, wanted: &Wanted) -> Answer<()> {
-    let existing = classic.policies.other_policies.items.iter();
-    let mut existing: BTreeSet<String> = existing.cloned().collect();
+    let mut existing = classic.policies.clone();
     let mut make = |name: &str, kind: &str, attribute: (&str, &str)| -> Answer<()> {
         if !existing.insert(name.to_owned()) {
             return Ok(());
@@ -240,10 +222,10 @@ pub fn set_policies(classic: &Classic, wanted: &Wanted) -> Answer<()> {
             _ => Ok(()),
         }
     };
-    let backends = &classic.backend_server_descriptions.items;
+    let backends = &classic.backends;
     let has = |port: u16| {
         let of = backends.iter().find(|one| one.instance_port == port);
-        of.is_some_and(|one| one.policy_names.items.iter().any(|name| name == PROXY))
+        of.is_some_and(|one| one.policies.iter().any(|name| name == PROXY))
     };
     let back = |port: &Port| wanted.proxy_protocol.then_some(port.back);
     let wants: BTreeSet<u16> = wanted.ports.iter().filter_map(back).collect();
@@ -268,9 +250,9 @@ pub fn set_policies(classic: &Classic, wanted: &Wanted) -> Answer<()> {
         };
         let name = format!("k8s-SSLNegotiationPolicy-{policy}");
         // A listener that differed was made anew since it was read, and has AWS' default policy.
-        let mut listeners = classic.listener_descriptions.items.iter();
+        let mut listeners = classic.listeners.iter();
         let listener = listeners.find(|one| one.is(port));
-        if listener.is_some_and(|one| one.policy_names.items.contains(&name)) {
+        if listener.is_some_and(|one| one.policies.contains(&name)) {
             continue;
         }
         let attribute = ("Reference-Security-Policy", policy.as_str());
@@ -317,11 +299,6 @@ pub fn set_health(classic: &Classic, health: &Health, first: &Port) -> Answer<()
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn attributes(classic: &Classic) -> Answer<Attributes> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Described {
-        load_balancer_attributes: Parts,
-    }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "PascalCase", default)]
     struct Parts {
@@ -330,8 +307,8 @@ pub fn attributes(classic: &Classic) -> Answer<Attributes> {
         connection_settings: Attributes,
         cross_zone_load_balancing: Attributes,
     }
-    let described: Described = classic.query("DescribeLoadBalancerAttributes").send()?;
-    let parts = described.load_balancer_attributes;
+    let query = classic.query("DescribeLoadBalancerAttributes");
+    let parts: Parts = query.read("LoadBalancerAttributes")?;
     let mut attributes = new_attributes();
     for (name, part) in [
         ("AccessLog", parts.access_log),
@@ -375,9 +352,7 @@ pub fn set_attributes(
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn set_instances(classic: &Classic, wanted: &Targets) -> Answer<()> {
-    let are = classic.instances.items.iter();
-    let are: BTreeSet<String> = are.map(|one| one.instance_id.clone()).collect();
-    let (leaving, coming) = wanted.changes(&are);
+    let (leaving, coming) = wanted.changes(&classic.instances);
     for (action, changed) in [
         ("RegisterInstancesWithLoadBalancer", coming),
         ("DeregisterInstancesFromLoadBalancer", leaving),

@@ -3,8 +3,6 @@
 use ccm_guest::{Ingress, LoadBalancerStatus};
 use serde::{Deserialize, Serialize};
 
-use crate::query::List;
-
 /// A load balancer of the API's version 2.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -25,31 +23,15 @@ pub struct LoadBalancer {
     /// The ID of the VPC.
     #[serde(default)]
     pub vpc_id: String,
-    /// The state of its creation and operation.
-    #[serde(default)]
-    pub state: State,
-    /// Its zones, each with a subnet.
-    #[serde(default)]
-    pub availability_zones: List<ZoneOf>,
+    /// The state of its creation and operation: `active`, `provisioning`, `active_impaired` or `failed`.
+    #[serde(rename = "State.Code", default)]
+    pub state: String,
+    /// IDs of its subnets, one in each of its zones.
+    #[serde(rename = "AvailabilityZones.*.SubnetId", default)]
+    pub subnets: Vec<String>,
     /// IDs of the security groups; empty if it was created without any.
-    #[serde(default)]
-    pub security_groups: List<String>,
-}
-
-/// State of a load balancer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct State {
-    /// `active`, `provisioning`, `active_impaired` or `failed`.
-    pub code: String,
-}
-
-/// A zone of a load balancer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct ZoneOf {
-    /// The subnet in that zone.
-    pub subnet_id: String,
+    #[serde(rename = "SecurityGroups.*", default)]
+    pub security_groups: Vec<String>,
 }
 
 /// A listener of a load balancer.
@@ -64,28 +46,12 @@ pub struct Listener {
     pub protocol: String,
     /// Name of the security policy; only with TLS.
     pub ssl_policy: Option<String>,
-    /// The certificates; only with TLS.
-    #[serde(default)]
-    pub certificates: List<Certificate>,
-    /// The target group that receives the connections.
-    #[serde(default)]
-    pub default_actions: List<Action>,
-}
-
-/// A certificate of a listener.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct Certificate {
-    /// The certificate's ARN.
-    pub certificate_arn: String,
-}
-
-/// The action that forwards a listener's connections.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct Action {
-    /// The ARN of the target group.
-    pub target_group_arn: String,
+    /// ARNs of the certificates; only with TLS.
+    #[serde(rename = "Certificates.*.CertificateArn", default)]
+    pub certificates: Vec<String>,
+    /// ARN of the target group that receives the connections.
+    #[serde(rename = "DefaultActions.*.TargetGroupArn", default)]
+    pub target_groups: Vec<String>,
 }
 
 /// A target group: a port on the nodes, with its health check.
@@ -120,24 +86,18 @@ pub struct TargetGroup {
     #[serde(default)]
     pub unhealthy_threshold_count: u32,
     /// ARNs of the load balancers that use it.
-    #[serde(default)]
-    pub load_balancer_arns: List<String>,
+    #[serde(rename = "LoadBalancerArns.*", default)]
+    pub load_balancers: Vec<String>,
 }
 
 impl LoadBalancer {
     /// The status for the Service: the DNS name, if the load balancer works or is being created.
     pub fn status(&self) -> LoadBalancerStatus {
         let works = matches!(
-            self.state.code.as_str(),
+            self.state.as_str(),
             "active" | "provisioning" | "active_impaired"
         );
         let name = Some(self.dns_name.to_lowercase()).filter(|name| works && !name.is_empty());
         LoadBalancerStatus::new(name.map(Ingress::hostname))
-    }
-
-    /// The IDs of its subnets.
-    pub fn subnets(&self) -> Vec<String> {
-        let zones = self.availability_zones.items.iter();
-        zones.map(|zone| zone.subnet_id.clone()).collect()
     }
 }

@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::ec2::GroupId;
 use crate::fixtures::{INSTANCE, forms, host, service, settings};
 use crate::load_balancer::wanted::Wanted;
 
@@ -165,12 +164,7 @@ fn the_group_of_a_node_is_the_tagged_one_or_its_only_one() {
     let settings = settings(&[]);
     let mut instance = crate::ec2::by_ids(&[INSTANCE]).unwrap().remove(0);
     let mut told = |ids: &[&str], tagged: &[&str]| {
-        let all = ids.iter().map(|id| GroupId {
-            group_id: (*id).to_owned(),
-        });
-        instance.group_set = List {
-            items: all.collect(),
-        };
+        instance.groups = ids.iter().map(|id| (*id).to_owned()).collect();
         let tagged = tagged.iter().map(|id| (*id).to_owned()).collect();
         let (chosen, event) = of_nodes(&tagged, std::slice::from_ref(&instance), &settings);
         (
