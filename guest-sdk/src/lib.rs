@@ -51,6 +51,8 @@ pub mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 pub mod values;
+#[cfg(feature = "xml")]
+pub mod xml;
 
 pub use bindings::host::ccm::provider::common::{
     Address, AddressType, AnnotationChange, Conflict, Error, Event, EventType, Failure, Ingress,

@@ -1,17 +1,16 @@
 //! AWS' Query protocol: a request is a form with an `Action`, an answer is XML, all under one path. The only file that
 //! sends requests.
 //!
-//! Answers are untrusted. The reader expands no entities but XML's own five, follows no reference, and reads only what
-//! the types of [`ec2`](crate::ec2) and [`elb`](crate::load_balancer::elb) name, whose nesting is fixed.
+//! Answers are untrusted. Only what the types of [`ec2`](crate::ec2) and [`elb`](crate::load_balancer::elb) name is read,
+//! by paths ([`ccm_guest::xml`]).
 
 use ccm_guest::Error;
 use ccm_guest::http::{self, Next, Request, Response, send_all};
+use ccm_guest::xml::Document;
 use serde::de::DeserializeOwned;
-use xml::Document;
 
 #[cfg(test)]
 mod tests;
-pub mod xml;
 
 /// Version of the EC2 API, which fixes the shape of its answers.
 const EC2: &str = "2016-11-15";

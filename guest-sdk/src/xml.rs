@@ -2,6 +2,7 @@
 //! every element; so it can be the name of a field, and the elements in between need no types of their own:
 //!
 //! ```
+//! # use ccm_guest::xml::Document;
 //! # use serde::Deserialize;
 //! #[derive(Deserialize)]
 //! struct Machine {
@@ -11,7 +12,15 @@
 //!     #[serde(rename = "groups.*.id", default)]
 //!     groups: Vec<String>,
 //! }
+//!
+//! let answer = Document::parse("<answer><machines><item><name>a</name></item></machines></answer>")?;
+//! let machines: Vec<Machine> = answer.read("machines.*")?.ok_or("it has no machines")?;
+//! # assert_eq!((machines[0].name.as_str(), machines[0].groups.len()), ("a", 0));
+//! # let _ = &machines[0].zone;
+//! # Ok::<(), String>(())
 //! ```
+//!
+//! Only with the feature `xml`.
 //!
 //! The document first becomes a tree, which the types' derived code then reads. A reader that derived code drives
 //! directly has several forms of an element, and each type is compiled for each of them, which makes a component a
