@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use ccm_guest::{Error, state};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::config::{Claim, Cluster};
-use crate::query::{Answer, Query};
+use crate::query::{Answer, Query, filter};
 
 /// Maximum number of IDs or names in one request. All its filters together may have 200 values, and an answer 16 MiB: one
 /// instance with eight interfaces of thirty addresses takes 106 kB.
@@ -183,12 +184,12 @@ pub struct Zone {
 /// # Errors
 /// The first request that failed.
 pub fn by_ids(ids: &[&str]) -> Result<Vec<Instance>, Error> {
-    let filter = |ids: &[&str]| vec![("instance-id".to_owned(), owned(ids))];
-    let mut found = listed(ids.chunks(IDS).map(filter))?;
+    let filters = |ids: &[&str]| vec![filter("instance-id", ids)];
+    let mut found = listed(ids.chunks(IDS).map(filters))?;
     let has: BTreeSet<&str> = found.iter().map(|one| one.instance_id.as_str()).collect();
     let missing = ids.iter().copied().filter(|id| !has.contains(id));
     let missing: Vec<&str> = missing.take(IDS).collect();
-    found.extend(listed(missing.chunks(IDS).map(filter))?);
+    found.extend(listed(missing.chunks(IDS).map(filters))?);
     Ok(found)
 }
 
@@ -200,27 +201,22 @@ pub fn by_names(names: &[&str], vpc: Option<&str>) -> Result<Vec<Instance>, Erro
     const ALIVE: &[&str] = &["pending", "running", "shutting-down", "stopping", "stopped"];
     let filters = |names: &[&str]| {
         let mut filters = vec![
-            ("private-dns-name".to_owned(), owned(names)),
-            ("instance-state-name".to_owned(), owned(ALIVE)),
+            filter("private-dns-name", names),
+            filter("instance-state-name", ALIVE),
         ];
-        filters.extend(vpc.map(|vpc| ("vpc-id".to_owned(), vec![vpc.to_owned()])));
+        filters.extend(vpc.map(|vpc| filter("vpc-id", [vpc])));
         filters
     };
     listed(names.chunks(IDS).map(filters))
 }
 
-fn owned(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|text| (*text).to_owned()).collect()
-}
-
-fn listed(
-    filters: impl Iterator<Item = Vec<(String, Vec<String>)>>,
-) -> Result<Vec<Instance>, Error> {
+fn listed(filters: impl Iterator<Item = Vec<Value>>) -> Result<Vec<Instance>, Error> {
     let mut instances = Vec::new();
     // One answer after the other: those about instances with pods in the VPC are so large that the host holds only one.
     for filters in filters {
         let query = Query::ec2("DescribeInstances").set("MaxResults", PAGE);
-        instances.extend(query.filters(filters).pages::<Instance>(INSTANCES)?);
+        let query = query.set("Filter", filters);
+        instances.extend(query.pages::<Instance>(INSTANCES)?);
     }
     Ok(instances)
 }
@@ -231,8 +227,8 @@ fn listed(
 /// A refusal by AWS, or no answer.
 pub fn tags_of(id: &str) -> Result<Option<Tags>, Error> {
     let query = Query::ec2("DescribeInstances").supplementary();
-    let filter = ("instance-id".to_owned(), vec![id.to_owned()]);
-    let instances: Vec<Instance> = query.filters([filter]).pages(INSTANCES)?;
+    let query = query.set("Filter", [filter("instance-id", [id])]);
+    let instances: Vec<Instance> = query.pages(INSTANCES)?;
     let found = instances.into_iter().find(|one| one.instance_id == id);
     Ok(found.map(|one| one.tags))
 }
@@ -281,7 +277,7 @@ pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
         network_nodes: Vec<String>,
     }
     let query = Query::ec2("DescribeInstanceTopology").supplementary();
-    let topologies: Vec<Topology> = query.list("InstanceId", ids).read("instanceSet.*")?;
+    let topologies: Vec<Topology> = query.set("InstanceId", ids).read("instanceSet.*")?;
     Ok(topologies
         .into_iter()
         .map(|one| (one.instance_id, one.network_nodes))
@@ -292,22 +288,18 @@ pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn subnets(filter: &str, values: Vec<String>) -> Result<Vec<Subnet>, Error> {
-    let query = Query::ec2("DescribeSubnets");
-    query
-        .filters([(filter.to_owned(), values)])
-        .pages("subnetSet.*")
+pub fn subnets(name: &str, values: &[String]) -> Result<Vec<Subnet>, Error> {
+    let query = Query::ec2("DescribeSubnets").set("Filter", [filter(name, values)]);
+    query.pages("subnetSet.*")
 }
 
 /// The route tables that the filter selects.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn route_tables(filter: &str, value: &str) -> Result<Vec<RouteTable>, Error> {
-    let query = Query::ec2("DescribeRouteTables");
-    query
-        .filters([(filter.to_owned(), vec![value])])
-        .pages("routeTableSet.*")
+pub fn route_tables(name: &str, value: &str) -> Result<Vec<RouteTable>, Error> {
+    let query = Query::ec2("DescribeRouteTables").set("Filter", [filter(name, [value])]);
+    query.pages("routeTableSet.*")
 }
 
 /// Switches the source and destination check off, so that the instance can pass on the pods' traffic.

@@ -7,7 +7,9 @@
 use ccm_guest::Error;
 use ccm_guest::http::{self, Next, Request, Response, send_all};
 use ccm_guest::xml::Document;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 #[cfg(test)]
 mod tests;
@@ -97,10 +99,12 @@ impl Query {
         }
     }
 
-    /// Adds a field to the form.
+    /// Adds a field to the form: of an object its fields as `KEY.NAME`, of a list its elements as `KEY.1`, `KEY.2` and so
+    /// on, and nothing of `null`.
     #[must_use]
-    pub fn set(self, key: impl AsRef<str>, value: impl ToString) -> Query {
-        let request = self.request.form(key.as_ref(), value);
+    pub fn set(self, key: &str, value: impl Serialize) -> Query {
+        let value = serde_json::to_value(value).unwrap_or_default();
+        let request = with(self.request, key, &value);
         Query { request, ..self }
     }
 
@@ -109,61 +113,6 @@ impl Query {
     pub fn supplementary(self) -> Query {
         let request = self.request.supplementary();
         Query { request, ..self }
-    }
-
-    /// Adds a field if there is a value.
-    #[must_use]
-    pub fn set_some(self, key: &str, value: Option<impl ToString>) -> Query {
-        match value {
-            Some(value) => self.set(key, value),
-            None => self,
-        }
-    }
-
-    /// Adds the fields of each element, under `PREFIX.1`, `PREFIX.2` and so on.
-    #[must_use]
-    pub fn each<T>(
-        mut self,
-        prefix: &str,
-        elements: impl IntoIterator<Item = T>,
-        fields: impl Fn(Query, &str, T) -> Query,
-    ) -> Query {
-        for (index, element) in elements.into_iter().enumerate() {
-            self = fields(self, &format!("{prefix}.{}", index + 1), element);
-        }
-        self
-    }
-
-    /// Adds `PREFIX.1`, `PREFIX.2` and so on.
-    #[must_use]
-    pub fn list<T: ToString>(self, prefix: &str, values: impl IntoIterator<Item = T>) -> Query {
-        self.each(prefix, values, |query, key, value| query.set(key, value))
-    }
-
-    /// Adds the filters of an EC2 request. In the values, `*` and `?` are wildcards: none may come from outside
-    /// unchecked.
-    #[must_use]
-    pub fn filters<T: ToString>(
-        self,
-        filters: impl IntoIterator<Item = (String, Vec<T>)>,
-    ) -> Query {
-        self.each("Filter", filters, |query, filter, (name, values)| {
-            let query = query.set(format!("{filter}.Name"), name);
-            query.list(&format!("{filter}.Value"), values)
-        })
-    }
-
-    /// Adds key-value pairs as `PREFIX.1.Key`, `PREFIX.1.Value` and so on.
-    #[must_use]
-    pub fn pairs<K: ToString, V: ToString>(
-        self,
-        prefix: &str,
-        pairs: impl IntoIterator<Item = (K, V)>,
-    ) -> Query {
-        self.each(prefix, pairs, |query, pair, (key, value)| {
-            let query = query.set(format!("{pair}.Key"), key);
-            query.set(format!("{pair}.Value"), value)
-        })
     }
 
     /// Sends the request and reads what is at a path of the answer.
@@ -217,6 +166,31 @@ impl Query {
             Ok((reply.read(list)?, Next::form(field, next)))
         })
     }
+}
+
+fn with(request: Request, key: &str, value: &Value) -> Request {
+    match value {
+        Value::Null => request,
+        Value::Object(fields) => fields.iter().fold(request, |request, (name, value)| {
+            with(request, &format!("{key}.{name}"), value)
+        }),
+        Value::Array(values) => (1..).zip(values).fold(request, |request, (number, value)| {
+            with(request, &format!("{key}.{number}"), value)
+        }),
+        Value::String(text) => request.form(key, text),
+        other => request.form(key, other),
+    }
+}
+
+/// A filter of an EC2 request. In the values, `*` and `?` are wildcards: none may come from outside unchecked.
+pub fn filter(name: &str, values: impl Serialize) -> Value {
+    json!({ "Name": name, "Value": values })
+}
+
+/// Tags or attributes of a request.
+pub fn pairs<K: Serialize, V: Serialize>(pairs: &[(K, V)]) -> Vec<Value> {
+    let pair = |(key, value): &(K, V)| json!({ "Key": key, "Value": value });
+    pairs.iter().map(pair).collect()
 }
 
 /// Sends requests side by side, and reads what is at a path of the answers, in their order.

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_guest::Error;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::wanted::{Port, Wanted};
-use crate::query::{Answer, Query, together};
+use crate::query::{Answer, Query, pairs, together};
 
 mod records;
 
@@ -37,7 +38,7 @@ pub type Attributes = BTreeMap<String, String>;
 /// # Errors
 /// A refusal by AWS, or no answer; [`Error::Conflict`] if it is no network load balancer.
 pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
-    let query = Query::elb("DescribeLoadBalancers").list("Names.member", [name]);
+    let query = Query::elb("DescribeLoadBalancers").set("Names.member", [name]);
     match query.read::<Vec<LoadBalancer>>(LOAD_BALANCERS) {
         Ok(found) => chosen(found, name),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
@@ -82,25 +83,21 @@ pub fn create(
     } else {
         "internet-facing"
     };
+    let mapping = |(index, subnet)| {
+        json!({
+            "SubnetId": subnet,
+            "AllocationId": wanted.allocations.get(index),
+            "PrivateIPv4Address": wanted.private_addresses.get(index),
+        })
+    };
+    let mappings: Vec<_> = subnets.iter().enumerate().map(mapping).collect();
     let query = Query::elb("CreateLoadBalancer")
         .set("Name", &wanted.name)
         .set("Type", "network")
         .set("Scheme", scheme)
-        .list("SecurityGroups.member", groups)
-        .pairs("Tags.member", wanted.tags.iter().cloned());
-    let subnets = subnets.iter().enumerate();
-    let query = query.each(
-        "SubnetMappings.member",
-        subnets,
-        |query, mapping, (index, subnet)| {
-            let allocation = wanted.allocations.get(index);
-            let address = wanted.private_addresses.get(index);
-            query
-                .set(format!("{mapping}.SubnetId"), subnet)
-                .set_some(&format!("{mapping}.AllocationId"), allocation)
-                .set_some(&format!("{mapping}.PrivateIPv4Address"), address)
-        },
-    );
+        .set("SecurityGroups.member", groups)
+        .set("SubnetMappings.member", mappings)
+        .set("Tags.member", pairs(&wanted.tags));
     let made = query.one(LOAD_BALANCERS)?;
     Ok(LoadBalancer {
         security_groups: groups.to_vec(),
@@ -122,7 +119,7 @@ pub fn listeners(load_balancer: &str) -> Result<Vec<Listener>, Error> {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn target_groups(load_balancer: Option<&str>) -> Result<Vec<TargetGroup>, Error> {
-    let query = Query::elb("DescribeTargetGroups").set_some("LoadBalancerArn", load_balancer);
+    let query = Query::elb("DescribeTargetGroups").set("LoadBalancerArn", load_balancer);
     query.set("PageSize", PAGE).pages(TARGET_GROUPS)
 }
 
@@ -145,10 +142,10 @@ pub fn create_target_group(
         .set("TargetType", "instance")
         .set("HealthCheckProtocol", &port.health.protocol)
         .set("HealthCheckIntervalSeconds", port.health.interval)
-        .pairs("Tags.member", wanted.tags.iter().cloned());
+        .set("Tags.member", pairs(&wanted.tags));
     match adjustable(query, port).one(TARGET_GROUPS) {
         Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
-            let query = Query::elb("DescribeTargetGroups").list("Names.member", [&name]);
+            let query = Query::elb("DescribeTargetGroups").set("Names.member", [&name]);
             let mut left: TargetGroup = query.one(TARGET_GROUPS)?;
             if is_checked_otherwise(&left, port) {
                 modify_target_group(&mut left, port)?;
@@ -190,7 +187,7 @@ pub fn modify_target_group(group: &mut TargetGroup, port: &Port) -> Answer<()> {
 fn adjustable(query: Query, port: &Port) -> Query {
     query
         .set("HealthCheckPort", &port.health.port)
-        .set_some("HealthCheckPath", port.health.path.as_ref())
+        .set("HealthCheckPath", port.health.path.as_ref())
         .set("HealthyThresholdCount", port.health.healthy)
         .set("UnhealthyThresholdCount", port.health.unhealthy)
 }
@@ -228,7 +225,7 @@ pub fn delete_listener(arn: &str) -> Answer<()> {
 /// A refusal by AWS, or no answer.
 pub fn set_security_groups(arn: &str, groups: &[String]) -> Answer<()> {
     let query = Query::elb("SetSecurityGroups").set("LoadBalancerArn", arn);
-    query.list("SecurityGroups.member", groups).act()
+    query.set("SecurityGroups.member", groups).act()
 }
 
 /// Creates the listener of a port, or changes the one that `existing` names. Returns its new state.
@@ -246,7 +243,7 @@ pub fn put_listener(
         Some(listener) => Query::elb("ModifyListener").set("ListenerArn", &listener.listener_arn),
         None => Query::elb("CreateListener")
             .set("LoadBalancerArn", load_balancer)
-            .pairs("Tags.member", wanted.tags.iter().cloned()),
+            .set("Tags.member", pairs(&wanted.tags)),
     };
     let query = query
         .set("Port", port.front)
@@ -258,8 +255,8 @@ pub fn put_listener(
         None => (None, None),
     };
     let query = query
-        .set_some("Certificates.member.1.CertificateArn", certificate)
-        .set_some("SslPolicy", policy);
+        .set("Certificates.member.1.CertificateArn", certificate)
+        .set("SslPolicy", policy);
     let arn = match existing {
         Some(listener) => {
             query.act()?;
@@ -333,11 +330,9 @@ pub fn set_targets(
     for (action, changed) in [("DeregisterTargets", leaving), ("RegisterTargets", coming)] {
         for some in changed.chunks(TARGETS) {
             let query = Query::elb(action).set("TargetGroupArn", group);
-            let query = query.each("Targets.member", some, |query, target, id| {
-                let query = query.set(format!("{target}.Id"), id);
-                query.set(format!("{target}.Port"), port)
-            });
-            query.act()?;
+            let targets = some.iter().map(|id| json!({ "Id": id, "Port": port }));
+            let targets: Vec<_> = targets.collect();
+            query.set("Targets.member", targets).act()?;
         }
     }
     Ok(())
@@ -392,7 +387,8 @@ pub fn set_attributes<K: AsRef<str> + Ord>(
             "ModifyLoadBalancerAttributes",
             "ModifyTargetGroupAttributes",
         );
-        write.pairs("Attributes.member", changed.clone()).act()?;
+        let query = write.set("Attributes.member", pairs(&changed));
+        query.act()?;
         let changed = changed.into_iter();
         are.extend(changed.map(|(key, value)| (key.to_owned(), value.clone())));
     }

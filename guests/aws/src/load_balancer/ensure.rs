@@ -450,7 +450,7 @@ fn for_nodes(
     let subnets = match chosen {
         _ if wanted.clients_cover_health() => Vec::new(),
         Some(chosen) => chosen,
-        None => ec2::subnets("subnet-id", load_balancer.subnets.clone())?,
+        None => ec2::subnets("subnet-id", &load_balancer.subnets)?,
     };
     let ranges: Vec<String> = subnets.into_iter().map(|one| one.cidr_block).collect();
     Ok(security_groups::for_nodes(wanted, &ranges))

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use ccm_guest::event::listed;
 use ccm_guest::{Error, Event};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::wanted::{Port, Wanted};
 use crate::config::{Cluster, KUBE_PROXY, Settings};
 use crate::ec2::{Instance, Tags};
-use crate::query::{Answer, Query};
+use crate::query::{Answer, Query, filter, pairs};
 
 #[cfg(test)]
 mod tests;
@@ -132,10 +133,10 @@ impl Group {
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn list(filter: &str, value: &str) -> Result<Vec<Group>, Error> {
-    let filters = [(filter.to_owned(), vec![value])];
+pub fn list(name: &str, value: &str) -> Result<Vec<Group>, Error> {
     let query = Query::ec2("DescribeSecurityGroups").set("MaxResults", PAGE);
-    query.filters(filters).pages("securityGroupInfo.*")
+    let query = query.set("Filter", [filter(name, [value])]);
+    query.pages("securityGroupInfo.*")
 }
 
 /// The security groups of a VPC; of the cluster if the VPC is not known.
@@ -375,29 +376,23 @@ fn send(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> Answer<
 }
 
 fn permissions(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> Query {
-    let query = Query::ec2(action).set("GroupId", &group.group_id);
-    query.each("IpPermissions", rules, |query, permission, (rule, why)| {
+    let permission = |(rule, why): &(&Rule, &str)| {
         let (ranges, range) = match rule.range.as_str() {
             group if group.starts_with("sg-") => ("Groups", "GroupId"),
             range if range.contains(':') => ("Ipv6Ranges", "CidrIpv6"),
             _ => ("IpRanges", "CidrIp"),
         };
-        let source = format!("{permission}.{ranges}.1");
         let has_ports = rule.protocol != EVERYTHING;
-        let why = Some(why).filter(|why| !why.is_empty());
-        query
-            .set(format!("{permission}.IpProtocol"), &rule.protocol)
-            .set_some(
-                &format!("{permission}.FromPort"),
-                has_ports.then_some(rule.from),
-            )
-            .set_some(
-                &format!("{permission}.ToPort"),
-                has_ports.then_some(rule.to),
-            )
-            .set(format!("{source}.{range}"), &rule.range)
-            .set_some(&format!("{source}.Description"), why)
-    })
+        json!({
+            "IpProtocol": rule.protocol,
+            "FromPort": has_ports.then_some(rule.from),
+            "ToPort": has_ports.then_some(rule.to),
+            ranges: [{ range: rule.range, "Description": Some(why).filter(|why| !why.is_empty()) }],
+        })
+    };
+    let permissions: Vec<_> = rules.iter().map(permission).collect();
+    let query = Query::ec2(action).set("GroupId", &group.group_id);
+    query.set("IpPermissions", permissions)
 }
 
 /// Creates a load balancer's own group.
@@ -413,7 +408,7 @@ pub fn create(name: &str, vpc: &str, tags: &[(String, String)]) -> Result<Group,
         )
         .set("VpcId", vpc)
         .set("TagSpecification.1.ResourceType", "security-group")
-        .pairs("TagSpecification.1.Tag", tags.iter().cloned())
+        .set("TagSpecification.1.Tag", pairs(tags))
         .read("groupId")?;
     Ok(Group {
         group_id,

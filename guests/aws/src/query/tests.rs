@@ -14,12 +14,13 @@ fn refused(status: u16, body: &'static str) -> Refusal {
 fn a_request_is_a_form_and_its_values_are_encoded() {
     let host = host(|_, _| None);
     let filters = [
-        ("tag:a&b".to_owned(), vec!["x y", "=1"]),
-        ("vpc-id".to_owned(), vec!["vpc-1"]),
+        filter("tag:a&b", ["x y", "=1"]),
+        filter("vpc-id", [Some("vpc-1"), None]),
     ];
     let query = Query::ec2("DescribeSubnets")
-        .filters(filters)
-        .pairs("Tag", [("k", "v")]);
+        .set("Filter", filters)
+        .set("Tag", pairs(&[("k", 1)]))
+        .set("Nothing", [""; 0]);
     query.act().unwrap();
     let sent = host.seen().remove(0);
     assert_eq!(sent.line(), "POST /");
@@ -32,7 +33,7 @@ fn a_request_is_a_form_and_its_values_are_encoded() {
         ("Filter.2.Name", "vpc-id"),
         ("Filter.2.Value.1", "vpc-1"),
         ("Tag.1.Key", "k"),
-        ("Tag.1.Value", "v"),
+        ("Tag.1.Value", "1"),
         ("Version", "2016-11-15"),
     ];
     assert_eq!(

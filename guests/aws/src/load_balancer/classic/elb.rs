@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_guest::{Error, Ingress, LoadBalancerStatus};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::super::elb::{Attributes, Targets, differing};
 use super::super::wanted::{Health, Port, Wanted};
-use crate::query::{Answer, Query};
+use crate::query::{Answer, Query, pairs};
 
 /// Load balancers on a page, AWS' maximum.
 const PAGE: usize = 400;
@@ -73,7 +74,7 @@ struct Backend {
     policies: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Check {
     target: String,
@@ -112,7 +113,7 @@ impl Classic {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
-    let query = Query::classic("DescribeLoadBalancers").list("LoadBalancerNames.member", [name]);
+    let query = Query::classic("DescribeLoadBalancers").set("LoadBalancerNames.member", [name]);
     match query.read::<Vec<Classic>>(LOAD_BALANCERS) {
         Ok(found) => Ok(found.into_iter().next()),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
@@ -136,10 +137,10 @@ pub fn list() -> Result<Vec<Classic>, Error> {
 pub fn create(wanted: &Wanted, subnets: &[String], groups: &[String]) -> Result<Classic, Error> {
     let query = Query::classic("CreateLoadBalancer")
         .set("LoadBalancerName", &wanted.name)
-        .set_some("Scheme", wanted.internal.then_some("internal"))
-        .list("Subnets.member", subnets)
-        .list("SecurityGroups.member", groups)
-        .pairs("Tags.member", wanted.tags.iter().cloned());
+        .set("Scheme", wanted.internal.then_some("internal"))
+        .set("Subnets.member", subnets)
+        .set("SecurityGroups.member", groups)
+        .set("Tags.member", pairs(&wanted.tags));
     let dns_name = with_listeners(query, &wanted.ports).read("DNSName")?;
     let listener = |port: &Port| Listener {
         protocol: port.front_protocol.to_owned(),
@@ -162,14 +163,17 @@ fn certificate(port: &Port) -> Option<&str> {
 }
 
 fn with_listeners<'a>(query: Query, ports: impl IntoIterator<Item = &'a Port>) -> Query {
-    query.each("Listeners.member", ports, |query, listener, port| {
-        query
-            .set(format!("{listener}.Protocol"), port.front_protocol)
-            .set(format!("{listener}.LoadBalancerPort"), port.front)
-            .set(format!("{listener}.InstanceProtocol"), port.back_protocol)
-            .set(format!("{listener}.InstancePort"), port.back)
-            .set_some(&format!("{listener}.SSLCertificateId"), certificate(port))
-    })
+    let listener = |port: &Port| {
+        json!({
+            "Protocol": port.front_protocol,
+            "LoadBalancerPort": port.front,
+            "InstanceProtocol": port.back_protocol,
+            "InstancePort": port.back,
+            "SSLCertificateId": certificate(port),
+        })
+    };
+    let listeners: Vec<_> = ports.into_iter().map(listener).collect();
+    query.set("Listeners.member", listeners)
 }
 
 /// Changes the ports that differ, by deletion and creation, because AWS cannot change a port.
@@ -189,7 +193,7 @@ pub fn set_listeners(classic: &Classic, wanted: &Wanted) -> Answer<()> {
     let missing: Vec<&Port> = missing.collect();
     if !surplus.is_empty() {
         let query = classic.query("DeleteLoadBalancerListeners");
-        query.list("LoadBalancerPorts.member", surplus).act()?;
+        query.set("LoadBalancerPorts.member", surplus).act()?;
     }
     match missing.is_empty() {
         true => Ok(()),
@@ -239,7 +243,7 @@ pub fn set_policies(classic: &Classic, wanted: &Wanted) -> Answer<()> {
         let query = query.set("InstancePort", port);
         if wants.contains(&port) {
             make(PROXY, "ProxyProtocolPolicyType", ("ProxyProtocol", "true"))?;
-            query.list("PolicyNames.member", [PROXY]).act()?;
+            query.set("PolicyNames.member", [PROXY]).act()?;
         } else {
             query.set("PolicyNames", "").act()?;
         }
@@ -259,7 +263,7 @@ pub fn set_policies(classic: &Classic, wanted: &Wanted) -> Answer<()> {
         make(&name, "SSLNegotiationPolicyType", attribute)?;
         let query = classic.query("SetLoadBalancerPoliciesOfListener");
         let query = query.set("LoadBalancerPort", port.front);
-        query.list("PolicyNames.member", [name]).act()?;
+        query.set("PolicyNames.member", [name]).act()?;
     }
     Ok(())
 }
@@ -285,13 +289,7 @@ pub fn set_health(classic: &Classic, health: &Health, first: &Port) -> Answer<()
         return Ok(());
     }
     let query = classic.query("ConfigureHealthCheck");
-    query
-        .set("HealthCheck.Target", &wanted.target)
-        .set("HealthCheck.Interval", wanted.interval)
-        .set("HealthCheck.Timeout", wanted.timeout)
-        .set("HealthCheck.HealthyThreshold", wanted.healthy_threshold)
-        .set("HealthCheck.UnhealthyThreshold", wanted.unhealthy_threshold)
-        .act()
+    query.set("HealthCheck", &wanted).act()
 }
 
 /// The attributes of a load balancer, by their fields.
@@ -337,12 +335,11 @@ pub fn set_attributes(
     wanted: &Wanted,
 ) -> Answer<Attributes> {
     if !differing(&are, &wanted.attributes).is_empty() {
-        let mut query = classic.query("ModifyLoadBalancerAttributes");
-        for (key, value) in &wanted.attributes {
-            query = query.set(format!("LoadBalancerAttributes.{key}"), value);
-            are.insert((*key).to_owned(), value.clone());
-        }
+        let query = classic.query("ModifyLoadBalancerAttributes");
+        let query = query.set("LoadBalancerAttributes", &wanted.attributes);
         query.act()?;
+        let wanted = wanted.attributes.iter();
+        are.extend(wanted.map(|(key, value)| ((*key).to_owned(), value.clone())));
     }
     Ok(are)
 }
@@ -361,10 +358,9 @@ pub fn set_instances(classic: &Classic, wanted: &Targets) -> Answer<()> {
             continue;
         }
         let query = classic.query(action);
-        let query = query.each("Instances.member", changed, |query, instance, id| {
-            query.set(format!("{instance}.InstanceId"), id)
-        });
-        query.act()?;
+        let instances = changed.iter().map(|id| json!({ "InstanceId": id }));
+        let instances: Vec<_> = instances.collect();
+        query.set("Instances.member", instances).act()?;
     }
     Ok(())
 }
@@ -375,7 +371,7 @@ pub fn set_instances(classic: &Classic, wanted: &Targets) -> Answer<()> {
 /// A refusal by AWS, or no answer.
 pub fn attach_subnets(classic: &Classic, subnets: &[String]) -> Answer<()> {
     let query = classic.query("AttachLoadBalancerToSubnets");
-    query.list("Subnets.member", subnets).act()
+    query.set("Subnets.member", subnets).act()
 }
 
 /// Replaces the load balancer's security groups.
@@ -384,7 +380,7 @@ pub fn attach_subnets(classic: &Classic, subnets: &[String]) -> Answer<()> {
 /// A refusal by AWS, or no answer.
 pub fn set_security_groups(classic: &Classic, groups: &[String]) -> Answer<()> {
     let query = classic.query("ApplySecurityGroupsToLoadBalancer");
-    query.list("SecurityGroups.member", groups).act()
+    query.set("SecurityGroups.member", groups).act()
 }
 
 /// Deletes the load balancer; a missing one counts as deleted.
