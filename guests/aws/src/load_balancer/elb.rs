@@ -146,10 +146,7 @@ pub fn create_target_group(
     match adjustable(query, port).one(TARGET_GROUPS) {
         Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
             let query = Query::elb("DescribeTargetGroups").set("Names.member", [&name]);
-            let mut left: TargetGroup = query.one(TARGET_GROUPS)?;
-            if is_checked_otherwise(&left, port) {
-                modify_target_group(&mut left, port)?;
-            }
+            let left = set_health(query.one(TARGET_GROUPS)?, port)?;
             let targets = targets(&[&left.target_group_arn])?.pop();
             Ok((left, targets.unwrap_or_default()))
         }
@@ -157,31 +154,24 @@ pub fn create_target_group(
     }
 }
 
-/// Whether a target group differs in the fields that AWS can change.
-pub fn is_checked_otherwise(group: &TargetGroup, port: &Port) -> bool {
-    let health = &port.health;
-    let path = health.path.as_deref();
-    group.health_check_port != health.port
-        || (
-            group.healthy_threshold_count,
-            group.unhealthy_threshold_count,
-        ) != (health.healthy, health.unhealthy)
-        || (path.is_some() && group.health_check_path.as_deref() != path)
-}
-
-/// Changes the fields of a target group that AWS can change.
+/// Changes the fields of a target group that AWS can change, if they differ, and returns the new state.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn modify_target_group(group: &mut TargetGroup, port: &Port) -> Answer<()> {
-    let query = Query::elb("ModifyTargetGroup").set("TargetGroupArn", &group.target_group_arn);
-    adjustable(query, port).act()?;
-    let health = &port.health;
-    group.health_check_port.clone_from(&health.port);
-    group.health_check_path.clone_from(&health.path);
-    group.healthy_threshold_count = health.healthy;
-    group.unhealthy_threshold_count = health.unhealthy;
-    Ok(())
+pub fn set_health(group: TargetGroup, port: &Port) -> Answer<TargetGroup> {
+    let health = port.health.clone();
+    let wanted = TargetGroup {
+        health_check_port: health.port,
+        health_check_path: health.path.or_else(|| group.health_check_path.clone()),
+        healthy_threshold_count: health.healthy,
+        unhealthy_threshold_count: health.unhealthy,
+        ..group.clone()
+    };
+    if wanted != group {
+        let query = Query::elb("ModifyTargetGroup").set("TargetGroupArn", &group.target_group_arn);
+        adjustable(query, port).act()?;
+    }
+    Ok(wanted)
 }
 
 fn adjustable(query: Query, port: &Port) -> Query {

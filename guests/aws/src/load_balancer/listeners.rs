@@ -110,15 +110,11 @@ pub fn apply(
         let group = listener.as_ref().and_then(|one| group_of(one, &groups));
         let (listener, group) = match (listener, group) {
             (Some(mut listener), Some(group)) if fits(group, port) => {
-                let mut group = group.clone();
                 if is_otherwise(&listener, port) {
                     let to = &group.target_group_arn;
                     listener = elb::put_listener(wanted, arn, Some(&listener), port, to)?;
                 }
-                if elb::is_checked_otherwise(&group, port) {
-                    elb::modify_target_group(&mut group, port)?;
-                }
-                (listener, group)
+                (listener, elb::set_health(group.clone(), port)?)
             }
             (listener, _) => {
                 let (group, has) = elb::create_target_group(wanted, port, &load_balancer.vpc_id)?;
