@@ -24,7 +24,7 @@ pub(crate) const CLASSIC: &str = "2012-06-01";
 /// A request that has not been sent.
 #[derive(Debug, Clone)]
 pub struct Query {
-    action: &'static str,
+    action: String,
     /// The form field for the token of the next page, and the token's element in an answer.
     token: [&'static str; 2],
     request: Request,
@@ -71,29 +71,24 @@ pub type Answer<T> = Result<T, Refusal>;
 
 impl Query {
     /// A request to EC2.
-    pub fn ec2(action: &'static str) -> Query {
+    pub fn ec2(action: &str) -> Query {
         Query::new("ec2", action, EC2, ["NextToken", "nextToken"])
     }
 
     /// A request about network load balancers.
-    pub fn elb(action: &'static str) -> Query {
+    pub fn elb(action: &str) -> Query {
         Query::new("elb", action, ELB, ["Marker", "NextMarker"])
     }
 
     /// A request about classic load balancers.
-    pub fn classic(action: &'static str) -> Query {
+    pub fn classic(action: &str) -> Query {
         Query::new("elb", action, CLASSIC, ["Marker", "NextMarker"])
     }
 
-    fn new(
-        target: &'static str,
-        action: &'static str,
-        version: &str,
-        token: [&'static str; 2],
-    ) -> Query {
+    fn new(target: &str, action: &str, version: &str, token: [&'static str; 2]) -> Query {
         let request = Request::post(target, "/").form("Action", action);
         Query {
-            action,
+            action: action.to_owned(),
             token,
             request: request.form("Version", version),
         }
@@ -120,7 +115,7 @@ impl Query {
     /// # Errors
     /// A refusal by AWS, no answer, or an answer of another shape.
     pub fn read<T: DeserializeOwned>(self, path: &str) -> Answer<T> {
-        answered(self.action, path, self.request.send())
+        answered(&self.action, path, self.request.send())
     }
 
     /// Sends the request and ignores the answer's content.
@@ -128,7 +123,7 @@ impl Query {
     /// # Errors
     /// A refusal by AWS, or no answer.
     pub fn act(self) -> Answer<()> {
-        checked(self.action, self.request.send()?).map(drop)
+        checked(&self.action, self.request.send()?).map(drop)
     }
 
     /// Sends a deletion; a missing object counts as deleted.
@@ -147,7 +142,7 @@ impl Query {
     /// # Errors
     /// As [`Query::read`]; also when the list is empty.
     pub fn one<T: DeserializeOwned>(self, list: &str) -> Answer<T> {
-        let action = self.action;
+        let action = self.action.clone();
         let first = self.read::<Vec<T>>(list)?.into_iter().next();
         first.ok_or_else(|| Error::unavailable(format!("{action}: the answer names none")).into())
     }
@@ -159,15 +154,16 @@ impl Query {
     pub fn pages<T: DeserializeOwned>(self, list: &str) -> Result<Vec<T>, Error> {
         let Query { action, token, .. } = self;
         let [field, element] = token;
-        let check = |response| Ok(checked(action, response)?);
+        let check = |response| Ok(checked(&action, response)?);
         http::follow_with(self.request, check, |response| {
-            let reply = Reply::parse(action, &response)?;
+            let reply = Reply::parse(&action, &response)?;
             let next: Option<String> = reply.find(element)?;
             Ok((reply.read(list)?, Next::form(field, next)))
         })
     }
 }
 
+/// See [`Query::set`].
 fn with(request: Request, key: &str, value: &Value) -> Request {
     match value {
         Value::Null => request,
@@ -194,10 +190,13 @@ pub fn pairs<K: Serialize, V: Serialize>(pairs: &[(K, V)]) -> Vec<Value> {
 }
 
 /// Sends requests side by side, and reads what is at a path of the answers, in their order.
-pub fn together<T: DeserializeOwned>(queries: Vec<Query>, path: &str) -> Vec<Answer<T>> {
-    let actions: Vec<_> = queries.iter().map(|query| query.action).collect();
-    let answers = send_all(queries.into_iter().map(|query| query.request).collect());
-    let answers = actions.into_iter().zip(answers);
+///
+/// # Errors
+/// As [`Query::read`], of the first request that failed.
+pub fn together<T: DeserializeOwned>(queries: Vec<Query>, path: &str) -> Answer<Vec<T>> {
+    let queries = queries.into_iter().map(|one| (one.action, one.request));
+    let (actions, requests): (Vec<_>, Vec<_>) = queries.unzip();
+    let answers = actions.iter().zip(send_all(requests));
     answers
         .map(|(action, answer)| answered(action, path, answer))
         .collect()

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ccm_guest::load_balancer::{DeleteRequest, Found, Progress, ProgressReply, Service};
 use ccm_guest::{Error, Pending};
 
+use super::elb::Object;
 use super::security_groups::{self, Rules};
 use super::wanted::{self, group_prefix};
 use super::{cached_state, classic, elb, listeners};
@@ -65,10 +66,10 @@ fn delete_network(
         is_former || named.contains(name) || name.starts_with(&prefix)
     });
     if let Some(arn) = &arn {
-        elb::delete(arn)?;
+        elb::delete(Object::LoadBalancer(arn))?;
     }
     for group in &left {
-        match elb::delete_target_group(&group.target_group_arn) {
+        match elb::delete(Object::TargetGroup(&group.target_group_arn)) {
             Err(refusal) if refusal.is("ResourceInUse") => {
                 let names = left.iter().map(|group| &group.target_group_name);
                 let pending = Pending::after(IN_USE).with_hint(&names.collect::<Vec<_>>());

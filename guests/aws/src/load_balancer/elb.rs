@@ -182,31 +182,12 @@ fn adjustable(query: Query, port: &Port) -> Query {
         .set("UnhealthyThresholdCount", port.health.unhealthy)
 }
 
-/// Deletes a target group; a missing one counts as deleted.
+/// Deletes an object, a load balancer with its listeners; a missing one counts as deleted.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn delete_target_group(arn: &str) -> Answer<()> {
-    let query = Query::elb("DeleteTargetGroup");
-    query.set("TargetGroupArn", arn).delete()
-}
-
-/// Deletes a load balancer with its listeners; a missing one counts as deleted.
-///
-/// # Errors
-/// A refusal by AWS, or no answer.
-pub fn delete(arn: &str) -> Answer<()> {
-    let query = Query::elb("DeleteLoadBalancer");
-    query.set("LoadBalancerArn", arn).delete()
-}
-
-/// Deletes a listener; a missing one counts as deleted.
-///
-/// # Errors
-/// A refusal by AWS, or no answer.
-pub fn delete_listener(arn: &str) -> Answer<()> {
-    let query = Query::elb("DeleteListener");
-    query.set("ListenerArn", arn).delete()
+pub fn delete(object: Object<'_>) -> Answer<()> {
+    object.query("Delete", "").delete()
 }
 
 /// Replaces the security groups of a load balancer.
@@ -240,10 +221,8 @@ pub fn put_listener(
         .set("Protocol", port.front_protocol)
         .set("DefaultActions.member.1.Type", "forward")
         .set("DefaultActions.member.1.TargetGroupArn", group);
-    let (certificate, policy) = match &port.tls {
-        Some(tls) => (Some(&tls.certificate), tls.policy.as_ref()),
-        None => (None, None),
-    };
+    let tls = port.tls.as_ref();
+    let (certificate, policy) = tls.map(|tls| (&tls.certificate, &tls.policy)).unzip();
     let query = query
         .set("Certificates.member.1.CertificateArn", certificate)
         .set("SslPolicy", policy);
@@ -258,7 +237,7 @@ pub fn put_listener(
         listener_arn: arn,
         port: port.front,
         protocol: port.front_protocol.to_owned(),
-        ssl_policy: policy.cloned(),
+        ssl_policy: policy.cloned().flatten(),
         certificates: certificate.into_iter().cloned().collect(),
         target_groups: vec![group.to_owned()],
     })
@@ -278,14 +257,12 @@ pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
     }
     let query = |group: &&str| Query::elb("DescribeTargetHealth").set("TargetGroupArn", *group);
     let queries = groups.iter().map(query).collect();
-    let answers: Vec<Answer<Vec<Description>>> = together(queries, "TargetHealthDescriptions.*");
-    let mut all = Vec::new();
-    for answer in answers {
-        let descriptions = answer?.into_iter();
-        let staying = descriptions.filter(|one| one.state != "draining");
-        all.push(staying.map(|one| one.id).collect());
-    }
-    Ok(all)
+    let answers: Vec<Vec<Description>> = together(queries, "TargetHealthDescriptions.*")?;
+    let staying = |all: Vec<Description>| {
+        let staying = all.into_iter().filter(|one| one.state != "draining");
+        staying.map(|one| one.id).collect()
+    };
+    Ok(answers.into_iter().map(staying).collect())
 }
 
 /// The instances behind a load balancer.
@@ -328,35 +305,36 @@ pub fn set_targets(
     Ok(())
 }
 
-/// The object that attributes belong to, by its ARN.
+/// An object, by its ARN.
 #[derive(Debug, Clone, Copy)]
-pub enum Of<'a> {
+pub enum Object<'a> {
     /// A load balancer.
     LoadBalancer(&'a str),
+    /// A listener.
+    Listener(&'a str),
     /// A target group.
     TargetGroup(&'a str),
 }
 
-impl Of<'_> {
-    /// The request about it: one action for a load balancer, another for a target group.
-    fn query(self, of_load_balancer: &'static str, of_target_group: &'static str) -> Query {
-        match self {
-            Of::LoadBalancer(arn) => Query::elb(of_load_balancer).set("LoadBalancerArn", arn),
-            Of::TargetGroup(arn) => Query::elb(of_target_group).set("TargetGroupArn", arn),
-        }
+impl Object<'_> {
+    /// The request about it: its action has the kind's name in between, such as `DescribeTargetGroupAttributes`.
+    fn query(self, verb: &str, what: &str) -> Query {
+        let (kind, arn) = match self {
+            Object::LoadBalancer(arn) => ("LoadBalancer", arn),
+            Object::Listener(arn) => ("Listener", arn),
+            Object::TargetGroup(arn) => ("TargetGroup", arn),
+        };
+        Query::elb(&format!("{verb}{kind}{what}")).set(&format!("{kind}Arn"), arn)
     }
 }
 
-/// The attributes of an object.
+/// The attributes of a load balancer or a target group.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn attributes(of: Of<'_>) -> Answer<Attributes> {
-    let read = of.query(
-        "DescribeLoadBalancerAttributes",
-        "DescribeTargetGroupAttributes",
-    );
-    let described: Vec<Attribute> = read.read("Attributes.*")?;
+pub fn attributes(object: Object<'_>) -> Answer<Attributes> {
+    let query = object.query("Describe", "Attributes");
+    let described: Vec<Attribute> = query.read("Attributes.*")?;
     let pairs = described.into_iter().map(|one| (one.key, one.value));
     Ok(pairs.collect())
 }
@@ -367,18 +345,14 @@ pub fn attributes(of: Of<'_>) -> Answer<Attributes> {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn set_attributes<K: AsRef<str> + Ord>(
-    of: Of<'_>,
+    object: Object<'_>,
     mut are: Attributes,
     wanted: &BTreeMap<K, String>,
 ) -> Answer<Attributes> {
     let changed = differing(&are, wanted);
     if !changed.is_empty() {
-        let write = of.query(
-            "ModifyLoadBalancerAttributes",
-            "ModifyTargetGroupAttributes",
-        );
-        let query = write.set("Attributes.member", pairs(&changed));
-        query.act()?;
+        let query = object.query("Modify", "Attributes");
+        query.set("Attributes.member", pairs(&changed)).act()?;
         let changed = changed.into_iter();
         are.extend(changed.map(|(key, value)| (key.to_owned(), value.clone())));
     }

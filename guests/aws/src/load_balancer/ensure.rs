@@ -6,7 +6,7 @@ use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Servic
 use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node, log};
 
 use super::cached_state::{self, Remembered};
-use super::elb::{self, Attributes, LoadBalancer, Of, Targets};
+use super::elb::{self, Attributes, LoadBalancer, Object, Targets};
 use super::listeners::{self, Listening};
 use super::security_groups::{self, Group, Rules};
 use super::wanted::{self, Groups, Wanted};
@@ -119,7 +119,7 @@ fn make(
     if !is_new {
         let arn = &load_balancer.load_balancer_arn;
         listening = Listening::read(arn)?;
-        attributes = elb::attributes(Of::LoadBalancer(arn))?;
+        attributes = elb::attributes(Object::LoadBalancer(arn))?;
     }
     let tagged = tagged(&all, settings);
     let opens = settings.opens_node_groups;
@@ -170,8 +170,8 @@ fn change(
         // Also of those that were created above: AWS returns the group that an interrupted call left, with its nodes.
         listeners::set_targets(&listening.registered(), &known.targets)?;
     }
-    let of = Of::LoadBalancer(&load_balancer.load_balancer_arn);
-    let attributes = elb::set_attributes(of, known.attributes, &wanted.attributes)?;
+    let object = Object::LoadBalancer(&load_balancer.load_balancer_arn);
+    let attributes = elb::set_attributes(object, known.attributes, &wanted.attributes)?;
     if let Some(open) = &known.open {
         let rules = for_nodes(&wanted, load_balancer, chosen)?;
         let vpc = is_cached.then_some(load_balancer.vpc_id.as_str());
