@@ -144,10 +144,12 @@ pub struct RouteTable {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Route {
-    /// IPv4 destination in CIDR form.
-    pub destination_cidr_block: Option<String>,
-    /// IPv6 destination in CIDR form.
-    pub destination_ipv6_cidr_block: Option<String>,
+    /// IPv4 destination in CIDR form; may be empty.
+    #[serde(rename = "destinationCidrBlock")]
+    pub ipv4: String,
+    /// IPv6 destination in CIDR form; may be empty.
+    #[serde(rename = "destinationIpv6CidrBlock")]
+    pub ipv6: String,
     /// The instance that is the next hop.
     pub instance_id: Option<String>,
     /// The gateway that is the next hop.
@@ -268,7 +270,7 @@ pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
 ///
 /// # Errors
 /// A refusal by AWS, such as in a region without this API, or no answer.
-pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
+pub fn topology(ids: &[&str]) -> Result<BTreeMap<String, Vec<String>>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Topology {

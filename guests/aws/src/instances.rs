@@ -17,7 +17,7 @@ use ccm_guest::{
 };
 
 use crate::config::{Claim, Settings, address};
-use crate::ec2::{self, Zone};
+use crate::ec2;
 use crate::provider_id::{self, Id};
 
 #[cfg(test)]
@@ -235,13 +235,11 @@ fn label(nodes: &[Node], lookups: &mut [Lookup]) {
     }
     if new.iter().any(|(node, _)| !has(node, ZONE_ID)) {
         let zones = ec2::zones().unwrap_or_else(|error| not_labelled(&error));
-        for (node, instance) in &mut new {
+        for (_, instance) in new.iter_mut().filter(|(node, _)| !has(node, ZONE_ID)) {
             let zone = instance.zone.as_ref().and_then(|zone| zones.get(zone));
-            if let (Some(Zone { id, .. }), false) = (
-                zone,
-                has(node, ZONE_ID) || zone.is_some_and(|zone| zone.id.is_empty()),
-            ) {
-                instance.labels.push((ZONE_ID.to_owned(), id.clone()));
+            if let Some(zone) = zone.filter(|zone| !zone.id.is_empty()) {
+                let label = (ZONE_ID.to_owned(), zone.id.clone());
+                instance.labels.push(label);
             }
         }
     }
@@ -251,23 +249,21 @@ fn label(nodes: &[Node], lookups: &mut [Lookup]) {
         !has(node, &first) && !has(node, ZONE_ID) && has_topology(instance)
     });
     for some in new.chunks_mut(TOPOLOGIES) {
-        let id = |instance: &Instance| {
-            let mut parts = instance.provider_id.rsplit('/');
-            parts.next().unwrap_or_default().to_owned()
-        };
-        let ids: Vec<String> = some.iter().map(|(_, instance)| id(instance)).collect();
-        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let topologies = ec2::topology(&ids).unwrap_or_else(|error| not_labelled(&error));
-        for (of, layers) in topologies {
-            let mut instances = some.iter_mut();
-            if let Some((_, instance)) = instances.find(|(_, instance)| id(instance) == of) {
-                let layers = layers.into_iter().take(8).enumerate();
-                let labels =
-                    layers.map(|(index, node)| (format!("{NETWORK_NODE}{}", index + 1), node));
-                instance.labels.extend(labels);
-            }
+        let ids: Vec<&str> = some.iter().map(|(_, instance)| ec2_id(instance)).collect();
+        let mut topologies = ec2::topology(&ids).unwrap_or_else(|error| not_labelled(&error));
+        for (_, instance) in some {
+            let layers = topologies.remove(ec2_id(instance)).unwrap_or_default();
+            let layers = (1..=8).zip(layers);
+            let labels = layers.map(|(number, node)| (format!("{NETWORK_NODE}{number}"), node));
+            instance.labels.extend(labels);
         }
     }
+}
+
+/// The ID at the end of the provider ID.
+fn ec2_id(instance: &Instance) -> &str {
+    let mut parts = instance.provider_id.rsplit('/');
+    parts.next().unwrap_or_default()
 }
 
 /// Whether EC2 describes the topology of this instance type. The Go provider requests it for the same types by default.

@@ -141,11 +141,8 @@ fn route_to<'a>(table: &'a RouteTable, cidr: &str) -> Option<&'a ec2::Route> {
 }
 
 fn destination(route: &ec2::Route) -> Option<IpNet> {
-    let texts = [
-        &route.destination_cidr_block,
-        &route.destination_ipv6_cidr_block,
-    ];
-    let text = texts.into_iter().flatten().find(|text| !text.is_empty())?;
+    let texts = [&route.ipv4, &route.ipv6];
+    let text = texts.into_iter().find(|text| !text.is_empty())?;
     text.parse::<IpNet>().ok().map(|range| range.trunc())
 }
 
