@@ -1,6 +1,5 @@
 //! The configuration: keys of the Go provider's `[Global]` section, under their own names.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -9,7 +8,6 @@ use ccm_guest::{Config, Error, IpFamily};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::own_instance;
 use crate::provider_id::is_instance_id;
 
 #[cfg(test)]
@@ -21,15 +19,6 @@ const CLUSTER: &str = "kubernetes.io/cluster/";
 const LEGACY: &str = "KubernetesCluster";
 /// Port of kube-proxy's health check on every node.
 pub const KUBE_PROXY: u16 = 10256;
-
-/// The parsed configuration, which may leave the cluster's ID to the tags of an instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Configuration {
-    /// The settings; their cluster is empty if `own_instance` names it.
-    settings: Settings,
-    /// The instance whose tags name the cluster; `None`: the configuration names it.
-    own_instance: Option<String>,
-}
 
 /// The settings of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,12 +139,13 @@ pub enum Claim {
     Untagged,
 }
 
-impl Configuration {
-    /// Reads and checks the configuration.
+impl Settings {
+    /// Reads and checks the configuration. If it names no cluster, also returns the instance whose tags do; the cluster
+    /// is empty then.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake.
-    pub fn read(config: &Config) -> Result<Configuration, Error> {
+    pub fn read(config: &Config) -> Result<(Settings, Option<String>), Error> {
         let mut values = config.values();
         let zone = values.text("Zone");
         let of_zone = zone.and_then(|zone| {
@@ -213,33 +203,12 @@ impl Configuration {
             pod_ranges,
         };
         values.finish()?;
-        Ok(Configuration {
-            settings,
-            own_instance,
-        })
+        Ok((settings, own_instance))
     }
 
-    /// The settings of a call. If the configuration names no cluster, reads the tags of the instance, once an hour.
-    ///
-    /// # Errors
-    /// The tags cannot be read, or do not name one cluster.
-    pub fn settings(&self) -> Result<Cow<'_, Settings>, Error> {
-        let Some(instance) = &self.own_instance else {
-            return Ok(Cow::Borrowed(&self.settings));
-        };
-        let mut settings = self.settings.clone();
-        settings.cluster = own_instance::cluster(instance)?;
-        Ok(Cow::Owned(settings))
-    }
-
-    /// The AWS region of every object and request.
-    pub fn region(&self) -> &str {
-        &self.settings.region
-    }
-
-    /// Whether `--cluster-cidr` says which routes are the cluster's.
-    pub fn has_pod_ranges(&self) -> bool {
-        !self.settings.pod_ranges.is_empty()
+    /// Whether a range lies in those of the pods.
+    pub fn is_pods(&self, network: &IpNet) -> bool {
+        self.pod_ranges.iter().any(|range| range.contains(network))
     }
 }
 
@@ -279,13 +248,6 @@ fn cluster(values: &mut Values<'_>) -> (Cluster, Option<String>) {
         id: id.or(legacy).unwrap_or_default().to_owned(),
     };
     (cluster, None)
-}
-
-impl Settings {
-    /// Whether a range lies in those of the pods.
-    pub fn is_pods(&self, network: &IpNet) -> bool {
-        self.pod_ranges.iter().any(|range| range.contains(network))
-    }
 }
 
 /// The address in canonical form; reads what Go's parser reads.

@@ -8,7 +8,7 @@ use ccm_guest::Node;
 use ccm_guest::load_balancer::Service;
 use ccm_guest::testing::{self, Answer, TestHost};
 
-use crate::config::{Configuration, Settings};
+use crate::config::Settings;
 use crate::load_balancer::annotations::PREFIX;
 use crate::query::CLASSIC;
 
@@ -145,8 +145,7 @@ pub(crate) fn settings(more: &[(&str, &str)]) -> Settings {
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     config.values.extend(more);
     config.cluster_cidrs = vec!["10.244.0.0/16".to_owned(), "fd00:10:244::/48".to_owned()];
-    let configuration = Configuration::read(&config).unwrap();
-    configuration.settings().unwrap().into_owned()
+    Settings::read(&config).unwrap().0
 }
 
 pub(crate) fn node(name: &str, provider_id: Option<&str>) -> Node {

@@ -1,5 +1,7 @@
 //! The provider type: hands the host's calls to the other modules.
 
+use std::borrow::Cow;
+
 use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
 };
@@ -9,9 +11,9 @@ use ccm_guest::{
     SelfCheck,
 };
 
-use crate::config::Configuration;
+use crate::config::Settings;
 use crate::load_balancer::{deletion, ensure};
-use crate::{ec2, instances};
+use crate::{ec2, instances, own_instance};
 
 #[cfg(test)]
 mod tests;
@@ -19,43 +21,64 @@ mod tests;
 /// The AWS provider with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aws {
-    configuration: Configuration,
+    /// The settings; their cluster is empty if `own_instance` names it.
+    settings: Settings,
+    /// The instance whose tags name the cluster; `None`: the configuration names it.
+    own_instance: Option<String>,
+}
+
+impl Aws {
+    /// The settings of a call. If the configuration names no cluster, reads the tags of the instance, once an hour.
+    ///
+    /// # Errors
+    /// The tags cannot be read, or do not name one cluster.
+    pub(crate) fn settings(&self) -> Result<Cow<'_, Settings>, Error> {
+        let mut settings = Cow::Borrowed(&self.settings);
+        if let Some(instance) = &self.own_instance {
+            settings.to_mut().cluster = own_instance::cluster(instance)?;
+        }
+        Ok(settings)
+    }
 }
 
 impl Provider for Aws {
     fn init(config: &Config) -> Result<Aws, Error> {
-        let configuration = Configuration::read(config)?;
-        Ok(Aws { configuration })
+        let (settings, own_instance) = Settings::read(config)?;
+        Ok(Aws {
+            settings,
+            own_instance,
+        })
     }
 
     /// Routes only with `--cluster-cidr`: without it the cluster's routes cannot be told from others.
     fn enabled(&self, exported: &[Capability]) -> Vec<Capability> {
         let mut enabled = exported.to_vec();
-        enabled.retain(|one| *one != Capability::Routes || self.configuration.has_pod_ranges());
+        let has_pod_ranges = !self.settings.pod_ranges.is_empty();
+        enabled.retain(|one| *one != Capability::Routes || has_pod_ranges);
         enabled
     }
 }
 
 impl Instances for Aws {
     fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
-        let settings = self.configuration.settings()?;
+        let settings = self.settings()?;
         instances::find(&settings, &nodes)
     }
 }
 
 impl LoadBalancer for Aws {
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
-        let settings = self.configuration.settings()?;
+        let settings = self.settings()?;
         ensure::ensure(&settings, &request)
     }
 
     fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
-        let settings = self.configuration.settings()?;
+        let settings = self.settings()?;
         ensure::update_targets(&settings, &request)
     }
 
     fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
-        let settings = self.configuration.settings()?;
+        let settings = self.settings()?;
         Ok(deletion::delete(&settings, &request)?)
     }
 
@@ -66,17 +89,17 @@ impl LoadBalancer for Aws {
 
 impl Routes for Aws {
     fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Failure> {
-        let settings = self.configuration.settings()?;
+        let settings = self.settings()?;
         Ok(crate::routes::list(&settings, &nodes)?)
     }
 
     fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Failure> {
-        let settings = self.configuration.settings()?;
+        let settings = self.settings()?;
         Ok(crate::routes::create(&settings, &request)?)
     }
 
     fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Failure> {
-        let settings = self.configuration.settings()?;
+        let settings = self.settings()?;
         Ok(crate::routes::delete(&settings, &request)?)
     }
 }
@@ -85,9 +108,9 @@ impl SelfCheck for Aws {
     /// Reads the zones: this proves the credential, the endpoint and the region's name. And finds the cluster's ID.
     fn check(&self) -> Result<(), Error> {
         let zones = ec2::zones()?;
-        let region = self.configuration.region();
+        let region = &self.settings.region;
         match zones.keys().any(|zone| zone.starts_with(region)) {
-            true => self.configuration.settings().map(drop),
+            true => self.settings().map(drop),
             false => {
                 let zones = zones.into_keys().collect::<Vec<_>>().join(", ");
                 Err(Error::invalid(format!(

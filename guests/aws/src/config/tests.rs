@@ -17,8 +17,7 @@ fn keys_of_the_go_provider_are_read() {
         ("DisableSecurityGroupIngress", "true"),
         ("VPC", "vpc-1"),
     ]);
-    let configuration = Configuration::read(&given).unwrap();
-    let settings = configuration.settings().unwrap();
+    let (settings, _) = Settings::read(&given).unwrap();
     assert_eq!(
         (settings.region.as_str(), settings.vpc.as_deref()),
         ("eu-west-1", Some("vpc-1"))
@@ -51,8 +50,7 @@ fn the_shared_check_at_port_0_is_at_kube_proxys() {
         ("ClusterServiceLoadBalancerHealthProbeMode", "Shared"),
         ("ClusterServiceSharedLoadBalancerHealthProbePort", "0"),
     ]);
-    let configuration = Configuration::read(&given).unwrap();
-    let settings = configuration.settings().unwrap();
+    let (settings, _) = Settings::read(&given).unwrap();
     assert_eq!(settings.shared_health.as_ref().unwrap().port, KUBE_PROXY);
 }
 
@@ -71,11 +69,11 @@ fn a_zone_names_its_region() {
             ("Region", "ap-south-1"),
             ("KubernetesClusterID", "prod"),
         ]);
-        let configuration = Configuration::read(&given).unwrap();
-        assert_eq!(configuration.region(), region, "{zone}");
+        let (settings, _) = Settings::read(&given).unwrap();
+        assert_eq!(settings.region, region, "{zone}");
     }
     let given = config(&[("Zone", "nowhere"), ("KubernetesClusterID", "prod")]);
-    let refused = Configuration::read(&given).unwrap_err();
+    let refused = Settings::read(&given).unwrap_err();
     assert!(refused.message().starts_with("Zone: "), "{refused:?}");
 }
 
@@ -87,7 +85,7 @@ fn all_mistakes_are_told_at_once() {
         ("ClusterServiceSharedLoadBalancerHealthProbePort", "65536"),
         ("DisableSecurityGroupIngress", "perhaps"),
     ]);
-    let Err(Error::Invalid(reported)) = Configuration::read(&given) else {
+    let Err(Error::Invalid(reported)) = Settings::read(&given) else {
         panic!()
     };
     for key in [
@@ -106,7 +104,7 @@ fn all_mistakes_are_told_at_once() {
         ("KubernetesClusterID", "a"),
         ("KubernetesClusterTag", "b"),
     ]);
-    assert!(Configuration::read(&given).is_err(), "two clusters");
+    assert!(Settings::read(&given).is_err(), "two clusters");
 }
 
 #[test]

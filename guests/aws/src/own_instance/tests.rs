@@ -4,7 +4,6 @@ use ccm_guest::testing::config;
 use ccm_guest::{Config, Instances as _, Provider as _, SelfCheck as _};
 
 use super::*;
-use crate::config::Configuration;
 use crate::fixtures::{INSTANCE, INSTANCES, NONE, THROTTLED, actions, forms, host, known, xml};
 use crate::provider::Aws;
 
@@ -30,8 +29,8 @@ fn read(tags: &[(&str, &str)]) -> Result<Vec<(String, String)>, Error> {
     let answer = tagged(tags);
     let _host =
         host(move |action, _| (action == "DescribeInstances").then(|| xml(200, answer.as_str())));
-    let configuration = Configuration::read(&given(&[])).unwrap();
-    let settings = configuration.settings()?;
+    let provider = Aws::init(&given(&[])).unwrap();
+    let settings = provider.settings()?;
     Ok(settings.cluster.owned())
 }
 
@@ -89,18 +88,18 @@ fn tags_that_do_not_name_one_cluster_are_an_error_that_says_what_to_set() {
 fn an_instance_that_cannot_be_read_is_read_again() {
     let mut answers = [xml(200, NONE), xml(503, THROTTLED), xml(200, INSTANCES)].into_iter();
     let host = host(move |_, _| answers.next());
-    let configuration = Configuration::read(&given(&[])).unwrap();
-    let missing = configuration.settings();
+    let provider = Aws::init(&given(&[])).unwrap();
+    let missing = provider.settings();
     assert!(
         matches!(&missing, Err(Error::Unavailable(why)) if why.contains("KubernetesClusterID is not set")),
         "{missing:?}"
     );
-    let throttled = configuration.settings();
+    let throttled = provider.settings();
     assert!(
         matches!(throttled, Err(Error::Throttled(_))),
         "{throttled:?}"
     );
-    assert_eq!(configuration.settings().unwrap().cluster.id, "prod");
+    assert_eq!(provider.settings().unwrap().cluster.id, "prod");
     assert_eq!(actions(&host), ["DescribeInstances"; 3]);
 }
 
@@ -129,11 +128,11 @@ fn the_tags_are_read_once_an_hour() {
 fn a_configured_cluster_counts_and_costs_no_request() {
     for key in ["KubernetesClusterID", "KubernetesClusterTag"] {
         let host = host(|_, _| None);
-        let configuration = Configuration::read(&given(&[(key, "other")])).unwrap();
-        assert_eq!(configuration.settings().unwrap().cluster.id, "other");
+        let provider = Aws::init(&given(&[(key, "other")])).unwrap();
+        assert_eq!(provider.settings().unwrap().cluster.id, "other");
         assert_eq!(actions(&host), [""; 0], "{key}");
     }
-    let wrong = Configuration::read(&config(&[("Region", "r"), ("InstanceID", "i-*")]));
+    let wrong = Aws::init(&config(&[("Region", "r"), ("InstanceID", "i-*")]));
     assert!(
         matches!(&wrong, Err(Error::Invalid(why)) if why.starts_with("InstanceID: ")),
         "{wrong:?}"
