@@ -238,8 +238,7 @@ fn label(nodes: &[Node], lookups: &mut [Lookup]) {
         for (_, instance) in new.iter_mut().filter(|(node, _)| !has(node, ZONE_ID)) {
             let zone = instance.zone.as_ref().and_then(|zone| zones.get(zone));
             if let Some(zone) = zone.filter(|zone| !zone.id.is_empty()) {
-                let label = (ZONE_ID.to_owned(), zone.id.clone());
-                instance.labels.push(label);
+                instance.labels.push((ZONE_ID.to_owned(), zone.id.clone()));
             }
         }
     }

@@ -45,12 +45,10 @@ fn reach(
     let known = match known {
         Some(known) if known.digest != digest && known.groups.as_ref() == Some(&wanted.groups) => {
             cached_state::forget(&name);
-            let load_balancer = &known.load_balancer;
-            events.extend(unchangeable(
-                &wanted,
-                &load_balancer.scheme,
-                &load_balancer.subnets,
-            ));
+            let LoadBalancer {
+                scheme, subnets, ..
+            } = &known.load_balancer;
+            events.extend(unchangeable(&wanted, scheme, subnets));
             change(
                 settings,
                 wanted,
