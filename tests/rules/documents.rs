@@ -97,6 +97,28 @@ fn every_command_of_the_documents_is_run_by_a_test_or_says_why_not() {
     assert!(run > 20, "{run} blocks are run");
 }
 
+/// `rollout status` of a DaemonSet that matches no node succeeds; `wait` fails without pods.
+#[test]
+fn no_page_takes_a_daemonset_without_pods_for_one_that_runs() {
+    const WAIT: &str = "kubectl -n kube-system wait --for=condition=Ready pod -l app.kubernetes.io/name=ccm --timeout=60s";
+    let mut problems = Vec::new();
+    let mut found = 0;
+    for page in pages() {
+        for block in &page.blocks {
+            let rollouts = block.text.split("rollout status daemonset/").skip(1);
+            for after in rollouts {
+                found += 1;
+                if !after.contains(WAIT) {
+                    let (path, line) = (&page.path, block.line);
+                    problems.push(format!("{path}:{line}: no `{WAIT}` after `rollout status`"));
+                }
+            }
+        }
+    }
+    assert_none(&problems);
+    assert!(found >= 3, "{found} rollouts were found");
+}
+
 #[test]
 fn a_page_cannot_hide_its_commands() {
     let page = |text: &str| Page::parse("page.md", text).unwrap();

@@ -22,11 +22,16 @@ fn section(page: &str, heading: &str) -> String {
 #[test]
 fn the_first_pages_say_what_the_first_service_the_first_module_and_the_last_command_need() {
     for (page, heading, reported) in [
-        // Without a location the first Service of type LoadBalancer fails.
+        // Without a location the first Service of type LoadBalancer fails. Without nodes of the control plane no pod starts.
         (
             "deploy/README.md",
             "",
-            &["HCLOUD_LOAD_BALANCERS_LOCATION", "configuration.yaml"][..],
+            &[
+                "HCLOUD_LOAD_BALANCERS_LOCATION",
+                "configuration.yaml",
+                "node-role.kubernetes.io/control-plane",
+                "remove `affinity`",
+            ][..],
         ),
         (
             "deploy/README.md",
