@@ -71,11 +71,14 @@ async fn a_cluster_whose_only_node_waits_for_everything_becomes_usable() {
         json!(taints),
         json!([control_plane(), uninitialized(), not_ready()])
     );
-    taints.push(Taint {
-        key: "node.kubernetes.io/not-ready".to_owned(),
+    let evicting = |key: &str| Taint {
+        key: key.to_owned(),
         effect: "NoExecute".to_owned(),
         ..Taint::default()
-    });
+    };
+    taints.push(evicting("node.kubernetes.io/not-ready"));
+    // Rancher gives it to the control plane's machines of RKE2.
+    taints.push(evicting("node-role.kubernetes.io/etcd"));
     let tolerations = pod.tolerations.unwrap();
     for taint in &taints {
         let is_tolerated = tolerations.iter().any(|one| tolerates(one, taint));

@@ -64,7 +64,7 @@ fn what_the_pod_needs_follows_from_several_values() {
     let mut elsewhere = probe(10258);
     elsewhere["host"] = json!("127.0.0.1");
     let unrouted = json!({"key": "node.kubernetes.io/network-unavailable", "operator": "Exists"});
-    let last = "/tolerations/5";
+    let last = "/tolerations/6";
     let helm = Helm::new().unwrap();
     for (set, at, expected) in [
         (

@@ -51,6 +51,8 @@ spec:
   - { key: node.cloudprovider.kubernetes.io/uninitialized, operator: Exists }
   - { key: node-role.kubernetes.io/control-plane, operator: Exists }
   - { key: node-role.kubernetes.io/master, operator: Exists }
+  # RKE2, where Rancher provisions it.
+  - { key: node-role.kubernetes.io/etcd, operator: Exists }
   - { key: CriticalAddonsOnly, operator: Exists }
   - { key: node.kubernetes.io/not-ready, operator: Exists }
   {{- if and $hostNetwork (eq .Values.kind "Deployment") }}
