@@ -1,9 +1,9 @@
 //! The command line: selects the command and its options. Parsing touches neither files nor the network.
 //!
-//! Under the name of a Go cloud-controller-manager, the program takes the flags of `ccm run` alone, and as `ccm` in a
-//! pod it takes them, too. As `ccm` without a command it runs the demo if it is built in, but never in a pod. Only `ccm
-//! run` ever touches a real cluster, so that a lost kubeconfig cannot start the demo, nor the demo a cluster's
-//! controllers.
+//! Under the name of a Go cloud-controller-manager, the program takes the flags of `ccm run` alone. As `ccm` it takes
+//! them, too, in a pod, and wherever the demo is not built in. As `ccm` without a command it runs the demo if it is
+//! built in, but never in a pod. Only `ccm run` ever touches a real cluster, so that a lost kubeconfig cannot start the
+//! demo, nor the demo a cluster's controllers.
 
 mod invocation;
 mod print;
@@ -104,7 +104,7 @@ pub(crate) fn parse(
     }
     match called {
         Invocation::CloudControllerManager(_) => parse_as_go(arguments, called),
-        Invocation::Ccm if place == InvokedIn::Pod && begins_with_a_flag(&arguments) => {
+        Invocation::Ccm if are_flags_of_run(&arguments, place, cfg!(feature = "demo")) => {
             parse_as_go(
                 arguments,
                 Invocation::CloudControllerManager(GO_NAME.to_owned()),
@@ -114,11 +114,15 @@ pub(crate) fn parse(
     }
 }
 
-/// Whether there are flags without a command. Manifests of Go managers often give only these: the program is the
-/// image's own.
-fn begins_with_a_flag(arguments: &[OsString]) -> bool {
+/// Whether there are flags without a command, which are those of `run`. Manifests of Go managers often give only these:
+/// the program is the image's own. A static pod is not known as a pod while its kubelet does not know the Services, so
+/// an image's program, which has no demo, takes them anywhere, but for those that ask about the program.
+fn are_flags_of_run(arguments: &[OsString], place: InvokedIn, has_demo: bool) -> bool {
     let first = arguments.get(1).and_then(|word| word.to_str());
-    first.is_some_and(|word| word.starts_with('-'))
+    first.is_some_and(|word| {
+        let is_question = matches!(word, "-h" | "--help" | "-V" | "--version");
+        word.starts_with('-') && (place == InvokedIn::Pod || !has_demo && !is_question)
+    })
 }
 
 fn parse_as_go(arguments: Vec<OsString>, called: Invocation) -> Result<Command, Answer> {
@@ -255,7 +259,7 @@ fn completion(matches: Option<&ArgMatches>, called: Invocation) -> Command {
 const WITHOUT_A_COMMAND: &str = "Without a command, the program plays the demo, which needs no cluster and no account and ends by itself. \
      In a pod it does not.\n";
 #[cfg(not(feature = "demo"))]
-const WITHOUT_A_COMMAND: &str = "";
+const WITHOUT_A_COMMAND: &str = "Flags without a command are those of `ccm run`.\n";
 
 #[cfg(feature = "demo")]
 fn with_demo(command: clap::Command) -> clap::Command {

@@ -90,7 +90,8 @@ fn run(flags: flags::RunFlags, called: &cli::Invocation) -> anyhow::Result<ExitC
     run::main(flags)
 }
 
-/// The kubelet sets this variable in every container of a pod.
+/// The kubelet sets this variable in every container of a pod, but not in those of a static pod that it starts before it
+/// knows the Services.
 fn place() -> cli::InvokedIn {
     match std::env::var_os("KUBERNETES_SERVICE_HOST") {
         Some(_) => cli::InvokedIn::Pod,

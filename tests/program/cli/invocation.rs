@@ -335,7 +335,7 @@ fn in_a_pod_flags_without_a_command_are_those_of_a_go_manager() {
         in_a_pod(&["run", "--version"]).out,
         in_a_pod(&["--version"]).out
     );
-    // Outside a pod a command is needed.
+    // Outside a pod a program with the demo needs a command.
     assert!(!ccm(&flags).err.contains("/nowhere"));
 }
 

@@ -46,3 +46,26 @@ fn flags_that_a_vendors_manager_sets_by_itself_need_not_be_given_and_can_be() {
     let expected = "a value is required for '--kubeconfig";
     assert!(error.contains(expected), "{error}");
 }
+
+#[test]
+fn flags_alone_start_the_controllers_in_a_pod_and_wherever_there_is_no_demo() {
+    use InvokedIn::{Elsewhere, Pod};
+    // In a pod, elsewhere with the demo, and elsewhere without it.
+    for (words, expected) in [
+        (&["ccm", "--leader-elect=false"][..], [true, false, true]),
+        (&["ccm", "-v=4"], [true, false, true]),
+        (&["ccm", "--version=raw"], [true, false, true]),
+        (&["ccm", "--version"], [true, false, false]),
+        (&["ccm", "-V"], [true, false, false]),
+        (&["ccm", "--help"], [true, false, false]),
+        (&["ccm", "-h"], [true, false, false]),
+        (&["ccm", "run", "--leader-elect=false"], [false; 3]),
+        (&["ccm", "status"], [false; 3]),
+        (&["ccm"], [false; 3]),
+    ] {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let places = [(Pod, true), (Elsewhere, true), (Elsewhere, false)];
+        let found = places.map(|(place, has_demo)| are_flags_of_run(&words, place, has_demo));
+        assert_eq!(found, expected, "{words:?}");
+    }
+}
