@@ -85,6 +85,7 @@ fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEff
                 why: format!("the node belongs to {whose}"),
             });
         }
+        Owner::Foreign(why) => return waiting::wait(facts, now, &Obstacle::Foreign(why)),
         Owner::Unserved(why) => return waiting::wait(facts, now, &Obstacle::Unserved(why)),
         Owner::Candidates(others) => others,
         Owner::Recorded | Owner::Implied | Owner::SoleCandidate => Vec::new(),
@@ -127,9 +128,11 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
         Owner::Unserved(why) if recorded_owner(node).is_some() => {
             return waiting::without_owner(facts, now, why);
         }
-        Owner::Unserved(_) | Owner::Other(_) | Owner::SoleCandidate | Owner::Candidates(_) => {
-            return Decision::Done(When::AwaitChange);
-        }
+        Owner::Unserved(_)
+        | Owner::Foreign(_)
+        | Owner::Other(_)
+        | Owner::SoleCandidate
+        | Owner::Candidates(_) => return Decision::Done(When::AwaitChange),
     }
     // The last write of the initialisation was made, but its response was lost.
     if facts.is_unanswered() && owner == Owner::Recorded {

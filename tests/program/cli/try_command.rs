@@ -184,7 +184,7 @@ fn an_object_that_would_not_be_served_is_a_no() {
     for (argument, why) in [
         ("--node=worker-1=hcloud://4711", "gone"),
         ("--node=nobody", "not mine"),
-        ("--node=worker-1=other://1", "the owner of the scheme"),
+        ("--node=worker-1=other://1", "has the scheme \"other\""),
     ] {
         let output = world.run("try", &[argument]);
         assert_eq!(output.code, 2, "{argument}: {}{}", output.out, output.err);

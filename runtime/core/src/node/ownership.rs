@@ -66,6 +66,8 @@ pub enum Owner {
     Candidates(Vec<String>),
     /// Another owner; the text names it.
     Other(String),
+    /// No provider here, by the provider ID, which may be another manager's; the text says why.
+    Foreign(String),
     /// No provider here, although the node waits for one; the text says why.
     Unserved(String),
 }
@@ -116,7 +118,7 @@ impl OwnershipContext {
     pub fn is_concerned(&self, node: &Node) -> bool {
         match owner(node, self) {
             Owner::Recorded | Owner::Implied | Owner::SoleCandidate | Owner::Candidates(_) => true,
-            Owner::Other(_) | Owner::Unserved(_) => {
+            Owner::Other(_) | Owner::Foreign(_) | Owner::Unserved(_) => {
                 self.is_first() && !self.belongs_to_others(node)
             }
         }
@@ -225,9 +227,9 @@ pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
                 )),
             }
         }
-        NodeOwner::Unreadable(stored) => {
-            Owner::Other(format!("the writer of the provider ID {stored:?}"))
-        }
+        NodeOwner::Unreadable(stored) => Owner::Foreign(format!(
+            "the node's provider ID {stored:?} is not of the form SCHEME://ID"
+        )),
         NodeOwner::Scheme(_, names) if names == [us] => Owner::Implied,
         NodeOwner::Scheme(scheme, names) => match names.as_slice() {
             // The first provider reports it, whether it has the scheme or not.
@@ -241,6 +243,9 @@ pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
                     "several providers have the scheme {scheme:?}, and none of their node selectors matches the node"
                 ))
             }
+            [] => Owner::Foreign(format!(
+                "no provider that serves here has the scheme {scheme:?} of the node's provider ID"
+            )),
             [one] if *one != us => Owner::Other(format!("the provider {one:?}")),
             _ => Owner::Other(format!("the owner of the scheme {scheme:?}")),
         },

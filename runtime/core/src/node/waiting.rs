@@ -34,6 +34,9 @@ pub(super) enum Obstacle<'a> {
     Provider(&'a ProviderError),
     /// No provider here owns the node.
     Unserved(String),
+    /// No provider here has the scheme of the node's provider ID. If another manager has it, that one initialises the node
+    /// within seconds.
+    Foreign(String),
     /// The node has several candidates, and is not this provider's, or not yet.
     Candidates {
         /// The combined verdict, human-readable.
@@ -199,7 +202,9 @@ impl Obstacle<'_> {
     fn why(&self) -> String {
         match self {
             Obstacle::Provider(error) => format!("failed to look up the instance: {error}"),
-            Obstacle::Unserved(why) | Obstacle::Candidates { why, .. } => why.clone(),
+            Obstacle::Unserved(why) | Obstacle::Foreign(why) | Obstacle::Candidates { why, .. } => {
+                why.clone()
+            }
             Obstacle::Gone => "the cloud says that there is no such instance".to_owned(),
             Obstacle::NotMine { provider, node } => no_instance(provider, node),
             Obstacle::Unknown(why) => format!("the provider cannot tell: {why}"),
@@ -221,7 +226,7 @@ impl Obstacle<'_> {
     fn reason(&self) -> &'static str {
         match self {
             Obstacle::Provider(_) | Obstacle::Unknown(_) => reasons::INSTANCE_LOOKUP_FAILED,
-            Obstacle::Unserved(_) => reasons::NODE_NOT_SERVED,
+            Obstacle::Unserved(_) | Obstacle::Foreign(_) => reasons::NODE_NOT_SERVED,
             Obstacle::Candidates { reason, .. } => reason,
             Obstacle::Gone | Obstacle::NotMine { .. } => reasons::INSTANCE_NOT_FOUND,
             Obstacle::Answer(_) => reasons::INVALID_PROVIDER_ANSWER,
@@ -245,6 +250,7 @@ impl Obstacle<'_> {
             Obstacle::Unconfirmed { .. } | Obstacle::RefusedAfterBudget { .. } => false,
             Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
             Obstacle::Gone | Obstacle::NotMine { .. } | Obstacle::Unknown(_) => false,
+            Obstacle::Foreign(_) => false,
         }
     }
 
@@ -280,7 +286,8 @@ impl Obstacle<'_> {
             | Obstacle::Unknown(_)
             | Obstacle::Answer(_)
             | Obstacle::DuplicateProviderId { .. } => retry::CLOUD,
-            Obstacle::NodeIp(_) => retry::PERSON,
+            // Nobody changes a stored provider ID: a person makes the node again.
+            Obstacle::NodeIp(_) | Obstacle::Foreign(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))
     }

@@ -73,7 +73,7 @@ fn without_a_record_the_scheme_decides_and_without_both_nobody_owns() {
     assert_eq!(seen_by_sim(Some(""), Some("")), Owner::SoleCandidate);
     for foreign in ["simx://1", "other://1", "1", "sim:1", "Sim://1"] {
         assert!(
-            matches!(seen_by_sim(None, Some(foreign)), Owner::Other(_)),
+            matches!(seen_by_sim(None, Some(foreign)), Owner::Foreign(_)),
             "{foreign}"
         );
     }
@@ -89,6 +89,7 @@ fn seen(claims: &[Claim], node: &Node) -> String {
             Owner::SoleCandidate => "asks".to_owned(),
             Owner::Candidates(others) => format!("asks-with-{}", others.join("-")),
             Owner::Other(_) => "other".to_owned(),
+            Owner::Foreign(_) => "foreign".to_owned(),
             Owner::Unserved(_) => "unserved".to_owned(),
         });
     words.collect::<Vec<_>>().join(" ")
@@ -118,8 +119,8 @@ fn of_several_providers_the_record_decides_then_the_scheme_then_the_selector_and
             "unserved unserved",
         ),
         (&clouds, "", Some("hc://1"), "implied other"),
-        (&clouds, "", Some("elsewhere://1"), "other other"),
-        (&clouds, "", Some("nonsense"), "other other"),
+        (&clouds, "", Some("elsewhere://1"), "foreign foreign"),
+        (&clouds, "", Some("nonsense"), "foreign foreign"),
         (&clouds, "", None, "asks-with-west asks-with-east"),
         // A shared scheme: the selector decides, and the node has no owner if none matches.
         (

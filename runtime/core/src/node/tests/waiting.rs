@@ -140,16 +140,44 @@ fn node_024_another_provider_id_than_the_stored_one_holds_the_node() {
 
 #[test]
 fn a_node_of_another_provider_is_not_even_asked_about() {
-    for (pointer, value) in [("providerID", "other://1"), ("label", "other")] {
+    let mut world = world();
+    world.stored["metadata"]["labels"] = json!({ "wasm-ccm.dev/provider": "other" });
+    let run = changes_nothing(&mut world);
+    assert!(run.effects.is_empty());
+    assert!(matches!(run.end, When::Blocked { .. }), "{:?}", run.end);
+}
+
+/// Another manager's nodes are initialised before that, and cause no Event.
+#[test]
+fn a_node_whose_provider_id_is_of_no_provider_here_says_so_after_a_while_and_is_not_asked_about() {
+    for (provider_id, why) in [
+        (
+            "other://1",
+            "no provider that serves here has the scheme \"other\" of the node's provider ID",
+        ),
+        (
+            "nonsense",
+            "the node's provider ID \"nonsense\" is not of the form SCHEME://ID",
+        ),
+    ] {
         let mut world = world();
-        if pointer == "label" {
-            world.stored["metadata"]["labels"] = json!({ "wasm-ccm.dev/provider": value });
-        } else {
-            world.stored["spec"]["providerID"] = json!(value);
+        world.stored["spec"]["providerID"] = json!(provider_id);
+        for (waited, told) in [
+            (None, &[""; 0][..]),
+            (Some(29), &[]),
+            (Some(30), &["event node/node0 Warning NodeNotServed"]),
+        ] {
+            let since = waited.map(|seconds| Moment(NOW.0 - Duration::from_secs(seconds)));
+            world.waiting_since = since;
+            let run = changes_nothing(&mut world);
+            assert_eq!(run.effects, told, "{provider_id} {waited:?}");
+            assert!(run.events.iter().all(|(_, message)| message == why));
+            let expected = When::Retry {
+                after: Duration::from_secs(10),
+                why: why.to_owned(),
+            };
+            assert_eq!(run.end, expected);
         }
-        let run = changes_nothing(&mut world);
-        assert!(run.effects.is_empty());
-        assert!(matches!(run.end, When::Blocked { .. }), "{:?}", run.end);
     }
 }
 
