@@ -199,6 +199,41 @@ fn an_object_that_would_not_be_served_is_a_no() {
 }
 
 #[test]
+fn a_node_has_no_address_but_that_of_its_kubelet() {
+    let folder = TempDir::new().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
+    let values = [("STATIC_NODES", "rules: [{ names: [metal-1] }]")];
+    let config = configuration(program, "embedded:static", &[], &values).unwrap();
+    let config = file(&folder, "ccm.yaml", config.as_bytes());
+    for (node, code, parts) in [
+        (
+            "--node=metal-1",
+            2,
+            ["has no IP address", "no: 1 object(s)"],
+        ),
+        (
+            "--node=metal-1,192.0.2.7",
+            0,
+            ["-taint(uninitialized)", "yes: 1 object(s)"],
+        ),
+    ] {
+        let output = ccm(&[
+            "provider",
+            "try",
+            &COMPILED,
+            "--config",
+            text(&config),
+            node,
+            "embedded:static",
+        ]);
+        assert_eq!(output.code, code, "{node}: {}{}", output.out, output.err);
+        for part in parts {
+            assert!(output.out.contains(part), "{node}: {part}: {}", output.out);
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_asked_is_said_before_anything_is() {
     let world = World::new();
     let pod = file(
@@ -217,6 +252,7 @@ fn what_cannot_be_asked_is_said_before_anything_is() {
         (&["--service", text(&pod)], "is no Service"),
         (&["--service", text(&inner)], "not of type LoadBalancer"),
         (&["--node=="], "NAME=PROVIDER_ID"),
+        (&["--node=a,b"], "\"b\" is no IP address"),
     ] {
         let output = world.run("try", more);
         assert_eq!(output.code, 1, "{more:?}: {}{}", output.out, output.err);

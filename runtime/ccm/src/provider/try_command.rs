@@ -65,7 +65,8 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
     };
     let _bar = screen.busy("asking the module");
     let mut groups = Vec::new();
-    let nodes = NodeArgument::objects(&options.subject.node);
+    let nodes = options.subject.node.iter().map(NodeArgument::object);
+    let nodes: Vec<Node> = nodes.collect();
     let mut reached = nodes.clone();
     if !nodes.is_empty() {
         let (group, initialised) = tried.nodes(nodes).await;

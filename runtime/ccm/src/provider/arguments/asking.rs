@@ -104,8 +104,9 @@ impl Suite {
 /// What the module is asked about, and what it may do.
 #[derive(Args)]
 pub(crate) struct AskedAbout {
-    /// A node, with its provider ID if it has one already; may be given several times
-    #[arg(long, value_name = "NAME[=PROVIDER_ID]", value_parser = NodeArgument::parse)]
+    /// A node, with its provider ID if it has one already, and its kubelet's --node-ip if that is given; may be given several
+    /// times
+    #[arg(long, value_name = "NAME[=PROVIDER_ID][,IP]", value_parser = NodeArgument::parse)]
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets of a usage")]
     pub node: Vec<NodeArgument>,
     /// The manager's --cluster-name

@@ -1,11 +1,14 @@
 //! Loads the module again for each part of a law, so that no part depends on an earlier one, and calls it. Remembers
 //! the objects that were made, so that they can be removed.
 
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError, Readiness};
+use ccm_core::cloud::{
+    Address, AddressType, CloudNode, FindReply, Lookup, ProviderError, Readiness,
+};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::safety::permit::{Access, CloudRequest, LOAD_BALANCER_CHANGES, Mode, Permit};
@@ -21,6 +24,9 @@ use crate::provider::arguments::Test;
 use crate::provider::loadable::Loadable;
 use crate::provider::observed_calls::{ObservedCall, ObservedCalls};
 use crate::provider::try_command::objects::NodeArgument;
+
+/// Address of the first node without one, from a range for documentation (RFC 5737).
+const FIRST_NODE_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// The objects that the module is asked about.
 pub(super) struct Subjects {
@@ -40,9 +46,8 @@ pub(super) struct Subjects {
 impl Subjects {
     pub(super) fn new(options: &Test, service: Service) -> Subjects {
         let subject = &options.subject;
-        let nodes = NodeArgument::objects(&subject.node);
         Subjects {
-            nodes: nodes.iter().map(cloud_node).collect(),
+            nodes: nodes(&subject.node),
             gone: options.gone.clone(),
             service,
             cluster_cidrs: subject.cluster_cidr.clone(),
@@ -50,6 +55,23 @@ impl Subjects {
             pending_timeout: subject.timeout,
         }
     }
+}
+
+/// The nodes of the command line. Each has an address: a new node needs one, and a provider may know none of a machine.
+fn nodes(arguments: &[NodeArgument]) -> Vec<CloudNode> {
+    let numbered = arguments.iter().zip(0..);
+    let nodes = numbered.map(|(argument, number)| {
+        let mut node = cloud_node(&argument.object());
+        if argument.ip.is_none() {
+            let ip = Ipv4Addr::from_bits(FIRST_NODE_IP.to_bits().saturating_add(number));
+            node.addresses.push(Address {
+                address_type: AddressType::InternalIp,
+                address: ip.to_string(),
+            });
+        }
+        node
+    });
+    nodes.collect()
 }
 
 /// See the module's documentation.
@@ -280,5 +302,30 @@ impl LoadedModule<'_> {
         while let Some(left) = self.provider.held_for() {
             sleep(left).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn each_node_has_an_address_of_its_own() {
+        let arguments = ["a", "b=acme://m-1", "c,198.51.100.7"];
+        let arguments = arguments.map(|text| NodeArgument::parse(text).unwrap());
+        let nodes = nodes(&arguments).into_iter();
+        let addresses = nodes.map(|node| {
+            let stored = node.addresses.into_iter();
+            stored.map(|one| one.address).collect::<Vec<String>>()
+        });
+        assert_eq!(
+            addresses.collect::<Vec<_>>(),
+            [
+                ["a", "192.0.2.1"],
+                ["b", "192.0.2.2"],
+                ["c", "198.51.100.7"]
+            ]
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! Nodes and Services that no cluster has: from the command line and from files, and changed by the manager's patches
 //! as an API server would change them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use ccm_core::cloud::Address;
 use ccm_core::reconciliation::patch::{FinalizerChange, NodePatch, NodeStatusPatch, ServicePatch};
 use ccm_core::service::{is_load_balancer, service_ref};
-use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, UNINITIALIZED_TAINT};
+use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use k8s_openapi::api::core::v1::{Node, NodeAddress, Service};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -16,53 +16,61 @@ use uuid::Uuid;
 
 use crate::yaml_error;
 
-/// The first node's address, from a range for documentation (RFC 5737).
-const FIRST_NODE_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The first node port that an API server assigns to a Service.
 const FIRST_NODE_PORT: i32 = 30_000;
 /// Size limit of a Service in bytes: more than an API server accepts.
 const MOST_BYTES: u64 = 2 << 20;
 
-/// A node on the command line: `NAME` or `NAME=PROVIDER_ID`.
+/// A node on the command line: `NAME[=PROVIDER_ID][,IP]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeArgument {
     /// `metadata.name`.
     pub(crate) name: String,
     /// `spec.providerID`.
     pub(crate) provider_id: Option<String>,
+    /// The kubelet's `--node-ip`.
+    pub(crate) ip: Option<IpAddr>,
 }
 
 impl NodeArgument {
     /// Parses the argument.
     ///
     /// # Errors
-    /// There is no name.
+    /// There is no name, or what follows a comma is no IP address.
     pub(crate) fn parse(text: &str) -> Result<NodeArgument, String> {
-        let (name, provider_id) = match text.split_once('=') {
-            Some((name, id)) => (name, Some(id.to_owned()).filter(|id| !id.is_empty())),
+        let (node, ip) = match text.rsplit_once(',') {
+            Some((node, ip)) => match ip.parse::<IpAddr>() {
+                Ok(ip) => (node, Some(ip)),
+                Err(_) => return Err(format!("{ip:?} is no IP address")),
+            },
             None => (text, None),
         };
+        let (name, provider_id) = match node.split_once('=') {
+            Some((name, id)) => (name, Some(id.to_owned()).filter(|id| !id.is_empty())),
+            None => (node, None),
+        };
         match name.is_empty() {
-            true => Err("expected NAME or NAME=PROVIDER_ID".to_owned()),
+            true => Err(
+                "expected NAME or NAME=PROVIDER_ID, and perhaps an IP address after a comma"
+                    .to_owned(),
+            ),
             false => Ok(NodeArgument {
                 name: name.to_owned(),
                 provider_id,
+                ip,
             }),
         }
     }
 
-    /// Nodes that have just joined, as kubelets with `--cloud-provider=external` write them.
-    pub(crate) fn objects(arguments: &[NodeArgument]) -> Vec<Node> {
-        let numbered = arguments.iter().zip(0..);
-        let objects = numbered.map(|(one, number)| {
-            let ip = FIRST_NODE_IP.to_bits().saturating_add(number);
-            one.object(ip.into())
-        });
-        objects.collect()
-    }
-
-    /// `ip` is reported, since a provider may know no address of a machine, and a new node needs one.
-    fn object(&self, ip: Ipv4Addr) -> Node {
+    /// A node that has just joined, as a kubelet with `--cloud-provider=external` writes it: without `--node-ip` it has no
+    /// IP address.
+    pub(crate) fn object(&self) -> Node {
+        let mut addresses = vec![json!({ "type": "Hostname", "address": self.name })];
+        let mut annotations = json!({});
+        if let Some(ip) = self.ip {
+            addresses.push(json!({ "type": "InternalIP", "address": ip.to_string() }));
+            annotations = json!({ PROVIDED_NODE_IP: ip.to_string() });
+        }
         let node = json!({
             "metadata": {
                 "name": self.name,
@@ -70,16 +78,14 @@ impl NodeArgument {
                 "resourceVersion": "1",
                 "creationTimestamp": Timestamp::now().to_string(),
                 "labels": { "kubernetes.io/hostname": self.name },
+                "annotations": annotations,
             },
             "spec": {
                 "providerID": self.provider_id,
                 "taints": [{ "key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule" }],
             },
             "status": {
-                "addresses": [
-                    { "type": "Hostname", "address": self.name },
-                    { "type": "InternalIP", "address": ip.to_string() },
-                ],
+                "addresses": addresses,
                 "conditions": [{ "type": "Ready", "status": "True" }],
             },
         });
@@ -218,34 +224,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_has_a_name_and_perhaps_a_provider_id() {
+    fn a_node_has_a_name_and_perhaps_a_provider_id_and_an_address() {
         for (text, expected) in [
-            ("a=acme://m-1", Some(("a", Some("acme://m-1")))),
-            ("a=acme:///zone/m=1", Some(("a", Some("acme:///zone/m=1")))),
-            ("a", Some(("a", None))),
-            ("a=", Some(("a", None))),
+            ("a=acme://m-1", Some(("a", Some("acme://m-1"), None))),
+            (
+                "a=acme:///zone/m=1",
+                Some(("a", Some("acme:///zone/m=1"), None)),
+            ),
+            ("a", Some(("a", None, None))),
+            ("a=", Some(("a", None, None))),
+            ("a,192.0.2.7", Some(("a", None, Some("192.0.2.7")))),
+            (
+                "a=acme://m,1,2001:db8::7",
+                Some(("a", Some("acme://m,1"), Some("2001:db8::7"))),
+            ),
+            ("a=acme://m,1", None),
+            ("a,", None),
+            (",192.0.2.7", None),
             ("=acme://m-1", None),
             ("", None),
         ] {
             let parsed = NodeArgument::parse(text).ok();
-            let parsed = parsed.as_ref();
-            let parsed = parsed.map(|one| (one.name.as_str(), one.provider_id.as_deref()));
+            let expected = expected.map(|(name, id, ip)| NodeArgument {
+                name: name.to_owned(),
+                provider_id: id.map(str::to_owned),
+                ip: ip.map(|ip: &str| ip.parse().unwrap()),
+            });
             assert_eq!(parsed, expected, "{text:?}");
         }
     }
 
     #[test]
-    fn each_node_has_an_address_of_its_own() {
-        let arguments = ["a", "b=acme://m-1"].map(|text| NodeArgument::parse(text).unwrap());
-        let nodes = NodeArgument::objects(&arguments).into_iter();
-        let addresses = nodes.map(|node| {
-            let stored = node.status.unwrap().addresses.unwrap().into_iter();
-            stored.map(|one| one.address).collect::<Vec<String>>()
-        });
-        assert_eq!(
-            addresses.collect::<Vec<_>>(),
-            [["a", "192.0.2.1"], ["b", "192.0.2.2"]]
-        );
+    fn only_an_address_of_the_command_line_is_an_address_of_the_node() {
+        for (text, addresses, provided) in [
+            ("a", &["a"][..], None),
+            ("a,192.0.2.7", &["a", "192.0.2.7"], Some("192.0.2.7")),
+        ] {
+            let node = NodeArgument::parse(text).unwrap().object();
+            let seen = ccm_core::node::cloud_node::cloud_node(&node);
+            let of_node: Vec<&str> = seen
+                .addresses
+                .iter()
+                .map(|one| one.address.as_str())
+                .collect();
+            assert_eq!(of_node, addresses, "{text}");
+            let of_node = seen.annotations.get(PROVIDED_NODE_IP).map(String::as_str);
+            assert_eq!(of_node, provided, "{text}");
+        }
     }
 
     #[test]
