@@ -17,6 +17,7 @@ use ccm_tests::harness;
 use libtest_mimic::Trial;
 
 pub(crate) use bombs::{MEASURE, measure, memory, memory_of};
+pub(crate) use made::importing_function;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let tests = [files::TESTS, bombs::TESTS, mutants::TESTS];

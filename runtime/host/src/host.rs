@@ -11,7 +11,7 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wasmtime::Engine;
-use wasmtime::component::{Component, Linker};
+use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::bindings::lifecycle;
 use crate::call::{Call, CallBackoff, Calls};
@@ -24,6 +24,7 @@ use crate::grant::Grants;
 use crate::guest_config::{self, GuestConfig};
 use crate::load_error::LoadError;
 use crate::load_options::Loading;
+use crate::manifest::Contract;
 use crate::memory_budget::GUESTS;
 use crate::provider::{Provider, not_asked};
 use crate::sandbox::{
@@ -196,15 +197,11 @@ impl Host {
             routes: capabilities.routes,
             self_check: inspection.self_check,
         };
-        let sandbox = self.sandbox(&source, component, load).await;
-        let sandbox = sandbox.map_err(|error| match error {
-            // It may use a function that a later patch of this contract has.
-            LoadError::Signature { module, .. } if contract.is_before(&manifest.contract) => {
-                let found = named_by_manifest(&manifest.contract);
-                LoadError::Contract { module, found }
-            }
-            error => error,
-        })?;
+        let linked = self
+            .linker
+            .instantiate_pre(&component)
+            .map_err(|error| unlinked(&source, &error, contract, &manifest.contract))?;
+        let sandbox = self.sandbox(&source, component, linked, load).await?;
         let calls = Calls {
             provider: name.clone(),
             digest,
@@ -235,19 +232,16 @@ impl Host {
         })
     }
 
-    /// Links a compiled module, and opens the sandbox of its guests.
+    /// Opens the sandbox of a linked module's guests.
     async fn sandbox(
         &self,
         source: &str,
         component: Component,
+        linked: InstancePre<Guest>,
         load: Load,
     ) -> Result<Sandbox, LoadError> {
-        let linked = self
-            .linker
-            .instantiate_pre(&component)
-            .map_err(|error| signature(source, &error))?;
         let exports = Exports::find(&linked, load.contract, load.capabilities(), load.self_check)
-            .map_err(|error| signature(source, &error))?;
+            .map_err(|error| signature(source, difference(&error)))?;
         Ok(match &self.isolation {
             Isolation::InProcess => Sandbox::InProcess(InProcess {
                 component: linked,
@@ -290,11 +284,28 @@ async fn look(source: &str, wasm: Bytes) -> Result<(Inspection, Bytes), LoadErro
     })?
 }
 
-fn signature(source: &str, error: &wasmtime::Error) -> LoadError {
-    LoadError::Signature {
-        module: source.to_owned(),
-        what: clean(&format!("{error:#}"), limits::ERROR_BYTES),
+/// An import does not fit. It may be a function that a later patch of this contract has; the interfaces that guests
+/// export have the same functions in every patch.
+fn unlinked(source: &str, error: &wasmtime::Error, contract: Contract, needed: &str) -> LoadError {
+    let what = difference(error);
+    if !contract.is_before(needed) {
+        return signature(source, what);
     }
+    let needed = named_by_manifest(needed);
+    LoadError::Contract {
+        module: source.to_owned(),
+        found: format!("{needed} for an import ({what})"),
+    }
+}
+
+fn signature(source: &str, what: String) -> LoadError {
+    let module = source.to_owned();
+    LoadError::Signature { module, what }
+}
+
+/// The function, and how it differs from the contract's.
+fn difference(error: &wasmtime::Error) -> String {
+    clean(&format!("{error:#}"), limits::ERROR_BYTES)
 }
 
 /// Runs `init` once, in a store of its own.

@@ -61,7 +61,7 @@ pub enum LoadError {
     Contract {
         /// Origin of the module.
         module: String,
-        /// The version, as an interface or the manifest names it.
+        /// The version, as an interface or the manifest names it, and what it is needed for if that is known.
         found: String,
     },
     /// The module mixes versions of the contract.

@@ -96,6 +96,16 @@ pub(crate) fn deep(interface: &str, function: &str, depth: u32) -> Vec<u8> {
     hollow_of(&instance, &[interface], &EXPORTS, MANIFEST)
 }
 
+/// A component that imports a function without parameters of an interface, with a manifest of this contract.
+pub(crate) fn importing_function(interface: &str, function: &str, contract: &str) -> Vec<u8> {
+    let mut instance = InstanceType::new();
+    let parameters = std::iter::empty::<(&str, ComponentValType)>();
+    instance.ty().function().params(parameters).result(None);
+    instance.export(function, ComponentTypeRef::Func(0));
+    let manifest = MANIFEST.replace("0.1.0", contract);
+    hollow_of(&instance, &[interface], &EXPORTS, &manifest)
+}
+
 /// A component with all exports and these imports.
 pub(crate) fn importing(imports: &[&str]) -> Vec<u8> {
     hollow(imports, &EXPORTS, MANIFEST)

@@ -5,6 +5,7 @@ use wasm_encoder::{
     Component, ComponentExportKind, ComponentExportSection, ComponentInstanceSection, CustomSection,
 };
 
+use crate::artifacts::importing_function;
 use crate::host::open_host;
 use crate::loading::world::{self, block_on};
 use crate::permits;
@@ -200,18 +201,44 @@ fn an_export_without_its_functions_is_named() {
     });
 }
 
-/// A later patch of a contract may have functions that this host lacks: the module waits for a host that has them.
+/// A later patch of a contract may have functions that this host lacks: the module waits for a host that has them. It
+/// has the same exports.
 fn what_a_later_patch_of_the_contract_needs_is_no_fault_of_the_module() {
     block_on(async {
         let host = world::warm_host();
-        let error = host
-            .load(hollow("0.1.7"), Default::default(), world::config(&[]))
-            .await
-            .err()
-            .unwrap();
-        let text = world::chain(&error);
-        assert!(matches!(error, LoadError::Contract { .. }), "{text}");
-        assert!(text.contains("needs ccm:provider@0.1.7"), "{text}");
+        let log = "ccm:provider/log@0.1.0";
+        let importing = |contract| Module {
+            source: "importing.wasm".to_owned(),
+            wasm: importing_function(log, "whisper", contract).into(),
+        };
+        for (module, is_fault, parts) in [
+            (
+                importing("0.1.7"),
+                false,
+                ["needs ccm:provider@0.1.7", log, "whisper"],
+            ),
+            (
+                importing("0.1.0"),
+                true,
+                ["does not keep to the contract", log, "whisper"],
+            ),
+            (
+                hollow("0.1.7"),
+                true,
+                ["does not keep to the contract", "lifecycle@0.1.0", "init"],
+            ),
+        ] {
+            let loaded = host.load(module, Default::default(), world::config(&[]));
+            let error = loaded.await.err().unwrap();
+            let text = world::chain(&error);
+            match is_fault {
+                true => assert!(matches!(error, LoadError::Signature { .. }), "{text}"),
+                false => assert!(matches!(error, LoadError::Contract { .. }), "{text}"),
+            }
+            for part in parts {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
     });
 }
 
