@@ -34,8 +34,8 @@ pub(super) enum Obstacle<'a> {
     Provider(&'a ProviderError),
     /// No provider here owns the node.
     Unserved(String),
-    /// No provider here has the scheme of the node's provider ID. If another manager has it, that one initialises the node
-    /// within seconds.
+    /// No provider here has the scheme of the node's provider ID. If another manager has it, that one initialises the node,
+    /// usually within seconds.
     Foreign(String),
     /// The node has several candidates, and is not this provider's, or not yet.
     Candidates {

@@ -56,7 +56,7 @@ reasons! {
         "See the text: the credential, the network, two machines of one name.";
     NODE_NOT_SERVED = "NodeNotServed", [Node],
         "The node's recorded owner does not serve here: it is not configured, no version of it serves, or it contradicts another provider; or no provider's node selector matches the new node, or no provider that serves here has the scheme of its provider ID.",
-        "Configure it, look up with `ccm provider status` why it does not serve, change the label `wasm-ccm.dev/provider`, or correct the node's labels or the selectors. A provider ID of another cloud (`k3s://…`) cannot be changed: delete the Node and restart its kubelet.";
+        "Configure it, look up with `ccm provider status` why it does not serve, change the label `wasm-ccm.dev/provider`, or correct the node's labels or the selectors. With a provider ID of another cloud: if another manager serves that cloud, see why it does not initialise the node; otherwise (`k3s://…`) delete the Node and restart its kubelet, because the provider ID cannot be changed.";
     PROVIDER_AMBIGUOUS = "ProviderAmbiguous", [Node],
         "Two providers find the machine.",
         "Use selectors, `--provider-id`, or the label `wasm-ccm.dev/provider`.";
