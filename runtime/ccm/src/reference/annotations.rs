@@ -180,3 +180,41 @@ fn the_page_of_annotations_has_every_name_of_this_project() {
     used.retain(|name| !page.contains(&format!("| `{name}` |")));
     assert!(used.is_empty(), "{used:?}");
 }
+
+#[test]
+fn the_page_has_every_label_that_the_shipped_providers_give_to_nodes_and_no_other() {
+    for guest in embedded_guests::SHIPPED {
+        let folder = format!("guests/{guest}/src");
+        let listed = OF_NODES.iter();
+        let listed = listed.filter(|(path, ..)| path.starts_with(&folder));
+        let listed: BTreeSet<String> = listed.map(|(_, name, ..)| (*name).to_owned()).collect();
+        let folder = root().join(folder);
+        let mut named = BTreeSet::new();
+        source::files(&folder, &mut |path, text| {
+            let path = path.strip_prefix(&folder).unwrap().display().to_string();
+            // Those of load balancers are annotations of Services, or tags at the cloud.
+            if path.contains("tests") || path.contains("load_balancer") {
+                return;
+            }
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            let labels = code.split('"').filter(|word| is_label(word));
+            named.extend(labels.map(str::to_owned));
+        });
+        assert_eq!(named, listed, "{guest}");
+    }
+}
+
+/// Whether a literal is a label, or the beginning of one, under a domain that is not one of Kubernetes.
+fn is_label(word: &str) -> bool {
+    let Some((domain, _)) = word.split_once('/') else {
+        return false;
+    };
+    // An address with a prefix length ends in a number before the slash.
+    let last = domain.rsplit_once('.').map(|(_, last)| last);
+    last.is_some_and(|last| last.starts_with(|first: char| first.is_ascii_lowercase()))
+        && domain
+            .chars()
+            .all(|one| one.is_ascii_lowercase() || one.is_ascii_digit() || ".-".contains(one))
+        && !domain.ends_with("kubernetes.io")
+        && !word.contains(char::is_whitespace)
+}
