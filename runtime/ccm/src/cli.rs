@@ -235,16 +235,16 @@ pub(crate) fn use_proxy_of_go(flags: &mut RunFlags) {
     proxy.get_or_insert(CloudProxy::Environment);
 }
 
-/// The answer to an empty command line: a pod that ran the demo would look like a manager that works.
+/// The answer to an empty command line: a pod that ran the demo would look like a manager that works. Wherever this is
+/// the answer, flags without a command are those of `run`: see [`are_flags_of_run`].
 fn no_command(place: InvokedIn) -> Answer {
     let subject = match place {
         InvokedIn::Pod => "this is a pod, and there is no command",
         InvokedIn::Elsewhere => "there is no command",
     };
     let text = format!(
-        "{subject}: `ccm run` with the flags of a cloud-controller-manager starts the controllers, and so does a file \
-         whose name is or ends in cloud-controller-manager, without the word `run`; `ccm --help` lists the other \
-         commands\n"
+        "{subject}: the flags of a cloud-controller-manager start the controllers, alone or after `ccm run`; \
+         `ccm --help` lists the other commands\n"
     );
     let kind = clap::error::ErrorKind::MissingSubcommand;
     Answer(clap::Error::raw(kind, text))

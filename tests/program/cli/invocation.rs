@@ -308,7 +308,8 @@ fn in_a_pod_nobody_plays_the_demo_unasked() {
     assert_eq!(output.code, 1);
     assert_eq!(output.out, "");
     assert!(output.err.contains("this is a pod"), "{}", output.err);
-    assert!(output.err.contains("`ccm run`"), "{}", output.err);
+    let expected = "alone or after `ccm run`";
+    assert!(output.err.contains(expected), "{}", output.err);
 }
 
 /// hcloud's manifests have arguments alone: the image determines the program.

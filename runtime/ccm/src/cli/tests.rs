@@ -69,3 +69,12 @@ fn flags_alone_start_the_controllers_in_a_pod_and_wherever_there_is_no_demo() {
         assert_eq!(found, expected, "{words:?}");
     }
 }
+
+#[test]
+fn an_empty_command_line_is_told_that_flags_alone_start_the_controllers() {
+    for place in [InvokedIn::Pod, InvokedIn::Elsewhere] {
+        let Answer(error) = no_command(place);
+        let text = error.to_string();
+        assert!(text.contains("alone or after `ccm run`"), "{text}");
+    }
+}
