@@ -30,7 +30,7 @@ fn the_first_pages_say_what_the_first_service_the_first_module_and_the_last_comm
                 "HCLOUD_LOAD_BALANCERS_LOCATION",
                 "configuration.yaml",
                 "node-role.kubernetes.io/control-plane",
-                "remove `affinity`",
+                "Or remove the affinity",
             ][..],
         ),
         (

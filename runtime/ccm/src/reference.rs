@@ -381,7 +381,7 @@ fn keys(body: &mut String, guest: &str) {
     let variables = builtin_grants::listed(guest);
     if !variables.is_empty() {
         body.push_str(
-            "\nAs variables only, because they belong to the grant, where the entry has no `grants`:\n\n| Variable | Meaning |\n|---|---|\n",
+            "\nOnly variables, never keys of `config`; they are read where the entry has no `grants`:\n\n| Variable | Meaning |\n|---|---|\n",
         );
     }
     for builtin_grants::Variables { names, meaning } in variables {

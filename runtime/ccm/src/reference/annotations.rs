@@ -149,8 +149,9 @@ fn the_page_of_annotations_is_what_the_constants_say() {
     hold(
         "annotations.md",
         "Labels, annotations and taints",
-        "All names in objects of the cluster that `ccm` and the shipped providers share with other programs and people; the labels \
-         that a document of `static` gives to nodes are yours. None of them changes, because other programs match on them.",
+        "The names in objects of the cluster that `ccm` and the shipped providers share with other programs. They never change, \
+         because other programs match on them. Labels that a document of `static` gives to nodes are not listed: you choose \
+         them.",
         &body,
     );
 }
