@@ -17,7 +17,7 @@ const PROVIDER_ID_BYTES: usize = 512;
 /// The addresses of `--node-ip`, separated by commas.
 const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 /// The contract's maximum length of a label's value, in bytes.
-pub(crate) const LABEL_VALUE_BYTES: usize = 63;
+const LABEL_VALUE_BYTES: usize = 63;
 const LABELS: usize = 64;
 const ADDRESSES: usize = 64;
 const ADDRESS_BYTES: usize = 253;

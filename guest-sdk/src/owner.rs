@@ -5,14 +5,19 @@
 //! A provider never decides whether another owner is alive. It answers with a conflict that names the owner, and the
 //! host asks again with `adopt` if that owner is gone and the operator allows it.
 
+use crate::instances::at_most;
 use crate::load_balancer::{Adoption, EnsureRequest, Service};
-use crate::{Error, Owner};
+use crate::{Error, NamespacedName, Owner};
 
 #[cfg(test)]
 mod tests;
 
 /// Maximum length of a label's value, in bytes; the clouds that have labels took it from Kubernetes.
 const MAX_LABEL: usize = 63;
+/// The contract's maximum length of an owner's UID, in bytes.
+const UID_BYTES: usize = 128;
+/// The contract's maximum length of an owner's name, in bytes.
+const NAME_BYTES: usize = 253;
 
 /// The owner of an object, as far as this request is concerned. See [`EnsureRequest::claim`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +35,8 @@ impl EnsureRequest {
     /// error, such as `load balancer 7`.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for an object of another owner that may not be taken over.
+    /// [`Error::Conflict`] for an object of another owner that may not be taken over. A mark that is neither a UID nor the
+    /// name of a Service is in its message alone: anybody may write it at the cloud, and the host refuses such an owner.
     pub fn claim(&self, what: &str, owner: Option<&Owner>) -> Result<Claim, Error> {
         claim(&self.service, self.adopt.as_ref(), what, owner)
     }
@@ -76,7 +82,34 @@ pub fn claim(
         None => "belongs to no Service".to_owned(),
     };
     let message = format!("{what} is there already and {whose}");
+    let owner = owner.filter(|owner| check_owner(owner).is_ok());
     Err(Error::conflict(message, owner.cloned()))
+}
+
+/// Checks the contract's limits of an owner.
+pub(crate) fn check_owner(owner: &Owner) -> Result<(), String> {
+    match owner {
+        Owner::Uid(uid) => {
+            at_most("bytes of an owner", uid.len(), UID_BYTES)?;
+            match !uid.is_empty() && uid.bytes().all(|byte| byte.is_ascii_graphic()) {
+                true => Ok(()),
+                false => Err("an owner that is no UID".to_owned()),
+            }
+        }
+        Owner::Name(NamespacedName { namespace, name }) => {
+            let is_name = name.len() <= NAME_BYTES && name.split('.').all(is_name_part);
+            match is_name_part(namespace) && namespace.len() <= MAX_LABEL && is_name {
+                true => Ok(()),
+                false => Err("an owner that no object can be called".to_owned()),
+            }
+        }
+    }
+}
+
+/// Whether the text is a part of an RFC 1123 name. The parts of a subdomain have no limit of their own.
+fn is_name_part(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 /// Whether the mark says anything: an empty label is none.

@@ -10,6 +10,7 @@ fn an_object_is_ours_adoptable_or_a_conflict_that_names_its_owner() {
     let of = |uid: &str| Some(Owner::uid(uid));
     let named = |name: &str| Some(Owner::name("default", name));
     let elsewhere = || Some(Owner::name("other", "web"));
+    let nobody = |namespace: &str, name: &str| Some(Owner::name(namespace, name));
     let by = |owner: Option<Owner>| owner.map(Adoption::Owned);
     let unowned = || Some(Adoption::Unowned);
     let table = [
@@ -35,6 +36,13 @@ fn an_object_is_ours_adoptable_or_a_conflict_that_names_its_owner() {
         (of("other"), by(named("other")), Err(of("other"))),
         (None, by(named("other")), Err(None)),
         (named(""), unowned(), adoptable()),
+        // No object can be called that: the host would refuse such an owner.
+        (nobody("", "web"), None, Err(None)),
+        (nobody("d", "A b"), None, Err(None)),
+        (nobody("d", "A b"), unowned(), Err(None)),
+        (of("a b"), None, Err(None)),
+        (of(&"a".repeat(129)), None, Err(None)),
+        (of("a b"), by(of("a b")), adoptable()),
     ];
     let service = Service {
         uid: "uid".to_owned(),

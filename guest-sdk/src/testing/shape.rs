@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 
 use super::manifest::Manifest;
-use crate::instances::{LABEL_VALUE_BYTES, REASON_BYTES, at_most, check_limits};
+use crate::instances::{REASON_BYTES, at_most, check_limits};
 use crate::load_balancer::{EnsureReply, Ensured, Found, Progress, ProgressReply};
+use crate::owner::check_owner;
 use crate::routes::{self, Route, Target};
 use crate::{
     AnnotationChange, Conflict, Error, Event, Failure, FindReply, Ingress, Instance,
-    LoadBalancerStatus, Lookup, NamespacedName, Owner, Pending, PortStatus,
+    LoadBalancerStatus, Lookup, Pending, PortStatus,
 };
 
 const MESSAGE_BYTES: usize = 1024;
-const OWNER_BYTES: usize = 128;
 const EVENT_REASON_BYTES: usize = 64;
 const PLACE_BYTES: usize = 253;
 const NODE_EVENTS: usize = 256;
@@ -82,31 +82,6 @@ impl Failing for Failure {
         check_events(&self.events).map_err(|what| format!("a failure: {what}"))?;
         self.error.check()
     }
-}
-
-fn check_owner(owner: &Owner) -> Checked {
-    match owner {
-        Owner::Uid(uid) => {
-            at_most("bytes of an owner", uid.len(), OWNER_BYTES)?;
-            match !uid.is_empty() && uid.bytes().all(|byte| byte.is_ascii_graphic()) {
-                true => Ok(()),
-                false => Err("an owner that is no UID".to_owned()),
-            }
-        }
-        Owner::Name(NamespacedName { namespace, name }) => {
-            let is_name = name.len() <= PLACE_BYTES && name.split('.').all(is_label);
-            match is_label(namespace) && namespace.len() <= LABEL_VALUE_BYTES && is_name {
-                true => Ok(()),
-                false => Err("an owner that no object can be called".to_owned()),
-            }
-        }
-    }
-}
-
-/// Whether the text is a label of an RFC 1123 name.
-fn is_label(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 pub(super) fn check_ensure(reply: &EnsureReply) -> Checked {
