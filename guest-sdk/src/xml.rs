@@ -29,6 +29,8 @@
 //! Documents are untrusted: a document type definition, and with it every custom entity, is an error. No reference is
 //! followed. Attributes and namespaces are ignored.
 
+use std::collections::BTreeMap;
+
 use roxmltree::Node;
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
@@ -193,8 +195,12 @@ impl<'de> Deserializer<'de> for Found<'_, '_> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let fields = children(self.single()?)?.map(|child| (named(child), Found(vec![child])));
-        visitor.visit_map(MapDeserializer::new(fields))
+        let mut fields: BTreeMap<&str, Found<'_, '_>> = BTreeMap::new();
+        for child in children(self.single()?)? {
+            let found = fields.entry(named(child));
+            found.or_insert_with(|| Found(Vec::new())).0.push(child);
+        }
+        visitor.visit_map(MapDeserializer::new(fields.into_iter()))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(

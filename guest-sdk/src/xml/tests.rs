@@ -1,7 +1,5 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
 use super::*;
@@ -59,6 +57,22 @@ fn a_list_without_elements_is_empty_and_one_that_is_not_there_is_none() {
     );
     let found = machine("<name>a</name><place/><groups/>").unwrap().unwrap();
     assert_eq!((found.zone, found.groups), (String::new(), Vec::new()));
+}
+
+/// As with fields: none of them replaces the others.
+#[test]
+fn a_repeated_element_of_a_map_is_a_list() {
+    let text = "<a><place><zone>a</zone><rack>7</rack><zone>b</zone></place></a>";
+    assert_eq!(
+        read::<BTreeMap<String, String>>(text, "place"),
+        Err("not one element where one belongs".to_owned())
+    );
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    let place: BTreeMap<String, Vec<String>> = BTreeMap::from([
+        ("rack".to_owned(), texts(&["7"])),
+        ("zone".to_owned(), texts(&["a", "b"])),
+    ]);
+    assert_eq!(read(text, "place"), Ok(Some(place)));
 }
 
 #[test]
