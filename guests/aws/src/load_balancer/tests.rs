@@ -165,20 +165,28 @@ fn health_checks_fit_the_traffic_policy() {
         ("HTTP", "32000", 10, 2)
     );
     let shared = settings(&[("ClusterServiceLoadBalancerHealthProbeMode", "Shared")]);
-    let health = |service| {
+    let health = |service: &Service| {
         let wanted = Wanted::read(&shared, service, &mut Vec::new()).unwrap();
         wanted.ports[0].health.clone()
     };
     assert_eq!(health(&local).port, "32000");
-    let of_proxy = health(&service(&[]));
-    assert_eq!(
-        (
-            of_proxy.port.as_str(),
-            of_proxy.path.as_deref(),
-            of_proxy.protocol.as_str()
-        ),
-        ("10256", Some("/healthz"), "HTTP")
-    );
+    let annotated = [
+        ("healthcheck-port", "8080"),
+        ("healthcheck-path", "/x"),
+        ("healthcheck-protocol", "https"),
+    ];
+    for annotations in [&[][..], &annotated] {
+        let of_proxy = health(&service(annotations));
+        assert_eq!(
+            (
+                of_proxy.port.as_str(),
+                of_proxy.path.as_deref(),
+                of_proxy.protocol.as_str()
+            ),
+            ("10256", Some("/healthz"), "HTTP"),
+            "{annotations:?}"
+        );
+    }
 }
 
 #[test]
@@ -200,6 +208,10 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     bad.requested_ip = Some("192.0.2.1".to_owned());
     bad.session_affinity_seconds = Some(60);
     let reported = mistakes(&bad);
+    let too_long = format!(
+        "additional-resource-tags: {:?}… has 8000 bytes, and 4096 are allowed",
+        "k=v,".repeat(16)
+    );
     for part in [
         "extra-security-groups: network load balancers take security-groups only",
         "healthcheck-interval",
@@ -210,7 +222,7 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
         "stickiness",
         "several protocols",
         "no node port",
-        "has 8000 bytes, and 4096 are allowed",
+        too_long.as_str(),
         "loadBalancerIP",
         "sessionAffinity",
     ] {

@@ -469,9 +469,22 @@ fn an_instance_that_is_missing_twice_loses_nothing() {
 #[test]
 fn the_shared_check_of_a_classic_one_does_not_ask_the_application() {
     let shared = settings(&[("ClusterServiceLoadBalancerHealthProbeMode", "Shared")]);
-    for (port, expected) in [("traffic-port", "10256"), ("8080", "8080")] {
-        let service = web(&[("healthcheck-port", port)]);
-        let wanted = Wanted::read(&shared, &service, &mut Vec::new()).unwrap();
-        assert_eq!(wanted.ports[0].health.port, expected, "{port}");
+    let annotated = [
+        ("healthcheck-port", "8080"),
+        ("healthcheck-path", "/x"),
+        ("healthcheck-protocol", "https"),
+    ];
+    for (annotations, expected) in [
+        (
+            &[("healthcheck-port", "traffic-port")][..],
+            "HTTP 10256 /healthz",
+        ),
+        (&annotated, "HTTPS 8080 /x"),
+    ] {
+        let wanted = Wanted::read(&shared, &web(annotations), &mut Vec::new()).unwrap();
+        let health = &wanted.ports[0].health;
+        let path = health.path.as_deref().unwrap();
+        let shown = format!("{} {} {path}", health.protocol, health.port);
+        assert_eq!(shown, expected, "{annotations:?}");
     }
 }
