@@ -69,7 +69,8 @@ impl Node {
         let provided = provided.filter(|(key, _)| key == PROVIDED_NODE_IP);
         let provided = provided.flat_map(|(_, text)| text.split(','));
         let provided = provided.filter_map(|text| text.trim().parse().ok());
-        provided.filter(|ip: &IpAddr| !ip.is_unspecified())
+        let provided = provided.map(|ip: IpAddr| ip.to_canonical());
+        provided.filter(|ip| !ip.is_unspecified())
     }
 
     /// The addresses of a node for which the cloud has none. Of a new node they are its name, and its [`Node::ips`]: the

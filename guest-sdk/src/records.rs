@@ -17,9 +17,11 @@ impl Address {
         Address::new(AddressType::Hostname, name)
     }
 
-    /// The IP address, if it is one: names are none.
+    /// The IP address, if it is one: names are none. An IPv4 address that is written as IPv6 is the IPv4 address, as it is
+    /// for the manager.
     pub fn ip(&self) -> Option<IpAddr> {
-        self.address.trim().parse().ok()
+        let ip: Option<IpAddr> = self.address.trim().parse().ok();
+        ip.map(|ip| ip.to_canonical())
     }
 
     /// An IP address in the cluster's network.

@@ -126,6 +126,8 @@ fn a_new_node_has_the_addresses_of_its_kubelets_node_ip() {
     assert_eq!(shown(&given), ["10.0.7.4", "a", "2001:db8::1"], "changed");
     given.annotations = vec![node_ip("10.0.7.4")];
     assert_eq!(shown(&given), [""; 0], "what is stored stays");
+    given.annotations = vec![node_ip("::ffff:10.0.7.4")];
+    assert_eq!(shown(&given), [""; 0], "that is the stored one");
     given.annotations = vec![node_ip("0.0.0.0")];
     assert_eq!(shown(&given), [""; 0], "that is no address");
     given.annotations.clear();
