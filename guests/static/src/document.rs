@@ -255,6 +255,7 @@ fn labels(fields: &Fields<'_>, mistakes: &mut Mistakes) -> BTreeMap<String, Stri
 fn addresses(fields: &Fields<'_>, mistakes: &mut Mistakes) -> BTreeMap<String, Vec<Address>> {
     let mut all = BTreeMap::new();
     for (place, name, value) in fields.entries("addresses", mistakes) {
+        let before = mistakes.len();
         if !is_name(name) {
             mistakes.add::<()>(&place, "expected the name of a node");
         }
@@ -272,7 +273,12 @@ fn addresses(fields: &Fields<'_>, mistakes: &mut Mistakes) -> BTreeMap<String, V
         let read = places
             .zip(values)
             .filter_map(|(place, value)| address(&place, value, mistakes));
-        all.insert(name.to_owned(), read.collect());
+        let read: Vec<Address> = read.collect();
+        // They are all that the node has: a new one would wait for an IP address.
+        if mistakes.len() == before && !read.iter().any(is_ip) {
+            mistakes.add::<()>(&place, "expected an InternalIP or ExternalIP among them");
+        }
+        all.insert(name.to_owned(), read);
     }
     all
 }
@@ -303,6 +309,13 @@ fn address_type(text: &str) -> Option<AddressType> {
         "ExternalDNS" => AddressType::ExternalDns,
         _ => return None,
     })
+}
+
+fn is_ip(address: &Address) -> bool {
+    matches!(
+        address.address_type,
+        AddressType::InternalIp | AddressType::ExternalIp
+    )
 }
 
 fn cidr(place: &str, value: &Value, mistakes: &mut Mistakes) -> Option<IpNet> {

@@ -156,6 +156,10 @@ fn what_no_rule_could_mean_is_a_mistake() {
             "expected 1 to 63 addresses",
         ),
         (
+            "rules: [{names: [a], addresses: {a: [{type: Hostname, address: a}, {type: InternalDNS, address: 10.0.0.1}]}}]",
+            "rules[0].addresses.a: expected an InternalIP or ExternalIP among them",
+        ),
+        (
             "rules: [{names: [a], providerID: 'x://1'}, {names: [b], providerID: 'x://1'}]",
             "a and b have the same providerID",
         ),
