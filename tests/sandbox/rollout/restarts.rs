@@ -24,6 +24,10 @@ pub(crate) const TESTS: &[Test] = &[
         a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either,
     ),
     (
+        "a_start_goes_by_the_signatures_that_the_source_has_now",
+        a_start_goes_by_the_signatures_that_the_source_has_now,
+    ),
+    (
         "what_nobody_vouches_for_is_not_written",
         what_nobody_vouches_for_is_not_written,
     ),
@@ -119,6 +123,36 @@ fn a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either() {
         let world = World::start(start());
         world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
         world.serves(&one).await;
+    });
+}
+
+/// After a rotation of keys the store may have the signature of the former key alone.
+fn a_start_goes_by_the_signatures_that_the_source_has_now() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = [KeyPair::generate().unwrap(), KeyPair::generate().unwrap()];
+        let start = |key: &KeyPair| Start {
+            folder: Some(folder.path()),
+            trust: trusting(key),
+            ..Start::default()
+        };
+        let [by_old, by_new] = [0, 1].map(|key| signed(&keys[key], module("1.0.0", "honest")));
+        has_served(start(&keys[0]), &by_old).await;
+
+        // Whether the source has another signature is unknown: the version is not lost.
+        let world = World::start(start(&keys[1]));
+        world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
+        let (why, is_final) = world.fails().await;
+        assert!(why.contains("cannot be asked") && !is_final, "{why}");
+        world.ends().await;
+
+        let world = World::start(start(&keys[1]));
+        world.finds(&by_new);
+        world.serves(&by_new).await;
+        world.ends().await;
+        let world = World::start(start(&keys[1]));
+        world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
+        world.serves(&by_new).await;
     });
 }
 

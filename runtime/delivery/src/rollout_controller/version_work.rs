@@ -19,7 +19,7 @@ use crate::artifact::Artifact;
 use crate::difference::{Difference, Requests};
 use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
-use crate::source::Location;
+use crate::source::{Location, SourceError};
 use crate::store::ModuleStore;
 use crate::trust::{Distrust, Highest, TrustPolicy};
 
@@ -226,10 +226,29 @@ impl Job {
         release: &Release,
     ) -> Result<Examined, WorkResult> {
         let Unverified {
-            artifact,
-            is_stored,
+            mut artifact,
+            mut is_stored,
         } = self.bytes(resources, release).await?;
-        let (inspection, highest) = self.vouched(resources, artifact.clone()).await?;
+        let mut vouched = self.vouched(resources, artifact.clone()).await;
+        if is_stored && let Err(WorkResult::Failed(Cause::Trust, why)) = &vouched {
+            // The store has the signatures of the day on which the module came; the source may have others by now.
+            match resources.again.bytes(release).await {
+                Some(Ok(current)) if current.digest == artifact.digest => {
+                    artifact = self.anew.get_or_init(|| Arc::new(current)).clone();
+                    is_stored = false;
+                    vouched = self.vouched(resources, artifact.clone()).await;
+                }
+                Some(Err(
+                    error @ (SourceError::Unavailable { .. } | SourceError::Denied { .. }),
+                )) => {
+                    let mut lines = why.clone();
+                    lines.push(error.to_string());
+                    return Err(WorkResult::Failed(Cause::Circumstances, lines));
+                }
+                _ => {}
+            }
+        }
+        let (inspection, highest) = vouched?;
         // Not before: what nobody vouches for takes no room on the disk, and its evidence replaces none that is valid.
         if !is_stored {
             resources.put(&artifact).await;
