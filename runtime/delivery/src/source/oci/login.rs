@@ -3,14 +3,20 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 /// Maximum size, in bytes; larger than any real file.
 const MOST_BYTES: usize = 1 << 20;
+
+/// As docker and the kubelet read `auth`: with or without the padding at the end.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// A secret text: no `Debug`, zeroed on drop.
 pub(super) type Hidden = Zeroizing<String>;
@@ -181,7 +187,9 @@ fn login(key: &str, entry: Entry) -> Result<Option<Login>, CredentialsError> {
         let named = entry.username.zip(given(entry.password));
         return Ok(named.map(|(user, password)| Login::Password { user, password }));
     };
-    let decoded = STANDARD.decode(auth.trim()).map(Zeroizing::new);
+    // `base64` breaks lines, and they remain in the JSON.
+    let auth: Hidden = Zeroizing::new(auth.split_ascii_whitespace().collect());
+    let decoded = BASE64.decode(auth.as_bytes()).map(Zeroizing::new);
     let decoded = decoded.map_err(|_| wrong("`auth` is not base64"))?;
     let text = std::str::from_utf8(&decoded).map_err(|_| wrong("`auth` is not text"))?;
     // docker pads some of them.
@@ -196,15 +204,14 @@ fn login(key: &str, entry: Entry) -> Result<Option<Login>, CredentialsError> {
 }
 
 impl Scope {
-    /// Keys are hosts, hosts with a path, or URLs that end with the API version.
+    /// Keys are hosts, hosts with a path, or URLs in which the API version begins the path.
     fn of(key: &str) -> Self {
         let bare = key.split_once("://").map_or(key, |(_, rest)| rest);
         let (host, path) = bare.split_once('/').unwrap_or((bare, ""));
         let path = path.trim_matches('/');
-        let path = if matches!(path, "v1" | "v2") {
-            ""
-        } else {
-            path
+        let path = match path.split_once('/').unwrap_or((path, "")) {
+            ("v1" | "v2", rest) => rest,
+            _ => path,
         };
         let host = host.to_ascii_lowercase();
         let host = match host.as_str() {

@@ -26,6 +26,9 @@ fn the_narrowest_login_counts() {
         "Upper.Example": {"username": "up", "password": "per"},
         "both.example": {"auth": "dTpw", "username": "old", "password": "o"},
         "no-auth.example": {"auth": "", "username": "user", "password": "pass"},
+        "raw.example": {"auth": "dTpwOnE"},
+        "wrapped.example": {"auth": "dTpw\nOnE=\n"},
+        "https://v2.example/v2/team": {"auth": "dTpw"},
         "empty.example": {},
         "null.example": {"auth": null}
     }, "credsStore": "desktop", "HttpHeaders": {"User-Agent": "x"}}"#;
@@ -48,6 +51,10 @@ fn the_narrowest_login_counts() {
         ("one.dkr.example", "x", "registry rt"),
         ("a.b.dkr.example", "x", "nobody"),
         ("127.0.0.1:5000", "x", "local:l"),
+        ("raw.example", "x", "u:p:q"),
+        ("wrapped.example", "x", "u:p:q"),
+        ("v2.example", "team/x", "u:p"),
+        ("v2.example", "x", "nobody"),
         ("empty.example", "x", "nobody"),
         ("null.example", "x", "nobody"),
         ("other.example", "x", "nobody"),
