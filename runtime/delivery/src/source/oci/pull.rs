@@ -114,6 +114,9 @@ impl Repository {
                 Err(trouble) => last = self.next_registry(registry, last, trouble),
             }
         }
+        if answered.is_some() && matches!(last.kind, Kind::Unavailable | Kind::Denied) {
+            warn!(place = %self.place, "no signature was found, and a registry that may have one does not give it: {}", last.why);
+        }
         answered.ok_or(last)
     }
 
