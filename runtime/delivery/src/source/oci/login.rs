@@ -187,9 +187,10 @@ fn login(key: &str, entry: Entry) -> Result<Option<Login>, CredentialsError> {
         let named = entry.username.zip(given(entry.password));
         return Ok(named.map(|(user, password)| Login::Password { user, password }));
     };
-    // `base64` breaks lines, and they remain in the JSON.
-    let auth: Hidden = Zeroizing::new(auth.split_ascii_whitespace().collect());
-    let decoded = BASE64.decode(auth.as_bytes()).map(Zeroizing::new);
+    // `base64` breaks lines, and they remain in the JSON. A text that grows would leave copies behind that are not zeroed.
+    let mut whole = Zeroizing::new(String::with_capacity(auth.len()));
+    whole.extend(auth.split_ascii_whitespace());
+    let decoded = BASE64.decode(whole.as_bytes()).map(Zeroizing::new);
     let decoded = decoded.map_err(|_| wrong("`auth` is not base64"))?;
     let text = std::str::from_utf8(&decoded).map_err(|_| wrong("`auth` is not text"))?;
     // docker pads some of them.
