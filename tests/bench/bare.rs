@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use ccm_core::cloud::{Address, AddressType, Instance};
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::{addresses, labels};
 use ccm_core::reconciliation::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use ccm_core::well_known::{self, FIELD_MANAGER, NODE_CONTROLLER, OWNER_LABEL};
@@ -130,13 +131,10 @@ impl Plan {
         let name = node.name_any();
         let uid = node.uid().context("a node without UID")?;
         let instance = instance(&name, id, number)?;
-        let stored = node
-            .status
-            .as_ref()
-            .and_then(|status| status.addresses.as_deref());
-        let addresses = addresses::next(&instance.addresses, stored.unwrap_or_default(), None)?
+        let stored: PrunedNode = serde_json::from_value(serde_json::to_value(node)?)?;
+        let addresses = addresses::next(&instance.addresses, stored.addresses(), None)?
             .context("the addresses are there already")?;
-        let mut labels = labels::of_instance(&instance, node.labels());
+        let mut labels = labels::of_instance(&instance, stored.labels());
         labels.insert(OWNER_LABEL.to_owned(), "hcloud".to_owned());
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
         let mut taints = taints.context("a node without taints")?;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ccm_core::ipam::{CidrSet, Holder, IpamEffect, IpamOutcome, Memory, decide};
+use ccm_core::node::object::PrunedNode;
 use ccm_core::reconciliation::effect::{Decision, EventOutcome, Performed, When};
 use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
-use k8s_openapi::api::core::v1::{Node, NodeSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
 
 /// The nodes of a large cluster.
 const NODES: usize = 15_000;
@@ -58,48 +58,38 @@ fn memory(ranges: &[Range]) -> anyhow::Result<Memory> {
     })?)
 }
 
-fn node(name: String, pod_cidrs: Vec<String>) -> Node {
-    Node {
-        metadata: ObjectMeta {
-            uid: Some(format!("{name}-uid")),
-            name: Some(name),
-            ..ObjectMeta::default()
-        },
-        spec: Some(NodeSpec {
-            pod_cidr: pod_cidrs.first().cloned(),
-            pod_cidrs: Some(pod_cidrs),
-            ..NodeSpec::default()
-        }),
-        ..Node::default()
-    }
+fn node(name: &str, pod_cidrs: &[String]) -> anyhow::Result<Arc<PrunedNode>> {
+    let node = json!({
+        "metadata": { "name": name, "uid": format!("{name}-uid") },
+        "spec": { "podCIDR": pod_cidrs.first(), "podCIDRs": pod_cidrs },
+    });
+    Ok(Arc::new(serde_json::from_value(node)?))
 }
 
 /// New nodes, and how long each group of them took until it had its pod CIDRs.
-fn arrive(memory: &mut Memory, count: usize) -> Vec<Duration> {
-    let nodes = (0..count).map(|number| Arc::new(node(format!("new-{number}"), Vec::new())));
-    let nodes: Vec<Arc<Node>> = nodes.collect();
+fn arrive(memory: &mut Memory, count: usize) -> anyhow::Result<Vec<Duration>> {
+    let nodes = (0..count).map(|number| node(&format!("new-{number}"), &[]));
+    let nodes: Vec<Arc<PrunedNode>> = nodes.collect::<anyhow::Result<_>>()?;
     let groups = nodes.chunks(GROUP).map(|group| {
         let began = Instant::now();
-        group.iter().for_each(|node| serve(memory, node));
-        began.elapsed()
+        group.iter().try_for_each(|node| serve(memory, node))?;
+        Ok(began.elapsed())
     });
     groups.collect()
 }
 
 /// A reconciliation with an API server that accepts everything.
-fn serve(memory: &mut Memory, node: &Arc<Node>) {
-    black_box(memory.see(node));
-    let Some(mut facts) = memory.begin(node.clone()) else {
-        return;
+fn serve(memory: &mut Memory, new: &Arc<PrunedNode>) -> anyhow::Result<()> {
+    black_box(memory.see(new));
+    let Some(mut facts) = memory.begin(new.clone()) else {
+        return Ok(());
     };
     while let Decision::Do(effects) = decide(&facts) {
         for effect in &effects {
             let outcome = match effect {
                 IpamEffect::Patch(_, patch) => {
-                    let mut written = Node::clone(node);
-                    let spec = written.spec.get_or_insert_default();
-                    spec.pod_cidrs = Some(patch.pod_cidrs.clone());
-                    IpamOutcome::Node(Ok(Some(Box::new(written))))
+                    let written = node(new.name(), &patch.pod_cidrs)?;
+                    IpamOutcome::Node(Ok(Some(Box::new(PrunedNode::clone(&written)))))
                 }
                 _ => IpamOutcome::Event(EventOutcome::Recorded),
             };
@@ -107,6 +97,7 @@ fn serve(memory: &mut Memory, node: &Arc<Node>) {
         }
     }
     memory.conclude(&facts, &When::AwaitChange);
+    Ok(())
 }
 
 /// A memory of nodes that have 99 of 100 blocks, evenly spread; and the time to take in one node.
@@ -114,16 +105,12 @@ fn nearly_full(ranges: &[Range]) -> anyhow::Result<(Memory, Duration)> {
     let mut full = memory(ranges)?;
     let sets = full.allocator().families().to_vec();
     let size = sets.iter().map(CidrSet::size).min().unwrap_or_default();
-    let taken: Vec<Node> = (0..size)
-        .filter(|index| index % 100 != 99)
-        .map(|index| {
-            let blocks = sets.iter().filter_map(|set| set.block(index));
-            node(
-                format!("old-{index}"),
-                blocks.map(|block| block.to_string()).collect(),
-            )
-        })
-        .collect();
+    let taken = (0..size).filter(|index| index % 100 != 99).map(|index| {
+        let blocks = sets.iter().filter_map(|set| set.block(index));
+        let blocks: Vec<String> = blocks.map(|block| block.to_string()).collect();
+        node(&format!("old-{index}"), &blocks)
+    });
+    let taken: Vec<Arc<PrunedNode>> = taken.collect::<anyhow::Result<_>>()?;
     let began = Instant::now();
     for node in &taken {
         full.see(node);
@@ -139,7 +126,7 @@ fn measure(ranges: &[Range]) -> anyhow::Result<()> {
         .collect();
     println!("{}", names.join(" and "));
     let mut empty = memory(ranges)?;
-    let groups = arrive(&mut empty, NODES);
+    let groups = arrive(&mut empty, NODES)?;
     let first = median(&groups[..GROUPS]);
     let last = median(&groups[groups.len() - GROUPS..]);
     println!(
@@ -154,7 +141,7 @@ fn measure(ranges: &[Range]) -> anyhow::Result<()> {
         .map(|set| set.size() - set.used())
         .min();
     let free = free.unwrap_or_default() / GROUP * GROUP;
-    let late = median(&arrive(&mut full, free));
+    let late = median(&arrive(&mut full, free)?);
     println!(
         "  in a range that is 99 % full against an empty one {:>5.2}   ({free} nodes)",
         ratio(late, first)

@@ -10,6 +10,7 @@ use ccm_core::cloud::load_balancer::{
     Protocol,
 };
 use ccm_core::moment::{Moment, Now};
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::reconciliation::effect::{Answered, Decision, EventOutcome, InUse, Performed};
 use ccm_core::reconciliation::patch::ServicePatch;
@@ -20,7 +21,7 @@ use ccm_core::service::{
 use ccm_core::settings::{IngressRules, ServiceRules};
 use ccm_fixtures::kubernetes::node;
 use ccm_tests::fuzz::{Target, Verdict};
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
@@ -77,7 +78,7 @@ static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
     });
     Arc::new(serde_json::from_value(service).unwrap())
 });
-static NODE: LazyLock<Node> =
+static NODE: LazyLock<PrunedNode> =
     LazyLock::new(|| node("a").uid("a").provider_id("sim://a").ready().build());
 static WORLD: LazyLock<Arc<World>> = LazyLock::new(|| {
     let rules = ServiceRules {

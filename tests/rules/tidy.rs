@@ -93,6 +93,7 @@ fn core_can_do_no_io_by_its_manifest() {
         "fixedbitset",
         "ipnet",
         "k8s-openapi",
+        "serde",
         "serde_json",
         "thiserror",
     ];

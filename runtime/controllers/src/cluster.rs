@@ -8,14 +8,11 @@ use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::node::index::NodeIndex;
-use ccm_core::node::object::name;
-use ccm_core::node::ownership::{ClaimRegistry, OwnershipContext, owner, stored_provider_id};
+use ccm_core::node::ownership::{ClaimRegistry, OwnershipContext, owner};
 use ccm_core::safety::brake::Objects;
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::{GoneService, uid};
-use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::Store;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -26,6 +23,7 @@ use crate::clock::Clock;
 use crate::executor::{BudgetStore, DeferredEvents, Events, NodeWrites};
 use crate::metrics::Metrics;
 use crate::node::NodeChange;
+use crate::node_store::NodeStore;
 use crate::plan::Planner;
 use crate::service::ServiceIndex;
 
@@ -56,7 +54,7 @@ pub(crate) struct Cluster {
     pub(crate) deferred_events: DeferredEvents,
     pub(crate) budget_store: BudgetStore,
     /// All nodes. Kept up to date by the node watch, together with [`Cluster::node_index`].
-    pub(crate) nodes: Store<Node>,
+    pub(crate) nodes: NodeStore,
     /// Maximum concurrent writes of uninitialised nodes, and of known ones. Each provider has its own such limit in
     /// front of it, so that a provider with thousands of nodes waits for each permit like all others.
     pub(crate) new: Semaphore,
@@ -82,7 +80,7 @@ impl Cluster {
         clients: Clients,
         settings: &Settings,
         metrics: Metrics,
-        nodes: Store<Node>,
+        nodes: NodeStore,
     ) -> Cluster {
         let clock = Clock::start(settings.pace);
         let planner = Planner::new(
@@ -162,13 +160,6 @@ impl Cluster {
         });
     }
 
-    /// All nodes, by name: equal states give equal orders.
-    pub(crate) fn sorted_nodes(&self) -> Vec<Arc<Node>> {
-        let mut nodes = self.nodes.state();
-        nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
-        nodes
-    }
-
     /// The index of all nodes.
     pub(crate) fn node_index(&self) -> MutexGuard<'_, NodeIndex> {
         self.node_index.lock()
@@ -246,10 +237,8 @@ impl Cluster {
 
     /// Number of nodes that have a provider ID and belong to this provider, and number of all nodes.
     pub(crate) fn machines(&self, ownership: &OwnershipContext) -> Objects {
-        let nodes = self.nodes.state();
-        let machines = nodes
-            .iter()
-            .filter(|node| stored_provider_id(node).is_some());
+        let nodes = self.nodes.all();
+        let machines = nodes.iter().filter(|node| node.provider_id().is_some());
         let own = machines.filter(|node| owner(node, ownership).is_ours());
         Objects {
             own: own.count(),
@@ -269,13 +258,9 @@ impl Cluster {
 
     /// Removes everything about nodes that the complete list no longer contains: every node is known now.
     pub(crate) fn keep_listed(&self) {
-        let nodes = self.nodes.state();
-        let names = nodes
-            .iter()
-            .filter_map(|node| node.metadata.name.as_deref());
-        let names: BTreeSet<&str> = names.collect();
-        let uids = nodes.iter().filter_map(|node| node.metadata.uid.as_deref());
-        let uids: BTreeSet<&str> = uids.collect();
+        let nodes = self.nodes.all();
+        let names: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
+        let uids: BTreeSet<&str> = nodes.iter().map(|node| node.uid()).collect();
         let mut node_index = self.node_index();
         node_index.keep(|name| names.contains(name));
         nodes.iter().for_each(|node| node_index.apply(node));
@@ -288,10 +273,11 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
+    use ccm_core::node::object::PrunedNode;
     use ccm_core::node::ownership::Claim;
     use ccm_fixtures::kubernetes::node;
     use ccm_sim::cluster::Cluster as SimCluster;
-    use kube::runtime::{reflector, watcher};
+    use kube::runtime::watcher;
 
     use super::*;
     use crate::fixtures;
@@ -299,8 +285,8 @@ mod tests {
     /// Budgets are shares of these numbers.
     #[tokio::test]
     async fn a_providers_nodes_are_those_with_a_machine_that_no_other_provider_owns() {
-        let (nodes, mut writer) = reflector::store();
-        let mut apply = |node: Node| writer.apply_watcher_event(&watcher::Event::Apply(node));
+        let nodes = NodeStore::default();
+        let apply = |node: PrunedNode| nodes.apply(&watcher::Event::Apply(Arc::new(node)));
         for (scheme, count) in [("sim", 5), ("other", 200)] {
             for number in 0..count {
                 let name = format!("{scheme}-{number}");

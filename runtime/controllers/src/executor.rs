@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use ccm_core::cloud::CloudEvent;
 use ccm_core::cloud_provider::CloudProvider;
-use ccm_core::node::object::{NodeRef, is_uninitialized};
+use ccm_core::node::object::NodeRef;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::reconciliation::effect::{
     BudgetOutcome, ClusterError, Effect, EventOutcome, Modification, Performed,
@@ -34,7 +35,6 @@ use ccm_core::safety::brake::{Brake, Rise, SharedBudget};
 use ccm_core::safety::permit::Mode;
 use ccm_core::service::Account;
 use ccm_core::well_known::FIELD_MANAGER;
-use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use parking_lot::Mutex;
@@ -72,8 +72,8 @@ pub(crate) enum Priority {
 
 impl Priority {
     /// Uninitialised and known nodes have separate queues, so that a pass over all nodes delays no new one.
-    pub(crate) fn of(node: &Node) -> Priority {
-        if is_uninitialized(node) {
+    pub(crate) fn of(node: &PrunedNode) -> Priority {
+        if node.is_uninitialized() {
             Priority::New
         } else {
             Priority::Known
@@ -227,7 +227,7 @@ impl EffectExecutor {
     }
 
     /// Records how long `node`, whose taint was just removed, waited for its initialisation.
-    pub(crate) fn count_initialised(&self, node: &Node) {
+    pub(crate) fn count_initialised(&self, node: &PrunedNode) {
         self.cluster.metrics.initialised(age(node));
     }
 
@@ -395,9 +395,8 @@ fn strategic(body: Value) -> Patch<Value> {
 }
 
 /// The node's age by wall clock; zero if its creation time lies in the future.
-fn age(node: &Node) -> Duration {
-    let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let age = created.map(|created| wall().duration_since(created));
+fn age(node: &PrunedNode) -> Duration {
+    let age = node.created().map(|created| wall().duration_since(created));
     age.and_then(|age| Duration::try_from(age).ok())
         .unwrap_or_default()
 }

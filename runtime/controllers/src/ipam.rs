@@ -9,15 +9,13 @@ use std::time::Duration;
 
 use ccm_core::ipam::{BlockCounts, Facts, Memory, pod_cidrs};
 use ccm_core::moment::Moment;
-use ccm_core::node::object::name;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::reconciliation::conclusion::Conclusion;
 use ccm_core::reconciliation::effect::When;
 use ccm_core::reconciliation::retry;
 use ccm_core::safety::permit::Mode;
 use ccm_core::settings::IpamSettings;
 use ccm_core::well_known::IPAM_CONTROLLER;
-use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::ObjectRef;
 use other_allocator::AllocatorWatch;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -52,7 +50,7 @@ struct IpamController {
     other_allocator: Option<AllocatorWatch>,
     /// The tally of each range at the last update of the metrics.
     measured: Vec<Option<BlockCounts>>,
-    reconciliations: Workers<Arc<Node>, ConclusionOf<Facts>>,
+    reconciliations: Workers<Arc<PrunedNode>, ConclusionOf<Facts>>,
     /// Nothing is allocated before this moment; `None`: the first list of all nodes is not complete.
     begins: Option<Moment>,
     has_passed: bool,
@@ -147,23 +145,23 @@ impl IpamController {
         }
     }
 
-    fn see_node(&mut self, node: &Node, now: Moment) {
+    fn see_node(&mut self, node: &PrunedNode, now: Moment) {
         if self.memory.see(node) {
-            self.queue.ask(name(node), now, false);
+            self.queue.ask(node.name(), now, false);
         }
         if let Some(watch) = &mut self.other_allocator {
             watch.see(node);
         }
     }
 
-    fn see_lost(&mut self, node: &Node, is_listed: bool, now: Moment) {
+    fn see_lost(&mut self, node: &PrunedNode, is_listed: bool, now: Moment) {
         if self.memory.see_lost(node, is_listed) {
             tracing::warn!(
                 controller = IPAM_CONTROLLER,
-                node = name(node),
+                node = node.name(),
                 "the node had pod CIDRs and has none, as after a restore of etcd"
             );
-            self.queue.ask(name(node), now, false);
+            self.queue.ask(node.name(), now, false);
         }
     }
 
@@ -171,10 +169,10 @@ impl IpamController {
     /// previous leader.
     fn see_all(&mut self) {
         let now = self.clock.now();
-        let nodes = self.executor.cluster.sorted_nodes();
+        let nodes = self.executor.cluster.nodes.all();
         let is_there = |wanted: &str| {
             nodes
-                .binary_search_by(|node| name(node).cmp(wanted))
+                .binary_search_by(|node| node.name().cmp(wanted))
                 .is_ok()
         };
         for gone in self.memory.keep(is_there) {
@@ -249,7 +247,7 @@ impl IpamController {
     }
 
     fn start(&mut self, name: &str, now: Moment) {
-        let Some(node) = self.executor.cluster.nodes.get(&ObjectRef::new(name)) else {
+        let Some(node) = self.executor.cluster.nodes.get(name) else {
             self.queue.finish(name, now);
             self.memory.forget(name);
             self.leave(name);
@@ -341,7 +339,7 @@ impl IpamController {
 }
 
 impl Controller for IpamController {
-    type Key = Arc<Node>;
+    type Key = Arc<PrunedNode>;
     type Ended = ConclusionOf<Facts>;
     type Change = Change;
 
@@ -377,9 +375,9 @@ impl Controller for IpamController {
         }
     }
 
-    fn conclude(&mut self, node: Arc<Node>, ended: Option<ConclusionOf<Facts>>) {
+    fn conclude(&mut self, node: Arc<PrunedNode>, ended: Option<ConclusionOf<Facts>>) {
         let now = self.clock.now();
-        let name = name(&node);
+        let name = node.name();
         if ended.as_ref().is_none_or(Conclusion::is_retried) {
             self.queue.retries();
         }

@@ -34,6 +34,7 @@ mod lookup_batch;
 mod metrics;
 mod node;
 mod node_lifecycle;
+mod node_store;
 mod plan;
 mod provider_controllers;
 mod providers;

@@ -9,7 +9,7 @@ use ccm_core::cloud::{CloudNode, FindReply, ProviderError};
 use ccm_core::node::Looked;
 use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::node::index::Clashes;
-use k8s_openapi::api::core::v1::Node;
+use ccm_core::node::object::PrunedNode;
 use tokio::sync::{mpsc, oneshot};
 
 /// Maximum number of nodes in one call; the contract's. Most clouds answer for many nodes by listing all their machines, so
@@ -27,7 +27,7 @@ pub(crate) struct Batch {
 }
 
 struct Waiting {
-    node: Arc<Node>,
+    node: Arc<PrunedNode>,
     reply: oneshot::Sender<Result<Looked, ProviderError>>,
 }
 
@@ -45,7 +45,7 @@ impl Batch {
     }
 
     /// Looks up one node, batched with others.
-    pub(crate) async fn find(&self, node: Arc<Node>) -> Result<Looked, ProviderError> {
+    pub(crate) async fn find(&self, node: Arc<PrunedNode>) -> Result<Looked, ProviderError> {
         let (reply, answer) = oneshot::channel();
         let stopped = || ProviderError::Unavailable("the manager is stopping".to_owned());
         self.waiting

@@ -5,13 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ccm_core::moment::{Moment, rounded};
-use ccm_core::node::object::{is_uninitialized, name};
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::{Facts, Initialised, NodeMemory};
 use ccm_core::reconciliation::conclusion::{Conclusion, Next};
 use ccm_core::settings::{NodeRules, NodeSettings};
 use ccm_core::well_known::NODE_CONTROLLER;
-use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
@@ -41,7 +39,7 @@ pub(crate) struct NodeController {
     /// Boxed, because a table has room for more than it holds.
     memories: HashMap<String, Box<NodeMemory>>,
     /// The nodes that arrived before the list of all nodes was complete: the cluster's store does not have them yet.
-    early: HashMap<String, Arc<Node>>,
+    early: HashMap<String, Arc<PrunedNode>>,
     /// The running reconciliations, by the name of the node and whether it is urgent.
     reconciliations: Workers<(String, bool), ConclusionOf<Facts>>,
     /// Number of running reconciliations that are not urgent.
@@ -55,7 +53,7 @@ pub(crate) struct NodeController {
 pub(crate) enum NodeChange {
     /// The node was created or changed. Before the first [`NodeChange::Listed`], and only for the node controller: it
     /// is one of the first uninitialised nodes of the list.
-    Applied(Arc<Node>),
+    Applied(Arc<PrunedNode>),
     /// The node of this name was deleted.
     Deleted(String),
     /// The list of all nodes is complete.
@@ -148,20 +146,20 @@ impl NodeController {
         self.executor.count_initialised(node);
     }
 
-    fn wake(&mut self, node: &Node) {
+    fn wake(&mut self, node: &PrunedNode) {
         if !self.executor.ownership().is_concerned(node) {
-            if self.memories.remove(name(node)).is_some() {
-                self.leave(name(node));
+            if self.memories.remove(node.name()).is_some() {
+                self.leave(node.name());
             }
             return;
         }
-        let memory = self.memories.entry(name(node).to_owned()).or_default();
+        let memory = self.memories.entry(node.name().to_owned()).or_default();
         if memory.is_relevant_change(node) {
             self.queue
-                .ask(name(node), self.clock.now(), is_uninitialized(node));
+                .ask(node.name(), self.clock.now(), node.is_uninitialized());
         } else if memory.has_caught_up(node) {
             // The node is in no pass: a requested pass does not wait for our own write alone.
-            self.queue.forget(name(node));
+            self.queue.forget(node.name());
         }
     }
 
@@ -186,9 +184,10 @@ impl NodeController {
         }
         let mut known = HashSet::new();
         let ownership = self.executor.ownership();
-        let is_due = |node: &&Arc<Node>| !is_uninitialized(node) && ownership.is_concerned(node);
-        for node in self.executor.cluster.sorted_nodes().iter().filter(is_due) {
-            let name = name(node).to_owned();
+        let is_due =
+            |node: &&Arc<PrunedNode>| !node.is_uninitialized() && ownership.is_concerned(node);
+        for node in self.executor.cluster.nodes.all().iter().filter(is_due) {
+            let name = node.name().to_owned();
             let memory = self.memories.entry(name.clone()).or_default();
             memory.wants_refresh();
             self.queue.ask(&name, now, false);
@@ -239,7 +238,7 @@ impl NodeController {
     }
 
     fn start(&mut self, name: String, is_urgent: bool, now: Moment) {
-        let stored = self.executor.cluster.nodes.get(&ObjectRef::new(&name));
+        let stored = self.executor.cluster.nodes.get(&name);
         let Some(node) = stored.or_else(|| self.early.get(&name).cloned()) else {
             self.queue.finish(&name, now);
             self.forget(&name);
@@ -247,7 +246,7 @@ impl NodeController {
         };
         let memory = self.memories.entry(name.clone()).or_default();
         if let Some(caught_up) = memory.waits_for_cache(&node, now) {
-            self.queue.ask(&name, caught_up, is_uninitialized(&node));
+            self.queue.ask(&name, caught_up, node.is_uninitialized());
             self.queue.finish(&name, now);
             return;
         }
@@ -296,7 +295,7 @@ impl Controller for NodeController {
                 self.queue.retries();
             }
             let node = ended.as_ref().map(|conclusion| &conclusion.facts.node);
-            let is_urgent = node.is_some_and(|node| is_uninitialized(node));
+            let is_urgent = node.is_some_and(|node| node.is_uninitialized());
             let (next, initialised) = match ended {
                 Some(conclusion) => memory.conclude(conclusion, now),
                 None => {
@@ -323,13 +322,7 @@ impl Controller for NodeController {
             self.report_departure(name);
             // Deleted during its look-up: the reconciliation has planned for a node that is gone. One of another provider
             // keeps what that provider plans.
-            if self
-                .executor
-                .cluster
-                .nodes
-                .get(&ObjectRef::new(name))
-                .is_none()
-            {
+            if self.executor.cluster.nodes.get(name).is_none() {
                 self.executor.planner().gone(&format!("node/{name}"));
             }
         }
@@ -344,15 +337,15 @@ impl Controller for NodeController {
         match &change {
             NodeChange::Applied(node) => {
                 if let Pass::NotYet = self.pass {
-                    self.early.insert(name(node).to_owned(), node.clone());
+                    self.early.insert(node.name().to_owned(), node.clone());
                 }
                 self.wake(node);
             }
             NodeChange::Deleted(name) => self.forget(name),
             NodeChange::Listed => {
                 self.early.clear();
-                let nodes = self.executor.cluster.sorted_nodes();
-                let names: HashSet<&str> = nodes.iter().map(|node| name(node)).collect();
+                let nodes = self.executor.cluster.nodes.all();
+                let names: HashSet<&str> = nodes.iter().map(|node| node.name()).collect();
                 let gone: Vec<String> = self
                     .memories
                     .keys()
@@ -370,11 +363,12 @@ impl Controller for NodeController {
                 for node in self
                     .executor
                     .cluster
-                    .sorted_nodes()
+                    .nodes
+                    .all()
                     .iter()
-                    .filter(|node| is_uninitialized(node))
+                    .filter(|node| node.is_uninitialized())
                 {
-                    if let Some(memory) = self.memories.get_mut(name(node)) {
+                    if let Some(memory) = self.memories.get_mut(node.name()) {
                         memory.reconsider();
                     }
                     self.wake(node);

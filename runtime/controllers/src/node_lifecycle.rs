@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use ccm_core::cloud::{FindReply, ProviderError};
 use ccm_core::moment::Moment;
-use ccm_core::node::object::name;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
-use k8s_openapi::api::core::v1::Node;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -86,13 +85,13 @@ impl NodeLifecycleController {
         if self.memory.is_settled(version) && self.tasks.is_empty() {
             return;
         }
-        let nodes = self.executor.cluster.sorted_nodes();
+        let nodes = self.executor.cluster.nodes.all();
         self.share_lookup_results();
         let surveys = self.with_pass(&nodes, |memory, pass| memory.begin(pass));
         self.keep_waiting_entries();
         self.settle_plan();
         for survey in surveys {
-            let names = survey.about.iter().map(|node| name(node).to_owned());
+            let names = survey.about.iter().map(|node| node.name().to_owned());
             let names = names.collect();
             let (executor, clock) = (self.executor.clone(), self.clock);
             let task = async move { ask(survey, &executor, clock).await };
@@ -128,9 +127,9 @@ impl NodeLifecycleController {
         }
     }
 
-    fn start_reconciliations(&mut self, nodes: &[Arc<Node>]) {
+    fn start_reconciliations(&mut self, nodes: &[Arc<PrunedNode>]) {
         for facts in self.with_pass(nodes, |memory, pass| memory.facts(pass)) {
-            let names = vec![name(&facts.node).to_owned()];
+            let names = vec![facts.node.name().to_owned()];
             let facts = Box::new(facts);
             let (executor, clock) = (self.executor.clone(), self.clock);
             self.tasks.spawn(names, async move {
@@ -143,7 +142,7 @@ impl NodeLifecycleController {
 
     fn with_pass<T>(
         &mut self,
-        nodes: &[Arc<Node>],
+        nodes: &[Arc<PrunedNode>],
         what: impl FnOnce(&mut Memory, &Pass<'_>) -> T,
     ) -> T {
         let ownership = self.executor.ownership();
@@ -202,7 +201,7 @@ impl Controller for NodeLifecycleController {
             Some(LifecycleTaskEnd::Survey(answered, at)) => {
                 let (survey, answer) = *answered;
                 self.memory.absorb(&survey, &answer, at);
-                let nodes = self.executor.cluster.sorted_nodes();
+                let nodes = self.executor.cluster.nodes.all();
                 self.share_lookup_results();
                 self.start_reconciliations(&nodes);
             }

@@ -1,17 +1,15 @@
 //! The controllers of one provider: its queues, batches, priorities, memories and executor. They run in their own task,
 //! so that a failing, slow or hostile provider affects no other. Started, notified and stopped from outside.
 
-use std::sync::Arc;
-
-use ccm_core::node::object::is_uninitialized;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Claims;
 use ccm_core::settings::ServiceSettings;
 use ccm_core::well_known::{
     NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER,
 };
-use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::Event;
+use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
@@ -168,19 +166,19 @@ impl ProviderControllers {
     }
 
     /// Forwards an event of the node watch, after the store has applied it.
-    pub(crate) fn see_node(&mut self, event: &Event<Node>, change: Option<&NodeChange>) {
+    pub(crate) fn see_node(&mut self, event: &Event<Arc<PrunedNode>>, change: Option<&NodeChange>) {
         if let Some(changes_of_nodes) = &mut self.changes_of_nodes {
             changes_of_nodes.see(event, &self.executor.cluster.nodes);
         }
         if let Event::InitApply(node) = event
             && let Some(sender) = &self.nodes
             && self.early < MOST_EARLY
-            && is_uninitialized(node)
+            && node.is_uninitialized()
             && !self.executor.cluster.knows_all_nodes()
             && self.executor.ownership().is_concerned(node)
         {
             self.early += 1;
-            let _ = sender.send(NodeChange::Applied(Arc::new(node.clone())));
+            let _ = sender.send(NodeChange::Applied(node.clone()));
         }
         let Some(change) = change else {
             return;

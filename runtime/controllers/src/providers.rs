@@ -2,19 +2,17 @@
 //! stops the controllers of added, removed or changed providers without affecting the others. Decides which controllers
 //! run, and nothing about nodes and Services.
 
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::sync::Arc;
-
-use ccm_core::node::object::{is_uninitialized, name, uid};
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::{self, Claim, OwnershipContext};
 use ccm_core::service::{self, Claims, ClaimsError};
 use ccm_core::well_known::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
-use k8s_openapi::api::core::v1::{Node, Service};
-use kube::runtime::reflector::ObjectRef;
+use k8s_openapi::api::core::v1::Service;
 use kube::runtime::watcher::Event;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -416,7 +414,7 @@ impl ControllerManager {
         }
     }
 
-    fn see_node(&mut self, event: &Event<Node>) {
+    fn see_node(&mut self, event: &Event<Arc<PrunedNode>>) {
         let change = self.note(event);
         if let (Some(ipam), Some(change)) = (&self.ipam, &change) {
             ipam.see_node(change);
@@ -427,20 +425,19 @@ impl ControllerManager {
     }
 
     /// Updates the shared state with an event, and returns the change to forward.
-    fn note(&mut self, event: &Event<Node>) -> Option<NodeChange> {
+    fn note(&mut self, event: &Event<Arc<PrunedNode>>) -> Option<NodeChange> {
         match event {
             Event::Apply(node) => {
                 self.cluster.node_index().apply(node);
-                if !is_uninitialized(node) {
-                    self.cluster.claims().forget(uid(node));
+                if !node.is_uninitialized() {
+                    self.cluster.claims().forget(node.uid());
                 }
-                let stored = self.cluster.nodes.get(&ObjectRef::from_obj(node));
-                stored.map(NodeChange::Applied)
+                Some(NodeChange::Applied(node.clone()))
             }
             Event::Delete(node) => {
-                self.cluster.node_index().forget(name(node));
-                self.cluster.claims().forget(uid(node));
-                Some(NodeChange::Deleted(name(node).to_owned()))
+                self.cluster.node_index().forget(node.name());
+                self.cluster.claims().forget(node.uid());
+                Some(NodeChange::Deleted(node.name().to_owned()))
             }
             // Until a list is complete, the store still holds the old nodes. During the first list the nodes are known
             // as they come, so that answers about them are noted.

@@ -10,12 +10,11 @@
 use std::fmt::Display;
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::node::object::name;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::reconciliation::conclusion::Conclusion;
 use ccm_core::reconciliation::effect::{Decision, Effect, Modification, Performed, When};
 use ccm_core::reconciliation::retry;
 use ccm_core::{ipam, node, node_lifecycle, service};
-use k8s_openapi::api::core::v1::Node;
 
 use crate::activity::{Activity, ActivitySubject};
 use crate::clock::Clock;
@@ -312,8 +311,8 @@ pub(crate) fn answer_label<T: Display>(answer: &Result<T, ProviderError>) -> &dy
     }
 }
 
-fn named(node: &Node) -> String {
-    format!("node/{}", name(node))
+fn named(node: &PrunedNode) -> String {
+    format!("node/{}", node.name())
 }
 
 fn log_effect<F: Facts>(

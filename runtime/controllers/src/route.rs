@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ccm_core::cloud::ProviderError;
 use ccm_core::cloud::route::ListRoutesReply;
 use ccm_core::moment::Moment;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::reconciliation::conclusion::Conclusion;
 use ccm_core::reconciliation::effect::{Decision, Performed, When};
 use ccm_core::route::{
@@ -15,8 +16,6 @@ use ccm_core::route::{
 };
 use ccm_core::settings::RouteSettings;
 use ccm_core::well_known::ROUTE_CONTROLLER;
-use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 
 use crate::activity::ActivitySubject;
@@ -113,7 +112,7 @@ impl RouteController {
         let now = self.clock.now();
         while self.memory.has_work(now) && self.has_capacity() {
             let nodes = &self.executor.cluster.nodes;
-            let find = |name: &str| nodes.get(&ObjectRef::new(name));
+            let find = |name: &str| nodes.get(name);
             let Some(facts) = self.memory.next(find, now) else {
                 return;
             };
@@ -200,7 +199,7 @@ impl RouteController {
     }
 
     fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
-        let nodes = self.executor.cluster.sorted_nodes();
+        let nodes = self.executor.cluster.nodes.all();
         let ownership = self.executor.ownership();
         let pass = Pass {
             nodes: &nodes,
@@ -299,7 +298,7 @@ impl Drop for RouteController {
     }
 }
 
-async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> RouteTaskEnd {
+async fn ask(nodes: Arc<[Arc<PrunedNode>]>, executor: &EffectExecutor) -> RouteTaskEnd {
     let answer = executor.list_routes(&nodes).await;
     let about = ActivitySubject {
         object: LISTING,

@@ -5,18 +5,19 @@ mod response_timeout;
 mod streamed_list;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
+use ccm_core::node::object::PrunedNode;
 use ccm_watch::{WatchBackoff, list_and_watch};
 use futures::{Stream, StreamExt, TryStreamExt, future};
-use k8s_openapi::api::core::v1::{Node, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::runtime::reflector::{self, ObjectRef, Store};
+use k8s_openapi::api::core::v1::Service;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::api_error::describe;
-use crate::pruned_objects::{Pruned, PrunedNode, PrunedService};
+use crate::node_store::NodeStore;
+use crate::pruned_objects::{NodeAnswer, PrunedService};
 pub use response_timeout::with_response_timeout;
 use streamed_list::with_consistent_lists;
 
@@ -27,7 +28,7 @@ const WATCH_SECONDS: u32 = 60;
 /// All nodes: a store that is updated while the stream is polled, and the stream of changes.
 pub(crate) struct Watched<S> {
     /// The current nodes, updated while `changes` is polled.
-    pub(crate) store: Store<Node>,
+    pub(crate) store: NodeStore,
     /// The changes, without those of the resource version only: a kubelet's report that nothing has changed (EDGE-051).
     /// Never ends; errors are logged and retried after a delay.
     pub(crate) changes: S,
@@ -36,14 +37,14 @@ pub(crate) struct Watched<S> {
 /// Watches all nodes, and keeps them in the store.
 pub(crate) fn nodes(
     client: Client,
-) -> Watched<impl Stream<Item = watcher::Event<Node>> + Send + Unpin> {
-    let (store, mut writer) = reflector::store();
+) -> Watched<impl Stream<Item = watcher::Event<Arc<PrunedNode>>> + Send + Unpin> {
+    let store = NodeStore::default();
     let stored = store.clone();
-    let api: Api<PrunedNode> = Api::all(with_consistent_lists(with_response_timeout(client)));
+    let api: Api<NodeAnswer> = Api::all(with_consistent_lists(with_response_timeout(client)));
     let changes = all(api, "nodes").filter_map(move |event| {
         let event = logged(event, "nodes").filter(|event| {
             let is_relevant_change = is_relevant_change(event, &stored);
-            writer.apply_watcher_event(event);
+            stored.apply(event);
             is_relevant_change
         });
         future::ready(event)
@@ -55,18 +56,12 @@ pub(crate) fn nodes(
 }
 
 /// Whether an event changes more than the resource version of a stored node.
-fn is_relevant_change(event: &watcher::Event<Node>, stored: &Store<Node>) -> bool {
+fn is_relevant_change(event: &watcher::Event<Arc<PrunedNode>>, stored: &NodeStore) -> bool {
     let watcher::Event::Apply(node) = event else {
         return true;
     };
-    let Some(before) = stored.get(&ObjectRef::from_obj(node)) else {
-        return true;
-    };
-    let metadata = ObjectMeta {
-        resource_version: before.metadata.resource_version.clone(),
-        ..node.metadata.clone()
-    };
-    metadata != before.metadata || node.spec != before.spec || node.status != before.status
+    let before = stored.get(node.name());
+    before.is_none_or(|before| node.differs_from(&before))
 }
 
 /// Watches all Services. Has no store, because most Services have no load balancer; consumers keep those they need.
@@ -80,13 +75,13 @@ pub(crate) fn services(
 
 /// Streams the first list if the API server supports that (then neither side ever holds the whole list in memory);
 /// otherwise reads it in pages.
-fn all<T>(
-    api: Api<Pruned<T>>,
+fn all<K, T>(
+    api: Api<K>,
     what: &'static str,
 ) -> impl Stream<Item = watcher::Result<watcher::Event<T>>> + Send
 where
-    T: Clone + Debug + Send + Sync + 'static,
-    Pruned<T>: Resource<DynamicType = ()> + DeserializeOwned,
+    K: Resource<DynamicType = ()> + Into<T> + Clone + DeserializeOwned + Debug + Send + 'static,
+    T: Send + 'static,
 {
     let config = watcher::Config::default().timeout(WATCH_SECONDS);
     let streamed = list_and_watch(api.clone(), config.clone().streaming_lists())
@@ -94,7 +89,7 @@ where
     streamed
         .chain(list_and_watch(api, config))
         .backoff(WatchBackoff::default())
-        .map_ok(unwrapped)
+        .map_ok(converted)
 }
 
 /// Whether the API server does not support streaming lists: it rejects the request as bad or invalid.
@@ -120,12 +115,12 @@ fn logged<T>(event: watcher::Result<watcher::Event<T>>, what: &str) -> Option<wa
         .ok()
 }
 
-fn unwrapped<T>(event: watcher::Event<Pruned<T>>) -> watcher::Event<T> {
+fn converted<K: Into<T>, T>(event: watcher::Event<K>) -> watcher::Event<T> {
     match event {
-        watcher::Event::Apply(object) => watcher::Event::Apply(object.0),
-        watcher::Event::Delete(object) => watcher::Event::Delete(object.0),
+        watcher::Event::Apply(object) => watcher::Event::Apply(object.into()),
+        watcher::Event::Delete(object) => watcher::Event::Delete(object.into()),
         watcher::Event::Init => watcher::Event::Init,
-        watcher::Event::InitApply(object) => watcher::Event::InitApply(object.0),
+        watcher::Event::InitApply(object) => watcher::Event::InitApply(object.into()),
         watcher::Event::InitDone => watcher::Event::InitDone,
     }
 }

@@ -70,11 +70,8 @@ impl<K> ObjectBuilder<K> {
         self.object
     }
 
-    /// The object.
-    pub fn build(self) -> K
-    where
-        K: DeserializeOwned,
-    {
+    /// The object, in any type that reads its JSON.
+    pub fn build<T: DeserializeOwned>(self) -> T {
         serde_json::from_value(self.object).unwrap()
     }
 }

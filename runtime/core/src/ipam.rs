@@ -20,7 +20,6 @@ mod memory;
 pub mod other_allocator;
 
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::node::object::{name, node_ref, uid};
 use crate::reconciliation::effect::{ClusterError, Decision, When};
 use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::PodCidrsPatch;
@@ -44,13 +43,13 @@ pub fn decide(facts: &Facts) -> Decision<IpamEffect> {
         return Decision::Done(When::AwaitChange);
     }
     if facts.state.refusals.has_to_read_again() {
-        return Decision::Do(vec![IpamEffect::Read(node_ref(node))]);
+        return Decision::Do(vec![IpamEffect::Read(node.node_ref())]);
     }
     if !pod_cidrs(node).is_empty() {
         return report(facts);
     }
     // The node is being deleted, and its pods with it (IPAM-024).
-    if node.metadata.deletion_timestamp.is_some() {
+    if node.is_being_deleted() {
         return Decision::Done(When::AwaitChange);
     }
     if let Some(error) = facts.state.refusals.trouble() {
@@ -68,10 +67,10 @@ fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision<IpamEffect> {
         return Decision::Done(When::AwaitChange);
     }
     let patch = PodCidrsPatch {
-        uid: uid(&facts.node).to_owned(),
+        uid: facts.node.uid().to_owned(),
         pod_cidrs: blocks.iter().map(ToString::to_string).collect(),
     };
-    Decision::Do(vec![IpamEffect::Patch(node_ref(&facts.node), patch)])
+    Decision::Do(vec![IpamEffect::Patch(facts.node.node_ref(), patch)])
 }
 
 /// No block is free (IPAM-025). Freeing a block wakes a waiting node; the timed retry covers releases that were not
@@ -117,14 +116,14 @@ fn report(facts: &Facts) -> Decision<IpamEffect> {
 
 /// An Event in upstream's format.
 fn record_event(facts: &Facts, reason: &'static str, why: &str) -> Decision<IpamEffect> {
-    let name = name(&facts.node);
+    let name = facts.node.name();
     let message = format!("Node {name} status is now: {reason} ({why})");
     Decision::Do(vec![event(facts, reason, message)])
 }
 
 fn event(facts: &Facts, reason: &'static str, message: String) -> IpamEffect {
     let event = CloudEvent::new(EventType::Warning, reason, message);
-    IpamEffect::RecordEvent(node_ref(&facts.node), event)
+    IpamEffect::RecordEvent(facts.node.node_ref(), event)
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
 
 /// A moment on a monotonic clock that goes on during suspend (Linux: `CLOCK_BOOTTIME`), counted from an unspecified
 /// start.
@@ -36,6 +38,25 @@ pub fn rounded(duration: Duration) -> Duration {
 /// A date in the form of RFC 3339 and in whole seconds, as the API server has it.
 pub fn rfc3339(date: Timestamp) -> String {
     date.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A time of an API object. Kubernetes stores times up to the end of the year 9999, of which the last two days cannot be
+/// represented. They are none: an error would keep the whole list that has the object from being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredTime(Option<Timestamp>);
+
+impl StoredTime {
+    /// The time, if it can be represented.
+    pub fn time(self) -> Option<Time> {
+        self.0.map(Time)
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<StoredTime, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(StoredTime(text.parse().ok()))
+    }
 }
 
 /// The moment of a decision, on both clocks.

@@ -27,18 +27,16 @@ mod waiting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, NodeAddress};
-
 use crate::cloud::instance::{Address, CloudEvent, EventType, Lookup};
 use crate::moment::Moment;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{Decision, When};
 use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use answer_check::{Checked, Known};
 use index::AddressClash;
-use object::{is_uninitialized, node_ref, resource_version, taints, uid};
-use ownership::{Owner, owner, recorded_owner, stored_provider_id};
+use ownership::{Owner, owner, recorded_owner};
 
 pub use confirm::Proposal;
 pub use effect::{CandidateVote, Looked, NodeEffect, NodeOutcome};
@@ -64,12 +62,12 @@ fn next(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
         return Decision::Done(When::AwaitChange);
     }
     if facts.state.refusals.has_to_read_again() {
-        return Decision::Do(vec![NodeEffect::Read(node_ref(&facts.node))]);
+        return Decision::Do(vec![NodeEffect::Read(facts.node.node_ref())]);
     }
     if let Some(error) = facts.state.refusals.trouble() {
         return waiting::wait(facts, now, &Obstacle::Cluster(error));
     }
-    if is_uninitialized(&facts.node) {
+    if facts.node.is_uninitialized() {
         initialise(facts, now, found)
     } else {
         maintain(facts, now, found)
@@ -110,11 +108,11 @@ fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEff
         Err(obstacle) => return waiting::wait(facts, now, &obstacle),
     }
     let mut effects = vec![NodeEffect::Patch(
-        node_ref(node),
+        node.node_ref(),
         initial_patch(facts, checked),
     )];
     effects.extend(events(facts, checked));
-    effects.push(NodeEffect::RecordEvent(node_ref(node), synced()));
+    effects.push(NodeEffect::RecordEvent(node.node_ref(), synced()));
     Decision::Do(effects)
 }
 
@@ -136,9 +134,9 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
     }
     // The last write of the initialisation was made, but its response was lost.
     if facts.is_unanswered() && owner == Owner::Recorded {
-        return Decision::Do(vec![NodeEffect::RecordEvent(node_ref(node), synced())]);
+        return Decision::Do(vec![NodeEffect::RecordEvent(node.node_ref(), synced())]);
     }
-    let changes = labels::reconcile(stored_labels(node));
+    let changes = labels::reconcile(node.labels());
     if !changes.is_empty() && !facts.state.labels_settled {
         return patch_labels(node, changes);
     }
@@ -195,11 +193,11 @@ fn found(facts: &Facts) -> Found<'_> {
                 return Found::Not(obstacle);
             }
             let known = Known {
-                provider_id: stored_provider_id(&facts.node),
+                provider_id: facts.node.provider_id(),
                 schemes: &facts.ownership.schemes,
                 rules: &facts.rules.addresses,
                 clashes: &new_clashes(&facts.node, &looked.clashes.addresses),
-                is_control_plane: stored_labels(&facts.node).contains_key(CONTROL_PLANE),
+                is_control_plane: facts.node.labels().contains_key(CONTROL_PLANE),
             };
             match answer_check::check(instance, known) {
                 Ok(checked) => Found::Instance(Box::new(checked)),
@@ -215,7 +213,7 @@ fn found(facts: &Facts) -> Found<'_> {
     }
 }
 
-fn ask(node: &Arc<Node>) -> Decision<NodeEffect> {
+fn ask(node: &Arc<PrunedNode>) -> Decision<NodeEffect> {
     Decision::Do(vec![NodeEffect::Find(node.clone())])
 }
 
@@ -223,7 +221,7 @@ fn ask(node: &Arc<Node>) -> Decision<NodeEffect> {
 /// blocked.
 fn duplicate<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
     let duplicate = looked.clashes.duplicate.as_ref()?;
-    let stored = stored_provider_id(&facts.node);
+    let stored = facts.node.provider_id();
     if stored.is_some() && !duplicate.is_stored {
         return None;
     }
@@ -239,9 +237,10 @@ fn duplicate<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
 
 /// Addresses of other nodes that this one does not have stored: a stored address is not removed because a second node
 /// claims it.
-fn new_clashes(node: &Node, clashes: &[AddressClash]) -> Vec<AddressClash> {
+fn new_clashes(node: &PrunedNode, clashes: &[AddressClash]) -> Vec<AddressClash> {
     let is_new = |clash: &&AddressClash| {
-        let mut stored = stored_addresses(node).iter().filter_map(addresses::read);
+        let stored = node.addresses().iter();
+        let mut stored = stored.filter(|one| one.address_type.is_some());
         !stored.any(|one| one.canonical_ip() == Some(clash.address))
     };
     clashes.iter().filter(is_new).cloned().collect()
@@ -266,10 +265,10 @@ fn write_addresses<'a>(
         return Ok(Some(first));
     }
     let patch = NodeStatusPatch {
-        uid: uid(node).to_owned(),
+        uid: node.uid().to_owned(),
         addresses,
     };
-    Ok(Some(NodeEffect::PatchStatus(node_ref(node), patch)))
+    Ok(Some(NodeEffect::PatchStatus(node.node_ref(), patch)))
 }
 
 /// The new value of the stored addresses; `None` if they are correct.
@@ -279,7 +278,7 @@ fn next_addresses(
 ) -> Result<Option<Vec<Address>>, addresses::NodeIpError> {
     addresses::next(
         &checked.instance.addresses,
-        stored_addresses(&facts.node),
+        facts.node.addresses(),
         provided_node_ip(&facts.node),
     )
 }
@@ -287,49 +286,50 @@ fn next_addresses(
 /// Sets provider ID, labels and owner and removes the taint, for exactly the version of the node in `facts`.
 fn initial_patch(facts: &Facts, checked: &Checked) -> NodePatch {
     let node = &facts.node;
-    let stored = stored_labels(node);
+    let stored = node.labels();
     let mut labels = labels::of_instance(&checked.instance, stored);
     labels.extend(owner_label(facts));
-    labels.retain(|key, value| stored.get(key) != Some(value));
-    let provider_id = match stored_provider_id(node) {
+    labels.retain(|key, value| stored.get(key) != Some(value.as_str()));
+    let provider_id = match node.provider_id() {
         Some(_) => None,
         None => Some(checked.instance.provider_id.clone()),
     };
-    let remaining = taints(node)
+    let remaining = node
+        .taints()
         .iter()
         .filter(|taint| taint.key != UNINITIALIZED_TAINT);
     NodePatch {
-        uid: uid(node).to_owned(),
+        uid: node.uid().to_owned(),
         resource_version: None,
         provider_id,
         labels,
         taints: Some(Taints {
-            resource_version: resource_version(node).to_owned(),
+            resource_version: node.resource_version().to_owned(),
             taints: remaining.cloned().collect(),
             change: TaintChange::Removed("uninitialized"),
         }),
     }
 }
 
-fn patch_labels(node: &Node, labels: BTreeMap<String, String>) -> Decision<NodeEffect> {
+fn patch_labels(node: &PrunedNode, labels: BTreeMap<String, String>) -> Decision<NodeEffect> {
     let patch = NodePatch {
-        uid: uid(node).to_owned(),
+        uid: node.uid().to_owned(),
         labels,
         ..NodePatch::default()
     };
-    Decision::Do(vec![NodeEffect::Patch(node_ref(node), patch)])
+    Decision::Do(vec![NodeEffect::Patch(node.node_ref(), patch)])
 }
 
 /// For exactly the version of the node in `facts`: an owner that is recorded meanwhile stays.
 fn record_owner(facts: &Facts) -> Decision<NodeEffect> {
     let node = &facts.node;
     let patch = NodePatch {
-        uid: uid(node).to_owned(),
-        resource_version: Some(resource_version(node).to_owned()),
+        uid: node.uid().to_owned(),
+        resource_version: Some(node.resource_version().to_owned()),
         labels: owner_label(facts),
         ..NodePatch::default()
     };
-    Decision::Do(vec![NodeEffect::Patch(node_ref(node), patch)])
+    Decision::Do(vec![NodeEffect::Patch(node.node_ref(), patch)])
 }
 
 fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
@@ -345,7 +345,7 @@ fn events(facts: &Facts, checked: &Checked) -> Vec<NodeEffect> {
 
 /// The effects that record these Events about the node.
 fn recorded(facts: &Facts, events: Vec<CloudEvent>) -> Vec<NodeEffect> {
-    let node = node_ref(&facts.node);
+    let node = facts.node.node_ref();
     events
         .into_iter()
         .map(|event| NodeEffect::RecordEvent(node.clone(), event))
@@ -369,22 +369,9 @@ fn synced() -> CloudEvent {
     CloudEvent::new(EventType::Normal, reasons::SYNCED, message)
 }
 
-fn stored_addresses(node: &Node) -> &[NodeAddress] {
-    let status = node.status.as_ref();
-    status
-        .and_then(|status| status.addresses.as_deref())
-        .unwrap_or_default()
-}
-
-fn stored_labels(node: &Node) -> &BTreeMap<String, String> {
-    static NONE: BTreeMap<String, String> = BTreeMap::new();
-    node.metadata.labels.as_ref().unwrap_or(&NONE)
-}
-
 /// The value of the annotation, if it exists, even if empty (NODE-025).
-fn provided_node_ip(node: &Node) -> Option<&str> {
-    let annotations = node.metadata.annotations.as_ref()?;
-    annotations.get(PROVIDED_NODE_IP).map(String::as_str)
+fn provided_node_ip(node: &PrunedNode) -> Option<&str> {
+    node.annotations().get(PROVIDED_NODE_IP)
 }
 
 #[cfg(test)]

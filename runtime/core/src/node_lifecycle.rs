@@ -29,7 +29,6 @@ use k8s_openapi::api::core::v1::Taint;
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::moment::{Moment, Now};
 use crate::node::answer_check;
-use crate::node::object::{is_ready, name, node_ref, taints, uid};
 use crate::node::ownership::owner;
 use crate::reconciliation::effect::{ClusterError, Decision, When};
 use crate::reconciliation::event::reasons;
@@ -57,7 +56,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
         return Decision::Done(When::AwaitChange);
     }
     if facts.state.refusals.has_to_read_again() {
-        return Decision::Do(vec![LifecycleEffect::Read(node_ref(&facts.node))]);
+        return Decision::Do(vec![LifecycleEffect::Read(facts.node.node_ref())]);
     }
     if let Some(error) = facts.state.refusals.trouble() {
         return failed(facts, error);
@@ -68,7 +67,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
     }
     match &facts.finding {
         Finding::Back => untaint(facts),
-        _ if is_ready(&facts.node) => Decision::Done(When::AwaitChange),
+        _ if facts.node.is_ready() => Decision::Done(When::AwaitChange),
         Finding::Running => untaint(facts),
         Finding::ShutDown => taint(facts, now),
         Finding::Held(held) => hold(facts, held, now),
@@ -85,7 +84,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
 /// would empty the cluster (F17).
 fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
     let node = &facts.node;
-    if taints(node).iter().any(is_shutdown_taint) {
+    if node.taints().iter().any(is_shutdown_taint) {
         return Decision::Done(When::AwaitChange);
     }
     match take_budget(facts, Brake::ShutdownTaint, now) {
@@ -100,7 +99,7 @@ fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
         }
         Ok(()) => {
             // Replaces a taint with the same key and effect in place, whatever its value (LIFE-014).
-            let mut all = taints(node).to_vec();
+            let mut all = node.taints().to_vec();
             let ours = shutdown_taint();
             match all.iter_mut().find(|one| has_shutdown_key_and_effect(one)) {
                 Some(old) => *old = ours,
@@ -139,7 +138,7 @@ fn take_budget(facts: &Facts, brake: Brake, now: Now) -> Result<(), BudgetMissin
                 Brake::NodeDeletion => Rise::since(facts.past.braked, now.moment),
                 _ => Rise::NONE,
             };
-            let effect = LifecycleEffect::TakeBudget(node_ref(&facts.node), brake, rise);
+            let effect = LifecycleEffect::TakeBudget(facts.node.node_ref(), brake, rise);
             Err(BudgetMissing::First(Decision::Do(vec![effect])))
         }
     }
@@ -147,7 +146,7 @@ fn take_budget(facts: &Facts, brake: Brake, now: Now) -> Result<(), BudgetMissin
 
 /// LIFE-005, LIFE-015; also as soon as the cloud says that the machine runs again (EDGE-011).
 fn untaint(facts: &Facts) -> Decision<LifecycleEffect> {
-    let mut all = taints(&facts.node).to_vec();
+    let mut all = facts.node.taints().to_vec();
     let before = all.len();
     all.retain(|one| !has_shutdown_key_and_effect(one));
     if all.len() == before {
@@ -159,15 +158,15 @@ fn untaint(facts: &Facts) -> Decision<LifecycleEffect> {
 fn write(facts: &Facts, taints: Vec<Taint>, change: TaintChange) -> Decision<LifecycleEffect> {
     let node = &facts.node;
     let patch = NodePatch {
-        uid: uid(node).to_owned(),
+        uid: node.uid().to_owned(),
         taints: Some(Taints {
-            resource_version: node.metadata.resource_version.clone().unwrap_or_default(),
+            resource_version: node.resource_version().to_owned(),
             taints,
             change,
         }),
         ..NodePatch::default()
     };
-    Decision::Do(vec![LifecycleEffect::Patch(node_ref(node), patch)])
+    Decision::Do(vec![LifecycleEffect::Patch(node.node_ref(), patch)])
 }
 
 /// LIFE-010, after every condition of the guard. The node is re-read from the API server first: the cache may be stale,
@@ -182,7 +181,7 @@ fn delete(
         return unless_drained(facts, &held, now);
     }
     if !facts.state.is_read {
-        return Decision::Do(vec![LifecycleEffect::Read(node_ref(&facts.node))]);
+        return Decision::Do(vec![LifecycleEffect::Read(facts.node.node_ref())]);
     }
     let brake = (!is_wanted).then_some(Brake::NodeDeletion);
     if let Some(brake) = brake {
@@ -195,7 +194,7 @@ fn delete(
             Ok(()) => {}
         }
     }
-    let name = name(&facts.node);
+    let name = facts.node.name();
     let mut effects = Vec::new();
     // While deletions fail, only the failure is reported.
     if facts.past.failures == 0 && facts.state.event_reasons.is_empty() {
@@ -209,23 +208,18 @@ fn delete(
         ));
     }
     let deletion = NodeDeletion {
-        resource_version: facts
-            .node
-            .metadata
-            .resource_version
-            .clone()
-            .unwrap_or_default(),
+        resource_version: facts.node.resource_version().to_owned(),
         brake,
         reason: evidence.reason(),
     };
-    effects.push(LifecycleEffect::Delete(node_ref(&facts.node), deletion));
+    effects.push(LifecycleEffect::Delete(facts.node.node_ref(), deletion));
     Decision::Do(effects)
 }
 
 /// Holds the deletion, unless the node was drained on purpose, which is checked only now.
 fn unless_drained(facts: &Facts, held: &Held, now: Now) -> Decision<LifecycleEffect> {
     match held.yields_to_meaning() && facts.may_be_drained() {
-        true => Decision::Do(vec![LifecycleEffect::ReadPods(node_ref(&facts.node))]),
+        true => Decision::Do(vec![LifecycleEffect::ReadPods(facts.node.node_ref())]),
         false => hold(facts, held, now),
     }
 }
@@ -258,7 +252,7 @@ fn report_held(
     if is_known || facts.state.held.is_some() {
         return None;
     }
-    let effect = LifecycleEffect::Hold(node_ref(&facts.node), held.condition());
+    let effect = LifecycleEffect::Hold(facts.node.node_ref(), held.condition());
     let event = event(
         facts,
         EventType::Warning,
@@ -281,7 +275,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<LifecycleEffect> {
             .max(retry::PERSON.first),
         _ => retry::cluster(error).after(failures),
     };
-    let name = name(&facts.node);
+    let name = facts.node.name();
     let why = match &facts.finding {
         Finding::Gone(_) => format!("Failed deleting node {name}: {error}"),
         _ => format!("the API server did not store the taints of node {name}: {error}"),
@@ -316,7 +310,7 @@ fn report(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision<Lif
 
 fn event(facts: &Facts, event_type: EventType, reason: &str, message: &str) -> LifecycleEffect {
     let event = CloudEvent::new(event_type, reason, message.to_owned());
-    LifecycleEffect::RecordEvent(node_ref(&facts.node), event)
+    LifecycleEffect::RecordEvent(facts.node.node_ref(), event)
 }
 
 /// The taint of LIFE-013.

@@ -34,7 +34,6 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::moment::{Moment, Now};
 use crate::node::answer_check;
-use crate::node::object::node_ref;
 use crate::reconciliation::effect::{Decision, When};
 use crate::reconciliation::retry::Backoff;
 
@@ -66,7 +65,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<RouteEffect, (When, CarryOver
     if let About::Node(node) = &facts.about
         && facts.state.refusals.has_to_read_again()
     {
-        return Decision::Do(vec![RouteEffect::ReadNode(node_ref(node))]);
+        return Decision::Do(vec![RouteEffect::ReadNode(node.node_ref())]);
     }
     if let Some(error) = facts.state.refusals.trouble() {
         return Decision::Done(carry_over::failed(facts, error, now.moment));
@@ -77,10 +76,10 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<RouteEffect, (When, CarryOver
     }
     if let About::Node(node) = &facts.about {
         if let Some(event) = facts.next_event(now.moment) {
-            return Decision::Do(vec![RouteEffect::RecordEvent(node_ref(node), event)]);
+            return Decision::Do(vec![RouteEffect::RecordEvent(node.node_ref(), event)]);
         }
         if let Some(patch) = facts.condition(now) {
-            return Decision::Do(vec![RouteEffect::PatchCondition(node_ref(node), patch)]);
+            return Decision::Do(vec![RouteEffect::PatchCondition(node.node_ref(), patch)]);
         }
     }
     Decision::Done(carry_over::finished(facts, now.moment))

@@ -12,6 +12,8 @@ mod parse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::node::object::StringMap;
+
 pub use parse::SelectorError;
 
 /// Requirements that all have to hold. Without any, everything matches.
@@ -49,12 +51,14 @@ struct Together<'a> {
 
 impl Selector {
     /// Whether an object with these labels is selected.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &StringMap) -> bool {
         let holds = |one: &Requirement| {
             let value = labels.get(&one.key);
             match &one.of {
-                Of::In(values) => value.is_some_and(|value| values.contains(value)),
-                Of::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                Of::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
+                Of::NotIn(values) => {
+                    value.is_none_or(|value| !values.iter().any(|one| one == value))
+                }
                 Of::Exists => value.is_some(),
                 Of::Absent => value.is_none(),
             }

@@ -9,7 +9,6 @@ mod load_balancer;
 mod redaction;
 mod routes;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -196,8 +195,8 @@ fn few_enough(nodes: usize, limit: usize, why: &str) -> Result<(), ProviderError
 impl From<&CloudNode> for common::Node {
     fn from(node: &CloudNode) -> common::Node {
         common::Node {
-            labels: pairs(&node.labels),
-            annotations: pairs(&node.annotations),
+            labels: pairs(node.labels.iter()),
+            annotations: pairs(node.annotations.iter()),
             ..recognisable(node)
         }
     }
@@ -225,9 +224,8 @@ fn recognisable(node: &CloudNode) -> common::Node {
     }
 }
 
-fn pairs(map: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    map.iter()
-        .map(|(key, value)| (key.clone(), value.clone()))
+fn pairs<T: AsRef<str>>(map: impl Iterator<Item = (T, T)>) -> Vec<(String, String)> {
+    map.map(|(key, value)| (key.as_ref().to_owned(), value.as_ref().to_owned()))
         .collect()
 }
 

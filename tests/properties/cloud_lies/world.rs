@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::moment::{Moment, Now};
-use ccm_core::node::object::NodeRef;
+use ccm_core::node::object::{NodeRef, PrunedNode};
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::node_lifecycle::{
     DeletionResult, Facts, Finding, LifecycleEffect, LifecycleOutcome, Memory, NodeDeletion, Pass,
@@ -18,10 +18,9 @@ use ccm_core::reconciliation::effect::{
 use ccm_core::safety::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise};
 use ccm_core::settings::LifecycleRules;
 use ccm_core::well_known;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use serde_json::json;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 use crate::cloud_lies::cloud::{Answer, Cloud, Machine};
 use crate::cloud_lies::mutant::Mutant;
@@ -31,7 +30,9 @@ const PROVIDER: &str = "sim";
 
 /// A node, as the API server has it.
 pub(crate) struct Stored {
-    pub(crate) node: Arc<Node>,
+    object: Value,
+    /// The same, as the manager reads it.
+    node: Arc<PrunedNode>,
     pub(crate) created: u64,
     /// Since when it is NotReady.
     pub(crate) not_ready: Option<u64>,
@@ -68,7 +69,7 @@ pub(crate) struct World {
     pub(crate) witnesses: Vec<String>,
     mutant: Option<Mutant>,
     most_nodes: usize,
-    cache: Vec<Arc<Node>>,
+    cache: Vec<Arc<PrunedNode>>,
     /// The version of the cache.
     cached: u64,
     memory: Memory,
@@ -113,7 +114,7 @@ impl World {
     pub(crate) fn add(&mut self, name: &str, created: u64, listed: u64, is_ready: bool) {
         self.versions += 1;
         let provider_id = format!("sim://{name}-{}", self.versions);
-        let node = json!({
+        let object = json!({
             "metadata": { "name": name, "uid": format!("uid-{}", self.versions),
                 "resourceVersion": self.versions.to_string(),
                 "creationTimestamp": timestamp(created).to_string(),
@@ -122,7 +123,8 @@ impl World {
             "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
         });
         let stored = Stored {
-            node: Arc::new(serde_json::from_value(node).unwrap()),
+            node: read(&object),
+            object,
             created,
             not_ready: None,
             is_marked: false,
@@ -139,29 +141,25 @@ impl World {
         self.ready(name, is_ready);
     }
 
-    fn write(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
+    fn write(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
         self.versions += 1;
         if let Some(stored) = self.nodes.get_mut(name) {
-            let node = Arc::make_mut(&mut stored.node);
-            change(node);
-            node.metadata.resource_version = Some(self.versions.to_string());
+            change(&mut stored.object);
+            stored.object["metadata"]["resourceVersion"] = json!(self.versions.to_string());
+            stored.node = read(&stored.object);
         }
     }
 
     pub(crate) fn ready(&mut self, name: &str, is_ready: bool) {
         let now = self.now;
         let status = if is_ready { "True" } else { "Unknown" };
-        let condition = NodeCondition {
-            type_: "Ready".to_owned(),
-            status: status.to_owned(),
-            last_transition_time: Some(Time(timestamp(now))),
-            ..NodeCondition::default()
-        };
+        let since = timestamp(now).to_string();
+        let condition = json!({ "type": "Ready", "status": status, "lastTransitionTime": since });
         if let Some(stored) = self.nodes.get_mut(name) {
             stored.not_ready = (!is_ready).then_some(now);
         }
         self.write(name, |node| {
-            node.status.get_or_insert_default().conditions = Some(vec![condition]);
+            node["status"]["conditions"] = json!([condition]);
         });
     }
 
@@ -170,14 +168,8 @@ impl World {
         if let Some(stored) = self.nodes.get_mut(name) {
             stored.is_marked = true;
         }
-        let taint = Taint {
-            key: well_known::TO_BE_DELETED_TAINT.to_owned(),
-            effect: "NoSchedule".to_owned(),
-            ..Taint::default()
-        };
-        self.write(name, |node| {
-            node.spec.get_or_insert_default().taints = Some(vec![taint]);
-        });
+        let taint = json!({ "key": well_known::TO_BE_DELETED_TAINT, "effect": "NoSchedule" });
+        self.write(name, |node| node["spec"]["taints"] = json!([taint]));
     }
 
     /// Another process of the manager starts. The recorded use of the brakes stays.
@@ -238,7 +230,7 @@ impl World {
     }
 
     fn ask(&mut self, survey: Survey) {
-        let names: Vec<&str> = survey.nodes().map(|node| name(node)).collect();
+        let names: Vec<&str> = survey.nodes().map(|node| node.name()).collect();
         let is_fresh = survey.is_fresh && self.mutant != Some(Mutant::NeverFresh);
         let about = survey.about.len();
         let (now, random) = (self.now, &mut self.random);
@@ -246,7 +238,7 @@ impl World {
         self.witnesses = survey
             .witnesses
             .iter()
-            .map(|node| name(node).to_owned())
+            .map(|node| node.name().to_owned())
             .collect();
         let at = self.now + self.random.within(0, self.slowest);
         if self.is_told {
@@ -306,9 +298,7 @@ impl World {
             }
             LifecycleEffect::Patch(node, patch) => {
                 let taints = patch.taints.as_ref().map(|taints| taints.taints.clone());
-                self.write(&node.name, |node| {
-                    node.spec.get_or_insert_default().taints = taints;
-                });
+                self.write(&node.name, |node| node["spec"]["taints"] = json!(taints));
                 LifecycleOutcome::Node(Ok(self.stored(&node.name)))
             }
             LifecycleEffect::Delete(..) if self.is_rough && self.random.per_cent(5) => {
@@ -323,9 +313,9 @@ impl World {
         }
     }
 
-    fn stored(&self, name: &str) -> Option<Box<Node>> {
+    fn stored(&self, name: &str) -> Option<Box<PrunedNode>> {
         let stored = self.nodes.get(name)?;
-        Some(Box::new(Node::clone(&stored.node)))
+        Some(Box::new(PrunedNode::clone(&stored.node)))
     }
 
     fn delete(&mut self, node: &NodeRef, deletion: &NodeDeletion) -> DeletionResult {
@@ -338,9 +328,8 @@ impl World {
         let Some(stored) = self.nodes.get(&node.name) else {
             return Ok(None);
         };
-        let metadata = &stored.node.metadata;
-        let is_it = metadata.uid.as_deref() == Some(&node.uid)
-            && metadata.resource_version.as_deref() == Some(&deletion.resource_version);
+        let is_it = stored.node.node_ref() == *node
+            && stored.node.resource_version() == deletion.resource_version;
         if !is_it && self.mutant != Some(Mutant::NoPreconditions) {
             return Err(ClusterError::Conflict("changed".to_owned()));
         }
@@ -397,6 +386,6 @@ fn timestamp(seconds: u64) -> Timestamp {
     Timestamp::from_second(i64::try_from(seconds).unwrap()).unwrap()
 }
 
-fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
+fn read(object: &Value) -> Arc<PrunedNode> {
+    Arc::new(PrunedNode::deserialize(object).unwrap())
 }

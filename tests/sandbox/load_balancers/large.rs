@@ -1,13 +1,13 @@
 //! A cluster of the maximum size of a call: large labels and annotations of nodes must not keep a load balancer from
 //! following them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::load_balancer::EnsureRequest;
 use ccm_core::cloud::{CloudNode, Readiness};
 use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_core::node::object::StringMap;
 use ccm_core::safety::permit::Mode;
 use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::{figure, trial};
@@ -33,7 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// A node with the marks of a cloud, a network and a storage: two kilobytes of labels, and four of annotations.
 fn fat(number: usize) -> CloudNode {
-    let filled = |count: usize, key: &str, value: usize| -> BTreeMap<String, String> {
+    let filled = |count: usize, key: &str, value: usize| -> StringMap {
         (0..count)
             .map(|index| (format!("{key}.example.com/{index}"), "x".repeat(value)))
             .collect()

@@ -14,12 +14,14 @@ use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::node::Looked;
 use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::node::index::{Clashes, NodeIndex};
+use ccm_core::node::object::PrunedNode;
 use ccm_core::safety::permit::{Mode, Permit};
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::Provider;
 use ccm_host::egress::now;
 use ccm_host::limits::CALL_CEILING;
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::Service;
+use serde_json::Value;
 
 use super::Verdict;
 use super::arguments::{DocumentForm, Try};
@@ -29,7 +31,7 @@ use super::terminal::Screen;
 use crate::config::LoadBalancerConfig;
 use report::{CallGroup, Report};
 
-use objects::{NodeArgument, read_service};
+use objects::{NodeArgument, pruned, read_service};
 
 /// Calls the module, and shows the result.
 pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict> {
@@ -66,8 +68,8 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
     let _bar = screen.busy("asking the module");
     let mut groups = Vec::new();
     let nodes = options.subject.node.iter().map(NodeArgument::object);
-    let nodes: Vec<Node> = nodes.collect();
-    let mut reached = nodes.clone();
+    let nodes: Vec<Value> = nodes.collect();
+    let mut reached = Vec::new();
     if !nodes.is_empty() {
         let (group, initialised) = tried.nodes(nodes).await;
         groups.push(group);
@@ -110,20 +112,18 @@ impl TriedModule {
     }
 
     /// Looks all nodes up in one call, as the manager does, and reconciles each. Returns the changed nodes.
-    async fn nodes(&self, nodes: Vec<Node>) -> (CallGroup, Vec<Node>) {
+    async fn nodes(&self, objects: Vec<Value>) -> (CallGroup, Vec<PrunedNode>) {
         let before = self.observed.count();
-        let mut objects = Vec::new();
-        let mut after = Vec::new();
-        for (node, looked) in nodes.iter().zip(self.look_up(&nodes).await) {
-            let (node, reconciled) = self.reconcile_node(node.clone(), looked);
-            after.push(node);
-            objects.push(reconciled);
-        }
+        let nodes: Vec<PrunedNode> = objects.iter().map(pruned).collect();
+        let looked = self.look_up(&nodes).await;
+        let ended = objects.into_iter().zip(looked);
+        let ended = ended.map(|(object, looked)| self.reconcile_node(object, looked));
+        let (after, objects) = ended.unzip();
         let calls = self.observed.since(before);
         (CallGroup { calls, objects }, after)
     }
 
-    async fn look_up(&self, nodes: &[Node]) -> Vec<Result<Looked, ProviderError>> {
+    async fn look_up(&self, nodes: &[PrunedNode]) -> Vec<Result<Looked, ProviderError>> {
         if !self.provider.capabilities().instances {
             let why = "the module does not know machines";
             return vec![Err(ProviderError::Unsupported(why.to_owned())); nodes.len()];
@@ -156,7 +156,7 @@ impl TriedModule {
     }
 
     /// Reconciles one Service until nothing is pending.
-    async fn service(&self, service: Service, nodes: &[Node]) -> CallGroup {
+    async fn service(&self, service: Service, nodes: &[PrunedNode]) -> CallGroup {
         let before = self.observed.count();
         let reconciled = self.reconcile_service(service, nodes).await;
         CallGroup {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use ccm_core::cloud::load_balancer::Found;
 use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::node::cloud_node::cloud_node;
-use ccm_core::node::object::name;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::node_lifecycle::{confirms_provider_id, witnesses};
 use ccm_core::service::{Account, ProofScope, ServiceRef, Witnesses, cloud_service, is_same};
-use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 
 use super::request::in_time;
@@ -83,7 +83,7 @@ impl Services {
         is_anew: bool,
     ) -> Result<Witnesses, ProviderError> {
         let cluster = &self.cloud.cluster;
-        let nodes = cluster.nodes.state();
+        let nodes = cluster.nodes.all();
         let nodes = witnesses(nodes.iter().map(|node| &**node), ownership);
         let mut witnesses = Witnesses::default();
         // A failure to look up nodes must not block load balancers for ever.
@@ -93,7 +93,7 @@ impl Services {
             Err(error) => (Vec::new(), Some(error)),
         };
         for (node, lookup) in nodes.iter().zip(lookups) {
-            let name = name(node);
+            let name = node.name();
             if confirms_provider_id(node, &lookup) {
                 witnesses.found.push(format!("node/{name}"));
             } else if lookup == Lookup::Gone {
@@ -136,7 +136,7 @@ impl Services {
     }
 
     /// Empty if the provider has no instances.
-    async fn look_up(&self, nodes: &[&Node]) -> Result<Vec<Lookup>, ProviderError> {
+    async fn look_up(&self, nodes: &[&PrunedNode]) -> Result<Vec<Lookup>, ProviderError> {
         if nodes.is_empty() {
             return Ok(Vec::new());
         }

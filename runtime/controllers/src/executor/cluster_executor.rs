@@ -12,7 +12,7 @@ use super::request::stopping;
 use super::{Executor, Perform, Priority, WritePermit};
 use crate::clock::{Clock, boottime};
 use crate::cluster::Cluster;
-use crate::pruned_objects::PrunedNode;
+use crate::pruned_objects::NodeAnswer;
 
 /// Shown in logs in place of a provider's name.
 const NO_PROVIDER: &str = "-";
@@ -21,7 +21,7 @@ const NO_PROVIDER: &str = "-";
 /// of writes.
 pub(crate) struct ClusterExecutor {
     pub(crate) cluster: Arc<Cluster>,
-    pub(super) nodes: Api<PrunedNode>,
+    pub(super) nodes: Api<NodeAnswer>,
 }
 
 impl ClusterExecutor {

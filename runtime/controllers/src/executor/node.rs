@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ccm_core::cloud::{Lookup, ProviderError};
-use ccm_core::node::object::{NodeRef, name};
+use ccm_core::node::object::NodeRef;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::Verdict;
 use ccm_core::node::{CandidateVote, Looked, NodeEffect, NodeOutcome};
 use ccm_core::reconciliation::effect::{Effect as _, Performed};
-use k8s_openapi::api::core::v1::Node;
 
 use super::node_requests::{patch_node, patch_node_status, read_node};
 use super::{EffectExecutor, Perform, Priority, WritePermit};
@@ -49,13 +49,20 @@ impl Perform<NodeEffect> for EffectExecutor {
 }
 
 impl EffectExecutor {
-    async fn find(&self, priority: Priority, node: &Arc<Node>) -> Result<Looked, ProviderError> {
+    async fn find(
+        &self,
+        priority: Priority,
+        node: &Arc<PrunedNode>,
+    ) -> Result<Looked, ProviderError> {
         let mut looked = self.class(priority).look_ups.find(node.clone()).await?;
         // The first nodes are asked about while the others are still being listed. Whether a machine or an address is
         // another node's is known only when every node is.
-        self.cluster.all_nodes_known().await?;
+        if !self.cluster.knows_all_nodes() {
+            // Boxed, for as long as that lasts: thousands wait for their look-ups, and later none does for this.
+            Box::pin(self.cluster.all_nodes_known()).await?;
+        }
         if let Lookup::Found(instance) = &looked.lookup {
-            looked.clashes = self.cluster.node_index().clashes(name(node), instance);
+            looked.clashes = self.cluster.node_index().clashes(node.name(), instance);
         }
         Ok(looked)
     }

@@ -16,7 +16,7 @@ use super::node_requests::{patch_node, read_node};
 use super::request::in_time;
 use super::{EffectExecutor, Perform, Priority, WritePermit};
 use crate::clock::boottime;
-use crate::pruned_objects::PrunedNode;
+use crate::pruned_objects::NodeAnswer;
 
 const CONTROLLER: &str = LifecycleEffect::CONTROLLER;
 
@@ -102,7 +102,7 @@ impl EffectExecutor {
             let why = "the audit log cannot be written, and no node is deleted without it";
             return Err(ClusterError::Unavailable(why.to_owned()));
         };
-        let nodes: Api<PrunedNode> = Api::all(self.client(CONTROLLER).clone());
+        let nodes: Api<NodeAnswer> = Api::all(self.client(CONTROLLER).clone());
         let deleted = in_time(&cluster.tenure, nodes.delete(&node.name, &params)).await;
         let result = deleted.map(|deleted| deleted.map(drop));
         record.ended(boottime(), &result);

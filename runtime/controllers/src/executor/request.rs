@@ -7,7 +7,6 @@ use ccm_core::reconciliation::effect::{ClusterError, ObjectResult};
 use ccm_core::safety::tenure::Tenure;
 
 use crate::api_error::describe;
-use crate::pruned_objects::Pruned;
 use crate::tenure_client::over;
 
 /// Timeout of one API server request: the API server's own. With a shorter one, the request would be given up while the
@@ -79,9 +78,9 @@ pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> 
     }
 }
 
-/// Unwraps the object of a response for an outcome.
-pub(super) fn unwrapped<T>(read: Result<Option<Pruned<T>>, ClusterError>) -> ObjectResult<T> {
-    Ok(read?.map(|object| Box::new(object.0)))
+/// The object of a response, for an outcome.
+pub(super) fn answered<T>(response: Result<Option<impl Into<T>>, ClusterError>) -> ObjectResult<T> {
+    Ok(response?.map(|object| Box::new(object.into())))
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesR
 use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::node::answer_check::check_event;
 use ccm_core::node::cloud_node::cloud_node;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::reconciliation::effect::{Answered, Effect as _, ObjectKind, Performed};
 use ccm_core::route::{RouteEffect, RouteOutcome};
 use ccm_core::safety::audit::Subject;
 use ccm_core::safety::permit::ROUTE_CHANGES;
-use k8s_openapi::api::core::v1::Node;
 
 use super::cloud::{Unmade, performed};
 use super::node_requests::{patch_node_status, read_node};
@@ -62,7 +62,7 @@ impl EffectExecutor {
     /// Lists the provider's routes. All its nodes are sent along, sorted by name.
     pub(crate) async fn list_routes(
         &self,
-        nodes: &[Arc<Node>],
+        nodes: &[Arc<PrunedNode>],
     ) -> Result<ListRoutesReply, ProviderError> {
         let permit = Arc::new(self.cloud.permit(0)?);
         let nodes: Arc<[_]> = nodes.iter().map(|node| cloud_node(node)).collect();

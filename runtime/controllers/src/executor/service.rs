@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 
 use super::cloud::{Cloud, Unmade, performed};
 use super::events::about_service;
-use super::request::{in_time, stopping, unwrapped};
+use super::request::{answered, in_time, stopping};
 use super::{EffectExecutor, Perform, Priority, WritePermit, params, strategic};
 use crate::clock::boottime;
 use crate::metrics::Operation;
@@ -223,7 +223,7 @@ impl Services {
         let by_name = ListParams::default().fields(&format!("metadata.name={}", service.name));
         let api = self.api(service);
         let listed = in_time(&self.cloud.cluster.tenure, api.list(&by_name)).await?;
-        unwrapped(Ok(listed.and_then(|list| list.items.into_iter().next())))
+        answered(Ok(listed.and_then(|list| list.items.into_iter().next())))
     }
 
     /// Writes the Service's status (SVC-080).
@@ -233,7 +233,7 @@ impl Services {
         }
         let (api, params, body) = (self.api(service), params(), strategic(patch.to_json()));
         let request = api.patch_status(&service.name, &params, &body);
-        let written = unwrapped(in_time(&self.cloud.cluster.tenure, request).await)?;
+        let written = answered(in_time(&self.cloud.cluster.tenure, request).await)?;
         if let Some(service) = &written {
             // Update the index before the watch does: the next answer is compared with these addresses.
             self.cloud.cluster.service_index().written(service);

@@ -196,7 +196,7 @@ fn answering_with(code: u16, answer: &Value) -> (Arc<Cluster>, Settings) {
         async { Ok::<_, tower::BoxError>(response) }
     });
     let client = Client::new(client, "default");
-    let (nodes, _) = kube::runtime::reflector::store();
+    let nodes = crate::node_store::NodeStore::default();
     let settings = fixtures::settings();
     let cluster = Cluster::new(client.into(), &settings, Metrics::default(), nodes);
     (Arc::new(cluster), settings)

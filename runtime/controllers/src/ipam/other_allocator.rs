@@ -7,13 +7,11 @@ use std::sync::Arc;
 use ccm_core::ipam::other_allocator::{AllocationState, AllocatorChange, OtherAllocator, Question};
 use ccm_core::ipam::{Memory, pod_cidrs};
 use ccm_core::moment::Moment;
-use ccm_core::node::object::{name, node_ref, uid};
+use ccm_core::node::object::PrunedNode;
 use ccm_core::settings::OtherAllocatorRules;
 use ccm_core::well_known::IPAM_CONTROLLER;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::ObjectRef;
 use tokio::task::JoinSet;
 
 use crate::executor::{Answer, ClusterExecutor};
@@ -45,20 +43,20 @@ impl AllocatorWatch {
     }
 
     /// Starts with the complete list of nodes.
-    pub(super) fn begin(&mut self, nodes: &[Arc<Node>]) {
+    pub(super) fn begin(&mut self, nodes: &[Arc<PrunedNode>]) {
         let with = nodes.iter().filter(|node| !pod_cidrs(node).is_empty());
-        let created = |node: &&Arc<Node>| node.metadata.creation_timestamp.as_ref().map(|at| at.0);
-        let youngest = with.max_by_key(created);
-        self.other.begin(youngest.map(|node| name(node).to_owned()));
+        let youngest = with.max_by_key(|node| node.created());
+        self.other
+            .begin(youngest.map(|node| node.name().to_owned()));
     }
 
     /// Updates whether the node waits for pod CIDRs.
-    pub(super) fn see(&mut self, node: &Node) {
+    pub(super) fn see(&mut self, node: &PrunedNode) {
         if lacks_pod_cidrs(node) {
             self.other
-                .waits(name(node), uid(node), self.executor.clock().now());
+                .waits(node.name(), node.uid(), self.executor.clock().now());
         } else {
-            self.other.leaves(name(node));
+            self.other.leaves(node.name());
         }
     }
 
@@ -70,14 +68,14 @@ impl AllocatorWatch {
     /// Whether this node has to wait, because it lacks pod CIDRs and none may be allocated now. If so, it is among the
     /// nodes that [`AllocatorWatch::released`] returns later. Where no block is left there is nothing to wait for, unless
     /// the other allocator gives nodes theirs.
-    pub(super) fn holds(&mut self, node: &Node, memory: &Memory) -> bool {
+    pub(super) fn holds(&mut self, node: &PrunedNode, memory: &Memory) -> bool {
         if !lacks_pod_cidrs(node) || self.other.may_allocate(self.executor.clock().now()) {
             return false;
         }
         if !self.is_standing_back() && !memory.has_blocks_for(node) {
             return false;
         }
-        self.other.hold(name(node));
+        self.other.hold(node.name());
         true
     }
 
@@ -169,15 +167,15 @@ impl AllocatorWatch {
             ),
         }
         if let Some((name, event)) = changes.event()
-            && let Some(node) = self.executor.cluster.nodes.get(&ObjectRef::new(name))
+            && let Some(node) = self.executor.cluster.nodes.get(name)
         {
-            let (executor, node) = (self.executor.clone(), node_ref(&node));
+            let (executor, node) = (self.executor.clone(), node.node_ref());
             self.events
                 .spawn(async move { executor.record(&node, &event).await });
         }
     }
 }
 
-fn lacks_pod_cidrs(node: &Node) -> bool {
-    pod_cidrs(node).is_empty() && node.metadata.deletion_timestamp.is_none()
+fn lacks_pod_cidrs(node: &PrunedNode) -> bool {
+    pod_cidrs(node).is_empty() && !node.is_being_deleted()
 }

@@ -7,14 +7,17 @@ use std::num::NonZeroUsize;
 use ccm_core::settings::{NodeSettings, OtherAllocatorRules, PodNetwork};
 use ccm_fixtures::kubernetes::node;
 use ccm_sim::cluster;
+use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use kube::runtime::{reflector, watcher};
+use kube::runtime::watcher;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
+use crate::node_store::NodeStore;
+use crate::pruned_objects::fixtures::pruned_nodes;
 use crate::{Metrics, Provided, fixtures, run_all};
 
 mod outside_enforce;
@@ -64,10 +67,10 @@ async fn delete(cluster: &cluster::Cluster, name: &str) {
 
 /// `NAME CIDR` of each node, by name.
 async fn cidrs(cluster: &cluster::Cluster) -> Vec<String> {
-    let all = nodes(cluster).list(&ListParams::default()).await.unwrap();
-    let one = |node: &Node| {
+    let all = pruned_nodes(cluster).await;
+    let one = |node: &Arc<PrunedNode>| {
         let cidrs = pod_cidrs(node).join(",");
-        format!("{} {cidrs}", name(node))
+        format!("{} {cidrs}", node.name())
     };
     let mut all: Vec<String> = all.iter().map(one).collect();
     all.sort();
@@ -387,23 +390,19 @@ async fn whoever_else_gives_a_node_its_pod_cidrs_is_waited_for_and_told_once() {
 /// keeps from being the last one.
 fn stopped(
     cluster: &cluster::Cluster,
-) -> (
-    IpamController,
-    reflector::store::Writer<Node>,
-    mpsc::UnboundedSender<NodeChange>,
-) {
+) -> (IpamController, NodeStore, mpsc::UnboundedSender<NodeChange>) {
     let settings = settings("10.0.0.0/24", 24, Mode::Enforce);
     let mut ipam = settings.ipam.clone().unwrap();
     ipam.settle = Duration::ZERO;
-    let (store, writer) = reflector::store();
+    let store = NodeStore::default();
     let clients = cluster.client_as("ccm").into();
-    let shared = Cluster::new(clients, &settings, Metrics::default(), store);
+    let shared = Cluster::new(clients, &settings, Metrics::default(), store.clone());
     let executor = Arc::new(ClusterExecutor::new(Arc::new(shared)));
     let memory = Memory::new(&ipam).unwrap();
     let (sender, changes) = mpsc::unbounded_channel();
     let mut controller = IpamController::new(executor, ipam, memory, changes);
     controller.other_allocator = None;
-    (controller, writer, sender)
+    (controller, store, sender)
 }
 
 /// Ends the running reconciliations, and those that start meanwhile.
@@ -423,10 +422,10 @@ async fn ipam_024_a_node_made_again_keeps_its_block_when_the_deletion_before_is_
     for (name, cidr) in [("a", "10.0.0.0/24"), ("b", ""), ("c", "")] {
         create(&cluster, name, cidr).await;
     }
-    let (mut controller, mut writer, _changes) = stopped(&cluster);
+    let (mut controller, store, _changes) = stopped(&cluster);
     let mut gone = Vec::new();
-    for node in nodes(&cluster).list(&ListParams::default()).await.unwrap() {
-        writer.apply_watcher_event(&watcher::Event::Apply(node.clone()));
+    for node in pruned_nodes(&cluster).await {
+        store.apply(&watcher::Event::Apply(node.clone()));
         gone.push(node);
     }
     controller.see(Change::Nodes(NodeChange::Listed));
@@ -437,12 +436,13 @@ async fn ipam_024_a_node_made_again_keeps_its_block_when_the_deletion_before_is_
     delete(&cluster, "a").await;
     delete(&cluster, "b").await;
     create(&cluster, "b", "").await;
-    let again = Arc::new(nodes(&cluster).get("b").await.unwrap());
-    gone.retain(|node| name(node) != "c");
+    let mut there = pruned_nodes(&cluster).await.into_iter();
+    let again = there.find(|node| node.name() == "b").unwrap();
+    gone.retain(|node| node.name() != "c");
     for node in gone {
-        writer.apply_watcher_event(&watcher::Event::Delete(node));
+        store.apply(&watcher::Event::Delete(node));
     }
-    writer.apply_watcher_event(&watcher::Event::Apply((*again).clone()));
+    store.apply(&watcher::Event::Apply(again.clone()));
     for change in [
         NodeChange::Deleted("a".to_owned()),
         NodeChange::Deleted("b".to_owned()),
@@ -460,9 +460,9 @@ async fn ipam_024_a_node_made_again_keeps_its_block_when_the_deletion_before_is_
 async fn ipam_026_a_node_that_a_list_has_without_its_pod_cidrs_is_read_again() {
     let cluster = cluster::Cluster::new();
     create(&cluster, "a", "").await;
-    let (mut controller, mut writer, _changes) = stopped(&cluster);
-    let before = nodes(&cluster).get("a").await.unwrap();
-    writer.apply_watcher_event(&watcher::Event::Apply(before));
+    let (mut controller, store, _changes) = stopped(&cluster);
+    let before = pruned_nodes(&cluster).await.remove(0);
+    store.apply(&watcher::Event::Apply(before));
     for expected in [0, 1] {
         let requests = cluster.requests().len();
         controller.see(Change::Nodes(NodeChange::Listed));

@@ -8,7 +8,7 @@ use futures::future::join_all;
 
 use super::*;
 
-fn node(name: &str) -> Arc<Node> {
+fn node(name: &str) -> Arc<PrunedNode> {
     Arc::new(ccm_fixtures::kubernetes::node(name).build())
 }
 

@@ -12,7 +12,7 @@ use ccm_core::settings::ServiceRules;
 use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, at_once, found, instance, late};
 use ccm_sim::cluster::Cluster;
-use k8s_openapi::api::core::v1::Event as NodeEvent;
+use k8s_openapi::api::core::v1::{Event as NodeEvent, Node};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use prometheus_client::registry::Registry;
@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
+use crate::pruned_objects::fixtures::pruned_nodes;
 use crate::{Controllers, Metrics, Provided, RunError, Settings, SharedPlan, fixtures, run_all};
 
 /// A cloud that finds every node by its name, after a moment.
@@ -64,8 +65,8 @@ fn nodes(cluster: &Cluster) -> Api<Node> {
 }
 
 async fn left(cluster: &Cluster) -> usize {
-    let all = nodes(cluster).list(&ListParams::default()).await.unwrap();
-    all.iter().filter(|node| is_uninitialized(node)).count()
+    let all = pruned_nodes(cluster).await;
+    all.iter().filter(|node| node.is_uninitialized()).count()
 }
 
 /// Runs the controllers for this many seconds of the paused clock, and then shuts them down.
@@ -95,7 +96,7 @@ async fn a_tainted_node_is_initialised_and_the_event_says_so() {
     create(&cluster, "worker-1").await;
     run_for(&cluster, Arc::new(finds_all()), settings(), 5).await;
     let node = nodes(&cluster).get("worker-1").await.unwrap();
-    assert!(!is_uninitialized(&node));
+    assert_eq!(left(&cluster).await, 0);
     assert_eq!(
         node.spec.unwrap().provider_id.as_deref(),
         Some("sim://worker-1")

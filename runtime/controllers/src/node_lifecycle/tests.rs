@@ -8,7 +8,7 @@ use ccm_core::safety::permit::Mode;
 use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, found, instance};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
-use k8s_openapi::api::core::v1::Event as Recorded;
+use k8s_openapi::api::core::v1::{Event as Recorded, Node};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use parking_lot::Mutex;

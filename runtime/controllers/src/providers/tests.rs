@@ -17,9 +17,11 @@ use ccm_core::settings::{NodeSettings, ServiceRules};
 use ccm_fixtures::kubernetes::{ObjectBuilder, node};
 use ccm_fixtures::provider::{ScriptedProvider, found, instance, late};
 use ccm_sim::cluster;
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
 
 use super::*;
+use crate::pruned_objects::fixtures::pruned_nodes;
 use crate::{Controllers, fixtures};
 
 mod first_list;
@@ -113,10 +115,9 @@ async fn post(cluster: &cluster::Cluster, node: ObjectBuilder<Node>) {
 }
 
 async fn waiting(cluster: &cluster::Cluster) -> Vec<String> {
-    let api: Api<Node> = Api::all(cluster.client_as("test"));
-    let all = api.list(&ListParams::default()).await.unwrap();
-    let waiting = all.iter().filter(|node| is_uninitialized(node));
-    let names = waiting.filter_map(|node| node.metadata.name.clone());
+    let all = pruned_nodes(cluster).await;
+    let waiting = all.iter().filter(|node| node.is_uninitialized());
+    let names = waiting.map(|node| node.name().to_owned());
     names.collect()
 }
 

@@ -1,13 +1,17 @@
 //! The fields of a Service that controllers read.
 
+use std::collections::BTreeMap;
+
+use ccm_core::moment::StoredTime;
+use ccm_core::well_known::LAST_APPLIED;
 use k8s_openapi::api::core::v1::{
     LoadBalancerStatus, Service, ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use super::{Metadata, Pruned, Stamp};
+use super::same_resource;
 
 #[derive(Deserialize, Default)]
 struct Wire {
@@ -15,6 +19,21 @@ struct Wire {
     metadata: Metadata,
     spec: Option<Spec>,
     status: Option<Status>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    generation: Option<i64>,
+    creation_timestamp: Option<StoredTime>,
+    deletion_timestamp: Option<StoredTime>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    finalizers: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -58,13 +77,34 @@ struct StoredCondition {
     status: String,
     reason: String,
     message: String,
-    last_transition_time: Option<Stamp>,
+    last_transition_time: Option<StoredTime>,
     observed_generation: Option<i64>,
+}
+
+impl From<Metadata> for ObjectMeta {
+    fn from(mut metadata: Metadata) -> ObjectMeta {
+        if let Some(annotations) = &mut metadata.annotations {
+            annotations.remove(LAST_APPLIED);
+        }
+        ObjectMeta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            uid: metadata.uid,
+            generation: metadata.generation,
+            resource_version: metadata.resource_version,
+            creation_timestamp: metadata.creation_timestamp.and_then(StoredTime::time),
+            deletion_timestamp: metadata.deletion_timestamp.and_then(StoredTime::time),
+            labels: metadata.labels,
+            annotations: metadata.annotations,
+            finalizers: metadata.finalizers,
+            ..ObjectMeta::default()
+        }
+    }
 }
 
 impl From<StoredCondition> for Condition {
     fn from(stored: StoredCondition) -> Condition {
-        let since = stored.last_transition_time.and_then(Stamp::time);
+        let since = stored.last_transition_time.and_then(StoredTime::time);
         Condition {
             type_: stored.kind,
             status: stored.status,
@@ -76,11 +116,23 @@ impl From<StoredCondition> for Condition {
     }
 }
 
-impl<'de> Deserialize<'de> for Pruned<Service> {
+/// A Service that contains only the fields that controllers read.
+#[derive(Debug, Clone)]
+pub(crate) struct PrunedService(pub(crate) Service);
+
+impl<'de> Deserialize<'de> for PrunedService {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Wire::deserialize(deserializer).map(|wire| Pruned(wire.into()))
+        Wire::deserialize(deserializer).map(|wire| PrunedService(wire.into()))
     }
 }
+
+impl From<PrunedService> for Service {
+    fn from(pruned: PrunedService) -> Service {
+        pruned.0
+    }
+}
+
+same_resource!(PrunedService, Service, |pruned| pruned.0.metadata);
 
 impl From<Wire> for Service {
     fn from(wire: Wire) -> Service {
@@ -118,7 +170,7 @@ impl From<Wire> for Service {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use ccm_core::well_known::{LAST_APPLIED, LOAD_BALANCER_FINALIZER};
+    use ccm_core::well_known::LOAD_BALANCER_FINALIZER;
     use serde_json::json;
 
     #[test]
@@ -156,7 +208,7 @@ mod tests {
         sent["metadata"]["annotations"][LAST_APPLIED] = json!("{}");
         sent["spec"]["selector"] = json!({ "app": "web" });
         sent["spec"]["internalTrafficPolicy"] = json!("Cluster");
-        let pruned: Pruned<Service> = serde_json::from_value(sent).unwrap();
+        let pruned: PrunedService = serde_json::from_value(sent).unwrap();
         assert_eq!(serde_json::to_value(&pruned.0).unwrap(), kept);
     }
 
@@ -171,7 +223,7 @@ mod tests {
             let text = format!(
                 r#"{{"metadata":{{}},"status":{{"conditions":[{{"type":"t","status":"True","reason":"","message":"","lastTransitionTime":{text}}}]}}}}"#
             );
-            let pruned: Pruned<Service> = serde_json::from_str(&text).unwrap();
+            let pruned: PrunedService = serde_json::from_str(&text).unwrap();
             let conditions = pruned.0.status.unwrap().conditions.unwrap();
             assert_eq!(conditions[0].type_, "t");
             assert_eq!(conditions[0].last_transition_time.0.as_second(), seconds);
@@ -185,7 +237,7 @@ mod tests {
             r#"{"metadata":{},"spec":null,"status":null}"#,
             r#"{"metadata":{"finalizers":null},"spec":{"ports":null},"status":{"loadBalancer":{}}}"#,
         ] {
-            let pruned: Pruned<Service> = serde_json::from_str(text).unwrap();
+            let pruned: PrunedService = serde_json::from_str(text).unwrap();
             assert_eq!(pruned.0.metadata.finalizers, None, "{text}");
         }
     }

@@ -1,9 +1,10 @@
 //! Nodes as protobuf: requests for nodes ask for it, and the answers become JSON of the fields that controllers read
-//! ([`WireNode`](crate::pruned_objects::WireNode)) before anything else sees them. Protobuf takes an API server a third
+//! ([`node`]) before anything else sees them. Protobuf takes an API server a third
 //! of the processor time that JSON takes, and most of a node is skipped here unread. JSON answers are passed on
 //! unchanged; after an unreadable protobuf answer, the API server is asked for JSON. Sends and retries nothing.
 
 mod message;
+mod node;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -96,27 +97,41 @@ enum Form {
     Ended,
 }
 
-impl<O> Translated<O> {
-    /// The JSON of the events that have arrived completely.
-    fn next(&mut self) -> Result<Option<Bytes>, Unreadable> {
-        let Form::Events(arrived) = &mut self.form else {
-            return Ok(None);
-        };
-        let mut lines = Vec::new();
-        while let Some(length) = arrived.first_chunk::<4>() {
-            let length = u32::from_be_bytes(*length) as usize;
-            if length > MOST_EVENT {
-                return Err(Unreadable::TooLong(length));
-            }
-            if arrived.len() < 4 + length {
-                break;
-            }
-            arrived.advance(4);
-            event(arrived.split_to(length).freeze(), &mut lines)?;
-        }
-        Ok((!lines.is_empty()).then(|| Bytes::from(lines)))
+/// The number of bytes that are missing from the event that `arrived` begins with, or from its length.
+fn missing(arrived: &[u8]) -> Result<usize, Unreadable> {
+    let Some(length) = arrived.first_chunk::<4>() else {
+        return Ok(4 - arrived.len());
+    };
+    match u32::from_be_bytes(*length) as usize {
+        length if length > MOST_EVENT => Err(Unreadable::TooLong(length)),
+        length => Ok((4 + length).saturating_sub(arrived.len())),
     }
+}
 
+/// The JSON of the events that are complete with this `data`; `arrived` is an event that was not. An event that arrives in
+/// one piece is not copied.
+fn events(arrived: &mut BytesMut, mut data: Bytes) -> Result<Option<Bytes>, Unreadable> {
+    let mut lines = Vec::new();
+    while !data.is_empty() {
+        if arrived.is_empty() && data.len() >= 4 && missing(&data)? == 0 {
+            let length = data.get_u32() as usize;
+            event(data.split_to(length), &mut lines)?;
+            continue;
+        }
+        let wanted = missing(arrived)?;
+        // At once, since this is nearly the whole of the event.
+        arrived.reserve(wanted);
+        arrived.extend_from_slice(&data.split_to(wanted.min(data.len())));
+        if arrived.len() >= 4 && missing(arrived)? == 0 {
+            let mut whole = arrived.split().freeze();
+            whole.advance(4);
+            event(whole, &mut lines)?;
+        }
+    }
+    Ok((!lines.is_empty()).then(|| Bytes::from(lines)))
+}
+
+impl<O> Translated<O> {
     /// The JSON of the whole object, at the end. An incomplete event is dropped.
     fn last(&mut self) -> Result<Option<Bytes>, Unreadable> {
         match std::mem::replace(&mut self.form, Form::Ended) {
@@ -168,15 +183,16 @@ where
                     return Poll::Ready(self.passed_on(last));
                 }
             };
-            match (&mut self.form, frame.into_data()) {
-                (Form::Json, Ok(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-                (Form::Events(arrived) | Form::Object(arrived), Ok(data)) => {
+            let next = match (&mut self.form, frame.into_data()) {
+                (Form::Json, Ok(data)) => Ok(Some(data)),
+                (Form::Events(arrived), Ok(data)) => events(arrived, data),
+                (Form::Object(arrived), Ok(data)) => {
                     arrived.extend_from_slice(&data);
+                    continue;
                 }
                 // Trailers.
                 (_, Err(_)) | (Form::Ended, _) => continue,
-            }
-            let next = self.next();
+            };
             if let Some(frame) = self.passed_on(next) {
                 return Poll::Ready(Some(frame));
             }

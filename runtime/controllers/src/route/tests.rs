@@ -10,6 +10,7 @@ use ccm_core::settings::{NodeSettings, ServiceRules};
 use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, at_once, late};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
+use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use prometheus_client::encoding::text::encode;

@@ -7,22 +7,21 @@ use std::time::Duration;
 
 use ccm_core::cloud::CloudNode;
 use ccm_core::moment::Moment;
-use ccm_core::node::object::name;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Targets;
 use ccm_core::service::targets::{are_same, is_eligible, wakes};
 use ccm_core::settings::ServiceSettings;
-use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 
 use crate::executor::EffectExecutor;
+use crate::node_store::NodeStore;
 
 /// The sending side: sees all node changes.
 pub(crate) struct NodeChangeFilter {
     /// The previous nodes, for comparison; shares the store's objects until it replaces them.
-    known: HashMap<String, Arc<Node>>,
+    known: HashMap<String, Arc<PrunedNode>>,
     count: watch::Sender<ChangeCount>,
     /// The provider's ownership: changes of nodes that its load balancers do not reach are ignored.
     ownership: Arc<OwnershipContext>,
@@ -97,13 +96,13 @@ pub(crate) fn node_changes(
 
 impl NodeChangeFilter {
     /// Handles an event that `store` has applied.
-    pub(crate) fn see(&mut self, event: &Event<Node>, store: &Store<Node>) {
+    pub(crate) fn see(&mut self, event: &Event<Arc<PrunedNode>>, store: &NodeStore) {
         let wakes = match event {
-            Event::Apply(node) => self.applied(name(node), store),
+            Event::Apply(node) => self.applied(node.name(), store),
             Event::Delete(node) => {
                 // Also for a node that was no target any more, whose removal from the targets triggered no pass
                 // (SVC-064).
-                let known = self.known.remove(name(node));
+                let known = self.known.remove(node.name());
                 known.is_some_and(|known| self.ownership.reaches(&known))
             }
             // Until a list is complete, the store still holds the old nodes.
@@ -124,28 +123,28 @@ impl NodeChangeFilter {
         self.count.send_modify(|count| count.changes += 1);
     }
 
-    fn applied(&mut self, name: &str, store: &Store<Node>) -> bool {
-        let Some(node) = store.get(&ObjectRef::new(name)) else {
+    fn applied(&mut self, name: &str, store: &NodeStore) -> bool {
+        let Some(node) = store.get(name) else {
             return false;
         };
         let before = self.known.insert(name.to_owned(), node.clone());
         self.differs(before.as_deref(), &node)
     }
 
-    fn listed(&mut self, store: &Store<Node>) -> bool {
-        let nodes = store.state().into_iter();
-        let now: HashMap<String, Arc<Node>> =
-            nodes.map(|node| (name(&node).to_owned(), node)).collect();
+    fn listed(&mut self, store: &NodeStore) -> bool {
+        let nodes = store.all().into_iter();
+        let now: HashMap<String, Arc<PrunedNode>> =
+            nodes.map(|node| (node.name().to_owned(), node)).collect();
         let before = std::mem::replace(&mut self.known, now);
         let is_gone = |name: &String| !self.known.contains_key(name);
-        let is_other = |(name, node): (&String, &Arc<Node>)| {
+        let is_other = |(name, node): (&String, &Arc<PrunedNode>)| {
             self.differs(before.get(name).map(|before| &**before), node)
         };
         before.keys().any(is_gone) || self.known.iter().any(is_other)
     }
 
     /// Whether a change from `before` (if the node existed) can change the targets.
-    fn differs(&self, before: Option<&Node>, now: &Node) -> bool {
+    fn differs(&self, before: Option<&PrunedNode>, now: &PrunedNode) -> bool {
         let is_reached = self.ownership.reaches(now);
         match before.filter(|before| self.ownership.reaches(before)) {
             Some(before) if is_reached => wakes(before, now),
@@ -215,7 +214,7 @@ impl NodeSet {
     pub(super) fn targets(&mut self) -> &Targets {
         let count = *self.count.borrow();
         if count.changes != self.seen || !self.targets.is_synced {
-            let nodes = self.executor.cluster.nodes.state();
+            let nodes = self.executor.cluster.nodes.all();
             let ownership = self.executor.ownership();
             let reached = nodes.iter().filter(|node| ownership.reaches(node));
             self.targets = Targets::of(reached.map(|node| &**node), count.is_complete);

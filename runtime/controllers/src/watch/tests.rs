@@ -12,18 +12,16 @@ use futures::{StreamExt as _, future};
 use http::{Request, Response};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::client::Body;
-use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::{is_relevant_change, nodes};
-use crate::pruned_objects::PrunedNode;
+use super::{NodeStore, is_relevant_change, nodes};
+use ccm_core::node::object::PrunedNode;
 
 /// A node as the API server sends it, with a kubelet's reports.
-fn node(version: u32, change: impl FnOnce(&mut Value)) -> Node {
+fn node(version: u32, change: impl FnOnce(&mut Value)) -> Arc<PrunedNode> {
     let mut node = json!({
         "metadata": {"name": "a", "uid": "u", "resourceVersion": version.to_string(), "labels": {"pool": "x"}},
         "spec": {"providerID": "x://1"},
@@ -36,7 +34,7 @@ fn node(version: u32, change: impl FnOnce(&mut Value)) -> Node {
         },
     });
     change(&mut node);
-    serde_json::from_value::<PrunedNode>(node).unwrap().0
+    Arc::new(serde_json::from_value(node).unwrap())
 }
 
 /// A change's name, and the function that makes it.
@@ -44,23 +42,20 @@ type Change = (&'static str, fn(&mut Value));
 
 #[test]
 fn edge_051_a_report_that_changes_nothing_is_not_passed_on() {
-    let (store, mut writer) = reflector::store();
+    let store = NodeStore::default();
     let first = Event::Apply(node(1, |_| {}));
     assert!(is_relevant_change(&first, &store), "a new node");
-    writer.apply_watcher_event(&first);
+    store.apply(&first);
 
     let report = Event::Apply(node(2, |node| {
         node["status"]["conditions"][0]["lastHeartbeatTime"] = json!("2026-01-01T00:05:00Z");
         node["status"]["images"] = json!([{"names": ["an image"], "sizeBytes": 1}]);
     }));
     assert!(!is_relevant_change(&report, &store));
-    writer.apply_watcher_event(&report);
-    let stored = store.state();
-    assert_eq!(
-        stored[0].metadata.resource_version.as_deref(),
-        Some("2"),
-        "the store has it all the same"
-    );
+    store.apply(&report);
+    let stored = store.get("a").unwrap();
+    let version = stored.resource_version();
+    assert_eq!(version, "2", "the store has it all the same");
 
     let changes: [Change; 8] = [
         ("a label", |node| {
@@ -174,8 +169,8 @@ async fn an_api_server_that_comes_back_with_an_earlier_state_is_listed_again() {
             while names != ["a", "b"] {
                 let event = watched.changes.next().await.unwrap();
                 if matches!(event, Event::InitDone) {
-                    let stored = watched.store.state().into_iter();
-                    names.extend(stored.filter_map(|node| node.metadata.name.clone()));
+                    let stored = watched.store.all().into_iter();
+                    names.extend(stored.map(|node| node.name().to_owned()));
                 }
             }
         };

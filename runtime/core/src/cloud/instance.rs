@@ -1,8 +1,9 @@
 //! Nodes and machines as they cross the port, in both directions. Values only.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+
+use crate::node::object::StringMap;
 
 /// The groups of calls that a provider supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,9 +99,9 @@ pub struct CloudNode {
     /// `spec.providerID`, if set and not empty.
     pub provider_id: Option<String>,
     /// `metadata.labels`.
-    pub labels: BTreeMap<String, String>,
+    pub labels: StringMap,
     /// `metadata.annotations`, without kubectl's copy of the object.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: StringMap,
     /// `status.addresses` of known types.
     pub addresses: Vec<Address>,
     /// `spec.podCIDRs`.

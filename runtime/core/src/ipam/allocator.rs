@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 use thiserror::Error;
 
 use super::cidr_set::{CidrSet, CidrSetError};
 use super::holder::Holder;
-use crate::node::object::name;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::own_write::version;
 use crate::settings::IpamSettings;
 
@@ -95,14 +94,14 @@ impl Allocator {
     }
 
     /// The number of stored pod CIDRs of exactly this node (by UID); `None` if it is not known.
-    pub fn stored(&self, node: &Node) -> Option<usize> {
-        let record = self.nodes.get(name(node))?;
+    pub fn stored(&self, node: &PrunedNode) -> Option<usize> {
+        let record = self.nodes.get(node.name())?;
         (record.holder == Holder::node(node)).then_some(record.stored.len())
     }
 
     /// Whether these pod CIDRs are the ones that are reserved for exactly this node.
-    pub fn has_reserved(&self, node: &Node) -> bool {
-        let record = self.nodes.get(name(node));
+    pub fn has_reserved(&self, node: &PrunedNode) -> bool {
+        let record = self.nodes.get(node.name());
         let record = record.filter(|record| record.holder == Holder::node(node));
         let blocks = record.and_then(|record| record.pending.as_ref());
         let (blocks, has) = (blocks.into_iter().flatten(), pod_cidrs(node));
@@ -118,9 +117,9 @@ impl Allocator {
     /// Updates the state of a node from the API server. Its pod CIDRs belong to it from now on, even if they were
     /// reserved for another node, and never become fewer: an older state that arrives later is ignored. Returns the
     /// problems of new pod CIDRs.
-    pub fn observe(&mut self, node: &Node) -> Vec<InvalidPodCidr> {
+    pub fn observe(&mut self, node: &PrunedNode) -> Vec<InvalidPodCidr> {
         let holder = Holder::node(node);
-        let name = name(node);
+        let name = node.name();
         if self
             .nodes
             .get(name)
@@ -143,7 +142,7 @@ impl Allocator {
         let pending = record.pending.take().unwrap_or_default();
         let before = std::mem::take(&mut record.occupied);
         record.stored = cidrs.to_vec();
-        record.version = version(&node.metadata);
+        record.version = version(node.resource_version());
         record.is_unanswered = false;
         let mut invalid_pod_cidrs = Vec::new();
         let mut occupied = Vec::new();
@@ -228,13 +227,13 @@ impl Allocator {
     ///
     /// # Errors
     /// A range has no free block.
-    pub fn reserve(&mut self, node: &Node) -> Result<Vec<IpNet>, Exhausted> {
+    pub fn reserve(&mut self, node: &PrunedNode) -> Result<Vec<IpNet>, Exhausted> {
         if self.stored(node).is_none() {
             self.observe(node);
         }
         let pending = self
             .nodes
-            .get(name(node))
+            .get(node.name())
             .and_then(|record| record.pending.clone());
         if let Some(blocks) = pending {
             return Ok(blocks);
@@ -252,7 +251,7 @@ impl Allocator {
                 blocks.push(allocated.block);
             }
         }
-        if let Some(record) = self.nodes.get_mut(name(node)) {
+        if let Some(record) = self.nodes.get_mut(node.name()) {
             record.pending = Some(blocks.clone());
         }
         Ok(blocks)
@@ -261,12 +260,13 @@ impl Allocator {
     /// Takes note that exactly this node has lost its stored pod CIDRs, if it has. A state of the watch counts only if it
     /// is newer: it may be late. The same blocks become a reservation if they are valid and nobody else's. As after a
     /// write without a response, the node is read before anything is written.
-    pub fn lose(&mut self, node: &Node, is_listed: bool) -> bool {
+    pub fn lose(&mut self, node: &PrunedNode, is_listed: bool) -> bool {
         let holder = Holder::node(node);
-        let Some(record) = self.nodes.get_mut(name(node)) else {
+        let Some(record) = self.nodes.get_mut(node.name()) else {
             return false;
         };
-        let is_newer = record.version.is_some() && version(&node.metadata) > record.version;
+        let is_newer =
+            record.version.is_some() && version(node.resource_version()) > record.version;
         let has_lost = !record.stored.is_empty() && pod_cidrs(node).is_empty();
         if record.holder != holder || !has_lost || !(is_listed || is_newer) {
             return false;
@@ -287,9 +287,9 @@ impl Allocator {
 
     /// Frees the reservation of this node because nothing was written. After a write without a response that is
     /// uncertain, and the node keeps it.
-    pub fn give_back(&mut self, node: &Node) {
+    pub fn give_back(&mut self, node: &PrunedNode) {
         let holder = Holder::node(node);
-        let Some(record) = self.nodes.get_mut(name(node)) else {
+        let Some(record) = self.nodes.get_mut(node.name()) else {
             return;
         };
         if record.holder != holder || record.is_unanswered {
@@ -301,8 +301,8 @@ impl Allocator {
     }
 
     /// Records that a write of this node's reservation got no response.
-    pub fn keep_unanswered(&mut self, node: &Node) {
-        if let Some(record) = self.nodes.get_mut(name(node))
+    pub fn keep_unanswered(&mut self, node: &PrunedNode) {
+        if let Some(record) = self.nodes.get_mut(node.name())
             && record.holder == Holder::node(node)
         {
             record.is_unanswered = record.pending.is_some();
@@ -310,8 +310,8 @@ impl Allocator {
     }
 
     /// Whether a write of this node's reservation got no response.
-    pub fn is_unanswered(&self, node: &Node) -> bool {
-        let record = self.nodes.get(name(node));
+    pub fn is_unanswered(&self, node: &PrunedNode) -> bool {
+        let record = self.nodes.get(node.name());
         record.is_some_and(|record| record.is_unanswered)
     }
 
@@ -361,16 +361,10 @@ impl fmt::Display for Allocator {
 }
 
 /// The node's pod CIDRs.
-pub fn pod_cidrs(node: &Node) -> &[String] {
-    let Some(spec) = &node.spec else {
-        return &[];
-    };
-    match spec.pod_cidrs.as_deref() {
-        Some(cidrs) if !cidrs.is_empty() => cidrs,
+pub fn pod_cidrs(node: &PrunedNode) -> &[String] {
+    match (node.pod_cidrs(), node.only_pod_cidr()) {
         // The Node comes from an API server that supports only one family.
-        _ => match &spec.pod_cidr {
-            Some(cidr) if !cidr.is_empty() => std::slice::from_ref(cidr),
-            _ => &[],
-        },
+        ([], Some(cidr)) => std::slice::from_ref(cidr),
+        (cidrs, _) => cidrs,
     }
 }

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::instance::CloudEvent;
 use crate::node::object::NodeRef;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{
     Effect, EventOutcome, Modification, ObjectResult, Outcome, object_label,
 };
@@ -27,7 +26,7 @@ pub enum IpamEffect {
 #[derive(Debug, Clone, PartialEq)]
 pub enum IpamOutcome {
     /// Outcome of [`IpamEffect::Read`] and [`IpamEffect::Patch`].
-    Node(ObjectResult<Node>),
+    Node(ObjectResult<PrunedNode>),
     /// Outcome of [`IpamEffect::RecordEvent`].
     Event(EventOutcome),
 }
@@ -69,7 +68,7 @@ impl fmt::Display for IpamEffect {
 impl fmt::Display for IpamOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            IpamOutcome::Node(result) => object_label(result, f),
+            IpamOutcome::Node(result) => object_label(result, "node", f),
             IpamOutcome::Event(outcome) => outcome.fmt(f),
         }
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 
 use super::allocator::{Exhausted, InvalidPodCidr, pod_cidrs};
 use super::effect::{IpamEffect, IpamOutcome};
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{ClusterError, Performed};
 use crate::reconciliation::event::reasons;
 use crate::reconciliation::write_refusal::Refusals;
@@ -27,7 +27,7 @@ pub struct RetainedState {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The node from the cache, or as the API server returned it since.
-    pub node: Arc<Node>,
+    pub node: Arc<PrunedNode>,
     /// The reserved blocks, if the node has no pod CIDRs.
     pub blocks: Result<Vec<IpNet>, Exhausted>,
     /// Problems with its existing pod CIDRs that were not reported yet.
@@ -54,7 +54,7 @@ impl Facts {
     /// The facts at the start. `is_unanswered`: an earlier write got no response, so the node is read before it is
     /// written again.
     pub(super) fn new(
-        node: Arc<Node>,
+        node: Arc<PrunedNode>,
         blocks: Result<Vec<IpNet>, Exhausted>,
         invalid_pod_cidrs: Vec<InvalidPodCidr>,
         past: RetainedState,
@@ -77,7 +77,7 @@ impl Facts {
     pub fn absorb(&mut self, effect: &IpamEffect, performed: Performed<IpamOutcome>) {
         match performed {
             Performed::Ended(IpamOutcome::Node(Ok(Some(node))))
-                if node.metadata.uid == self.node.metadata.uid =>
+                if node.uid() == self.node.uid() =>
             {
                 self.node = Arc::from(node);
                 self.settle(effect);

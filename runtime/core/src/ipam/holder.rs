@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
-use crate::node::object::{name, uid};
+use crate::node::object::PrunedNode;
 
 /// The Service ranges or one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,10 +21,10 @@ pub enum Holder {
 
 impl Holder {
     /// The holder for this node.
-    pub fn node(node: &Node) -> Holder {
+    pub fn node(node: &PrunedNode) -> Holder {
         Holder::Node {
-            name: Arc::from(name(node)),
-            uid: Arc::from(uid(node)),
+            name: Arc::from(node.name()),
+            uid: Arc::from(node.uid()),
         }
     }
 }

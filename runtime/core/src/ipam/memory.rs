@@ -4,12 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use super::allocator::{Allocator, InvalidPodCidr, pod_cidrs};
 use super::cidr_set::CidrSetError;
 use super::facts::{Facts, RetainedState};
-use crate::node::object::name;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::When;
 use crate::settings::IpamSettings;
 
@@ -63,8 +61,8 @@ impl Memory {
 
     /// Whether a reconciliation of this node could write blocks: those reserved for it, or free ones. Otherwise it only
     /// reports that a range has none.
-    pub fn has_blocks_for(&self, node: &Node) -> bool {
-        self.has_free_blocks() || self.allocator.has_reservation(name(node))
+    pub fn has_blocks_for(&self, node: &PrunedNode) -> bool {
+        self.has_free_blocks() || self.allocator.has_reservation(node.name())
     }
 
     /// Number of used blocks skipped by each allocation: see [`Allocator::take_tries`].
@@ -74,8 +72,8 @@ impl Memory {
 
     /// Updates the state from a watch event, which may be late. Returns whether a reconciliation is due; heartbeats
     /// cause none.
-    pub fn see(&mut self, node: &Node) -> bool {
-        let name = name(node);
+    pub fn see(&mut self, node: &PrunedNode) -> bool {
+        let name = node.name();
         let known = self.allocator.stored(node);
         if known.is_none() {
             // Also applies to another node with the same name.
@@ -88,29 +86,29 @@ impl Memory {
             // The node just got its CIDRs, or has unreported problems.
             return known == Some(0) || self.invalid_pod_cidrs.contains_key(name);
         }
-        known.is_none() && node.metadata.deletion_timestamp.is_none()
+        known.is_none() && !node.is_being_deleted()
     }
 
     /// Notices a node that had pod CIDRs and has none: an etcd restored from a backup has it from before. Called before
     /// [`Memory::see`], and for all nodes of a list before that for any: what one has lost may be another's. Returns
     /// whether a reconciliation is due; it reads the node first, because a list may be older than our own write.
-    pub fn see_lost(&mut self, node: &Node, is_listed: bool) -> bool {
-        if node.metadata.deletion_timestamp.is_some() || !self.allocator.lose(node, is_listed) {
+    pub fn see_lost(&mut self, node: &PrunedNode, is_listed: bool) -> bool {
+        if node.is_being_deleted() || !self.allocator.lose(node, is_listed) {
             return false;
         }
-        self.invalid_pod_cidrs.remove(name(node));
+        self.invalid_pod_cidrs.remove(node.name());
         true
     }
 
-    fn observe(&mut self, node: &Node) {
+    fn observe(&mut self, node: &PrunedNode) {
         let is_new = self.allocator.stored(node) == Some(0) && !pod_cidrs(node).is_empty();
         if is_new && !self.allocator.has_reserved(node) {
-            self.foreign.push(name(node).to_owned());
+            self.foreign.push(node.name().to_owned());
         }
         let invalid_pod_cidrs = self.allocator.observe(node);
         if !invalid_pod_cidrs.is_empty() {
             self.invalid_pod_cidrs
-                .insert(name(node).to_owned(), invalid_pod_cidrs);
+                .insert(node.name().to_owned(), invalid_pod_cidrs);
         }
     }
 
@@ -138,15 +136,15 @@ impl Memory {
     }
 
     /// Starts a reconciliation of this node and reserves its blocks. `None`: nothing to do.
-    pub fn begin(&mut self, node: Arc<Node>) -> Option<Facts> {
-        let name = name(&node).to_owned();
+    pub fn begin(&mut self, node: Arc<PrunedNode>) -> Option<Facts> {
+        let name = node.name().to_owned();
         self.see(&node);
         let has_cidrs = self.allocator.stored(&node) != Some(0);
         let invalid_pod_cidrs = self.invalid_pod_cidrs.remove(&name).unwrap_or_default();
         if has_cidrs && invalid_pod_cidrs.is_empty() {
             return None;
         }
-        let blocks = match has_cidrs || node.metadata.deletion_timestamp.is_some() {
+        let blocks = match has_cidrs || node.is_being_deleted() {
             true => Ok(Vec::new()),
             false => self.allocator.reserve(&node),
         };
@@ -164,7 +162,7 @@ impl Memory {
     /// Stores the result of a reconciliation. Returns whether new problems were found that need another one.
     pub fn conclude(&mut self, facts: &Facts, when: &When) -> bool {
         let node = &facts.node;
-        let name = name(node);
+        let name = node.name();
         if self.allocator.stored(node).is_none() {
             // Deleted or recreated meanwhile.
             return false;
@@ -200,9 +198,9 @@ impl Memory {
     }
 
     /// The reconciliation of this node ended without a known result.
-    pub fn abandon(&mut self, node: &Node) {
+    pub fn abandon(&mut self, node: &PrunedNode) {
         self.allocator.keep_unanswered(node);
-        let past = self.pasts.entry(name(node).to_owned()).or_default();
+        let past = self.pasts.entry(node.name().to_owned()).or_default();
         past.failures = past.failures.saturating_add(1);
     }
 

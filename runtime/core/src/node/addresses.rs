@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use k8s_openapi::api::core::v1::NodeAddress;
 use thiserror::Error;
 
 use crate::cloud::instance::{Address, AddressType};
+use crate::node::object::StoredAddress;
 
 /// Why the kubelet's `--node-ip` cannot be honoured.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -28,7 +28,7 @@ pub enum NodeIpError {
 /// The annotation cannot be honoured; nothing to write.
 pub fn next(
     offered: &[Address],
-    stored: &[NodeAddress],
+    stored: &[StoredAddress],
     provided: Option<&str>,
 ) -> Result<Option<Vec<Address>>, NodeIpError> {
     if offered.is_empty() {
@@ -39,7 +39,7 @@ pub fn next(
         .iter()
         .any(|one| one.address_type == AddressType::Hostname)
     {
-        let kubelets = stored.iter().filter_map(read);
+        let kubelets = stored.iter().filter_map(StoredAddress::read);
         wanted.extend(kubelets.filter(|one| one.address_type == AddressType::Hostname));
     }
     if let Some(provided) = provided {
@@ -49,16 +49,8 @@ pub fn next(
         && wanted
             .iter()
             .zip(stored)
-            .all(|(wanted, stored)| read(stored).as_ref() == Some(wanted));
+            .all(|(wanted, stored)| stored.is(wanted));
     Ok((!is_stored).then_some(wanted))
-}
-
-/// A stored address; `None` for a type that the API does not define.
-pub fn read(stored: &NodeAddress) -> Option<Address> {
-    Some(Address {
-        address_type: AddressType::parse(&stored.type_)?,
-        address: stored.address.clone(),
-    })
 }
 
 /// Puts the addresses that were given to the kubelet first and drops the others of their types (NODE-081, NODE-082).

@@ -10,7 +10,6 @@ use crate::reconciliation::event::reasons;
 
 use super::Facts;
 use super::effect::{CandidateVote, NodeEffect};
-use super::object::node_ref;
 use super::waiting::{self, Obstacle};
 
 /// The effect or the wait that comes before the provider's answer may be used. `None` when it may be used now, or when
@@ -34,7 +33,7 @@ pub(super) fn decide(
             is_quiet: !waiting::is_report_due(facts, now),
         };
         return Some(Decision::Do(vec![NodeEffect::CastVote(
-            node_ref(&facts.node),
+            facts.node.node_ref(),
             cast,
         )]));
     };

@@ -1,54 +1,39 @@
 //! Converts a Kubernetes Node into the part that a provider may see: never the whole object. Copies only, decides
 //! nothing.
 
-use k8s_openapi::api::core::v1::Node;
+use crate::node::object::{NodeConditionStatus, PrunedNode, StoredAddress};
 
 use crate::cloud::instance::{CloudNode, Readiness};
-use crate::node::addresses;
-use crate::node::object::{is_uninitialized, name, ready_condition, uid};
-use crate::node::ownership::stored_provider_id;
-use crate::well_known::LAST_APPLIED;
 
 /// The provider's view of `node`.
-pub fn cloud_node(node: &Node) -> CloudNode {
-    let metadata = &node.metadata;
-    let spec = node.spec.as_ref();
-    let status = node.status.as_ref();
-    let mut annotations = metadata.annotations.clone().unwrap_or_default();
-    annotations.remove(LAST_APPLIED);
-    let pod_cidrs = spec
-        .and_then(|spec| spec.pod_cidrs.clone())
-        .unwrap_or_default();
-    let info = status.and_then(|status| status.node_info.as_ref());
+pub fn cloud_node(node: &PrunedNode) -> CloudNode {
     CloudNode {
-        name: name(node).to_owned(),
-        uid: uid(node).to_owned(),
-        provider_id: stored_provider_id(node).map(str::to_owned),
-        labels: metadata.labels.clone().unwrap_or_default(),
-        annotations,
-        addresses: status
-            .and_then(|status| status.addresses.as_ref())
-            .map(|stored| stored.iter().filter_map(addresses::read).collect())
-            .unwrap_or_default(),
-        pod_cidrs,
-        system_uuid: info
-            .map(|info| info.system_uuid.clone())
-            .filter(|uuid| !uuid.is_empty()),
-        created: metadata
-            .creation_timestamp
-            .as_ref()
-            .map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0)),
+        name: node.name().to_owned(),
+        uid: node.uid().to_owned(),
+        provider_id: node.provider_id().map(str::to_owned),
+        labels: node.labels().clone(),
+        annotations: node.annotations().clone(),
+        addresses: node
+            .addresses()
+            .iter()
+            .filter_map(StoredAddress::read)
+            .collect(),
+        pod_cidrs: node.pod_cidrs().to_vec(),
+        system_uuid: node.system_uuid().map(str::to_owned),
+        created: node
+            .created()
+            .map_or(0, |time| u64::try_from(time.as_second()).unwrap_or(0)),
         readiness: readiness(node),
-        initialized: !is_uninitialized(node),
+        initialized: !node.is_uninitialized(),
     }
 }
 
 /// The node's condition `Ready`; `Unknown` without one (LIFE-004).
-pub fn readiness(node: &Node) -> Readiness {
-    match ready_condition(node).map(|ready| ready.status.as_str()) {
-        Some("True") => Readiness::Ready,
-        Some("False") => Readiness::NotReady,
-        _ => Readiness::Unknown,
+pub fn readiness(node: &PrunedNode) -> Readiness {
+    match node.ready_condition().map(|ready| ready.status) {
+        Some(NodeConditionStatus::True) => Readiness::Ready,
+        Some(NodeConditionStatus::False) => Readiness::NotReady,
+        Some(NodeConditionStatus::Unknown) | None => Readiness::Unknown,
     }
 }
 
@@ -56,11 +41,12 @@ pub fn readiness(node: &Node) -> Readiness {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::well_known::LAST_APPLIED;
     use serde_json::json;
 
     #[test]
     fn a_provider_sees_what_it_needs_and_not_kubectls_copy() {
-        let node: Node = serde_json::from_value(json!({
+        let node: PrunedNode = serde_json::from_value(json!({
             "metadata": {
                 "name": "a", "uid": "u", "labels": { "l": "1" },
                 "annotations": { LAST_APPLIED: "{}", "x": "y" },
@@ -86,7 +72,7 @@ mod tests {
             ("a", "u", 60)
         );
         assert_eq!(seen.provider_id, None, "an empty one is none");
-        assert_eq!(seen.annotations.keys().collect::<Vec<_>>(), ["x"]);
+        assert_eq!(seen.annotations, [("x", "y")].into());
         assert_eq!(
             seen.addresses.len(),
             1,
@@ -95,7 +81,7 @@ mod tests {
         assert_eq!(seen.system_uuid.as_deref(), Some("s"));
         assert_eq!(seen.pod_cidrs, ["10.1.0.0/24"]);
         assert!(seen.initialized, "no taint");
-        assert_eq!(cloud_node(&Node::default()).created, 0);
+        assert_eq!(cloud_node(&PrunedNode::default()).created, 0);
     }
 
     #[test]
@@ -106,7 +92,7 @@ mod tests {
         };
         assert!(!of("node.cloudprovider.kubernetes.io/uninitialized"));
         assert!(of("node.kubernetes.io/not-ready"));
-        assert!(cloud_node(&Node::default()).initialized);
+        assert!(cloud_node(&PrunedNode::default()).initialized);
     }
 
     #[test]
@@ -121,6 +107,6 @@ mod tests {
         assert_eq!(of(ready("Unknown")), Readiness::Unknown);
         assert_eq!(of(ready("true")), Readiness::Unknown, "not a status");
         assert_eq!(of(json!([])), Readiness::Unknown);
-        assert_eq!(readiness(&Node::default()), Readiness::Unknown);
+        assert_eq!(readiness(&PrunedNode::default()), Readiness::Unknown);
     }
 }

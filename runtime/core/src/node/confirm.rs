@@ -3,19 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::instance::{Address, AddressType};
 use crate::moment::Moment;
 use crate::node::answer_check::Checked;
+use crate::node::object::{PrunedNode, StoredAddress};
 use crate::safety::brake::{Brake, Rise};
 use crate::safety::budget_reservation::Reservation;
 
 use super::effect::NodeEffect;
-use super::object::{is_ready, is_uninitialized, node_ref};
 use super::ownership::recorded_owner;
 use super::waiting::Obstacle;
-use super::{Facts, Found, addresses, labels, stored_labels};
+use super::{Facts, Found, labels};
 
 /// The changes in an answer that need confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,27 +47,28 @@ pub(super) fn moved(facts: &Facts, checked: &Checked) -> BTreeMap<String, String
     if !facts.rules.reconcile_labels {
         return BTreeMap::new();
     }
-    labels::of_place(&checked.instance, stored_labels(&facts.node))
+    labels::of_place(&checked.instance, facts.node.labels())
 }
 
 /// Whether connections may depend on the stored addresses. Those of a new node are the kubelet's, until a provider says
 /// which ones are right: a kubelet with `--node-ip` reports that IP as an InternalIP.
-fn has_addresses_in_use(node: &Node) -> bool {
-    let is_new = is_uninitialized(node) && recorded_owner(node).is_none();
-    is_ready(node) && !is_new
+fn has_addresses_in_use(node: &PrunedNode) -> bool {
+    let is_new = node.is_uninitialized() && recorded_owner(node).is_none();
+    node.is_ready() && !is_new
 }
 
 /// The InternalIPs of `next`, if they change or remove one of a Ready node, or put another one first, which is the one
 /// that pods and probes use. InternalIPs added behind the stored ones are not such a change. A node that no provider has
 /// initialised yet has no such change.
-pub(super) fn internal_change(node: &Node, next: &[Address]) -> Option<Vec<Address>> {
+pub(super) fn internal_change(node: &PrunedNode, next: &[Address]) -> Option<Vec<Address>> {
     if !has_addresses_in_use(node) {
         return None;
     }
     let is_internal = |one: &Address| one.address_type == AddressType::InternalIp;
-    let stored: Vec<Address> = super::stored_addresses(node)
+    let stored: Vec<Address> = node
+        .addresses()
         .iter()
-        .filter_map(addresses::read)
+        .filter_map(StoredAddress::read)
         .filter(is_internal)
         .collect();
     let next: Vec<Address> = next
@@ -131,7 +130,7 @@ fn permitted<'a>(
     ) {
         (Some(Ok(())), _) | (None, Reservation::Covered) => Ok(None),
         (None, Reservation::Nothing) => {
-            let effect = NodeEffect::TakeBudget(node_ref(&facts.node), brake, Rise::NONE);
+            let effect = NodeEffect::TakeBudget(facts.node.node_ref(), brake, Rise::NONE);
             Ok(Some(effect))
         }
         (None, Reservation::Refused(until)) => Err(Obstacle::RefusedAfterBudget {

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
-use super::object::{NodeRef, name};
+use super::object::NodeRef;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, Lookup};
 use crate::node::index::Clashes;
+use crate::node::object::PrunedNode;
 use crate::node::ownership::{Verdict, Vote};
 use crate::reconciliation::effect::{
     BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, Outcome, object_label,
@@ -23,7 +22,7 @@ use crate::well_known::NODE_CONTROLLER;
 pub enum NodeEffect {
     /// Ask the provider about the node, as it is known now. The executor may batch several into one call, and only then
     /// derives the provider's view of the node, because thousands may be queued.
-    Find(Arc<Node>),
+    Find(Arc<PrunedNode>),
     /// Cast this provider's vote on a node with several candidates, and read the verdict.
     CastVote(NodeRef, CandidateVote),
     /// Read the node from the API server itself, not from a cache.
@@ -48,7 +47,7 @@ pub enum NodeOutcome {
     /// Outcome of [`NodeEffect::TakeBudget`].
     Budget(Brake, BudgetOutcome),
     /// Outcome of [`NodeEffect::Read`] and both patches.
-    Node(ObjectResult<Node>),
+    Node(ObjectResult<PrunedNode>),
     /// Outcome of [`NodeEffect::RecordEvent`].
     Event(EventOutcome),
 }
@@ -114,7 +113,7 @@ impl Outcome for NodeOutcome {
 impl fmt::Display for NodeEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NodeEffect::Find(node) => write!(f, "find node/{}", name(node)),
+            NodeEffect::Find(node) => write!(f, "find node/{}", node.name()),
             NodeEffect::CastVote(node, vote) => {
                 let others = vote.others.join(" ");
                 write!(f, "vote on {node}: {}; others: {others}", vote.vote)
@@ -138,7 +137,7 @@ impl fmt::Display for NodeOutcome {
             NodeOutcome::Looked(Err(error)) => error.fmt(f),
             NodeOutcome::VoteCast(verdict, _) => verdict.fmt(f),
             NodeOutcome::Budget(_, outcome) => outcome.fmt(f),
-            NodeOutcome::Node(result) => object_label(result, f),
+            NodeOutcome::Node(result) => object_label(result, "node", f),
             NodeOutcome::Event(outcome) => outcome.fmt(f),
         }
     }

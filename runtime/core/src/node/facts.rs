@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::Lookup;
 use crate::moment::Moment;
+use crate::node::object::PrunedNode;
 use crate::node::ownership::{OwnershipContext, Verdict};
 use crate::reconciliation::effect::{BudgetOutcome, ClusterError, Performed};
 use crate::reconciliation::write_refusal::Refusals;
@@ -44,7 +43,7 @@ pub struct RetainedState {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The node from the cache, or as the API server returned it since.
-    pub node: Arc<Node>,
+    pub node: Arc<PrunedNode>,
     /// The ownership context of the provider.
     pub ownership: Arc<OwnershipContext>,
     /// Rules for decisions about nodes.
@@ -86,7 +85,7 @@ impl ReconcileState {
 impl Facts {
     /// The facts at the start of a reconciliation.
     pub fn new(
-        node: Arc<Node>,
+        node: Arc<PrunedNode>,
         ownership: Arc<OwnershipContext>,
         rules: Arc<NodeRules>,
         past: RetainedState,
@@ -149,7 +148,7 @@ impl Facts {
             }
             NodeOutcome::Budget(_, BudgetOutcome::Failed(error)) => state.refusals.fail(error),
             NodeOutcome::Event(_) => state.has_recorded_event = true,
-            NodeOutcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
+            NodeOutcome::Node(Ok(Some(node))) if node.uid() == self.node.uid() => {
                 self.node = Arc::from(node);
                 self.settle(effect);
             }
@@ -161,7 +160,7 @@ impl Facts {
 
     /// A write was made, or the node was read again.
     fn settle(&mut self, effect: &NodeEffect) {
-        let is_waiting = super::object::is_uninitialized(&self.node);
+        let is_waiting = self.node.is_uninitialized();
         let state = &mut self.state;
         match effect {
             NodeEffect::Read(_) => {
@@ -213,8 +212,7 @@ impl Facts {
 
     /// Whether the write that removes the taint may have been made without its Event.
     pub fn is_unanswered(&self) -> bool {
-        let is_recorded =
-            self.state.has_recorded_event && !super::object::is_uninitialized(&self.node);
+        let is_recorded = self.state.has_recorded_event && !self.node.is_uninitialized();
         (self.past.is_unanswered || self.state.is_unanswered) && !is_recorded
     }
 

@@ -6,13 +6,10 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::instance::{AddressType, CloudNode, FindReply, Instance, Lookup};
 use crate::moment::Moment;
-use crate::node::addresses;
-use crate::node::object::{is_ready, is_unready_or_shut_down};
-use crate::node::ownership::{recorded_owner, stored_provider_id};
+use crate::node::object::PrunedNode;
+use crate::node::ownership::recorded_owner;
 
 /// All nodes by name, with look-up by provider ID and address. A node that was recreated replaces the old one.
 #[derive(Debug, Default)]
@@ -115,36 +112,33 @@ impl NodeIndex {
     }
 
     /// Updates the index with the current state of `node`.
-    pub fn apply(&mut self, node: &Node) {
-        let Some(name) = node.metadata.name.as_deref() else {
+    pub fn apply(&mut self, node: &PrunedNode) {
+        let (name, uid) = (node.name(), node.uid());
+        if name.is_empty() {
             return;
-        };
-        let uid = node.metadata.uid.clone().unwrap_or_default();
-        let known = self.nodes.get(name).filter(|known| known.uid == uid);
+        }
+        let known = self.nodes.get(name).filter(|known| *known.uid == *uid);
         let known = known.map(|known| &**known);
         let mut next = IndexedNode {
-            uid,
-            is_ready: is_ready(node),
-            is_unready: is_unready_or_shut_down(node),
+            uid: uid.into(),
+            is_ready: node.is_ready(),
+            is_unready: node.is_unready_or_shut_down(),
             owner: recorded_owner(node).map(Arc::from),
-            stored: stored_provider_id(node).map(Arc::from),
+            stored: node.provider_id().map(Arc::from),
             answered: known.and_then(|known| known.answered.clone()),
             found: known.and_then(|known| known.found),
             gone: known
-                .filter(|_| !is_ready(node))
+                .filter(|_| !node.is_ready())
                 .map_or(0, |known| known.gone),
             ..IndexedNode::default()
         };
-        let status = node.status.as_ref();
-        let stored = status.and_then(|status| status.addresses.as_deref());
-        let stored = stored.unwrap_or_default().iter();
-        for one in stored.filter_map(addresses::read) {
+        for one in node.addresses() {
             let list = match one.address_type {
-                AddressType::InternalIp => &mut next.internal,
-                AddressType::ExternalIp => &mut next.external,
+                Some(AddressType::InternalIp) => &mut next.internal,
+                Some(AddressType::ExternalIp) => &mut next.external,
                 _ => continue,
             };
-            if is_ready(node) {
+            if node.is_ready() {
                 list.extend(one.canonical_ip());
             }
             next.all.extend(one.canonical_ip());

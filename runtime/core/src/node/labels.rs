@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::cloud::instance::Instance;
+use crate::node::object::StringMap;
 use crate::well_known;
 
 type Part = fn(&Instance) -> &Option<String>;
@@ -28,10 +29,7 @@ const PAIRS: [(&str, &str, Part); 3] = [
 ///
 /// Type, zone and region overwrite, under both names (NODE-031, NODE-032); values that the instance does not have leave
 /// the labels alone (NODE-033). Additional labels only fill gaps (NODE-034).
-pub fn of_instance(
-    instance: &Instance,
-    stored: &BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
+pub fn of_instance(instance: &Instance, stored: &StringMap) -> BTreeMap<String, String> {
     let mut wanted = of_place(instance, stored);
     for (key, value) in &instance.labels {
         if !stored.contains_key(key) {
@@ -42,28 +40,25 @@ pub fn of_instance(
 }
 
 /// Type, zone and region under both names, where they differ from the stored labels.
-pub fn of_place(
-    instance: &Instance,
-    stored: &BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
+pub fn of_place(instance: &Instance, stored: &StringMap) -> BTreeMap<String, String> {
     let mut wanted = BTreeMap::new();
     for (beta, current, value) in PAIRS {
         if let Some(value) = value(instance) {
             wanted.extend([beta, current].map(|key| (key.to_owned(), value.clone())));
         }
     }
-    wanted.retain(|key, value| stored.get(key) != Some(value));
+    wanted.retain(|key, value| stored.get(key) != Some(value.as_str()));
     wanted
 }
 
 /// The current names that have to be updated from their deprecated ones (NODE-070 to NODE-072). A pair without the
 /// deprecated label is left alone.
-pub fn reconcile(stored: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub fn reconcile(stored: &StringMap) -> BTreeMap<String, String> {
     PAIRS
         .into_iter()
         .filter_map(|(beta, current, _)| {
             let value = stored.get(beta)?;
-            (stored.get(current) != Some(value)).then(|| (current.to_owned(), value.clone()))
+            (stored.get(current) != Some(value)).then(|| (current.to_owned(), value.to_owned()))
         })
         .collect()
 }
@@ -72,7 +67,7 @@ pub fn reconcile(stored: &BTreeMap<String, String>) -> BTreeMap<String, String> 
 mod tests {
     use super::*;
 
-    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    fn map<T: FromIterator<(String, String)>>(pairs: &[(&str, &str)]) -> T {
         pairs
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
@@ -144,16 +139,15 @@ mod tests {
             map(&current),
             "absent ones are added"
         );
-        let mut all = map(&beta);
-        all.extend(map(&current));
+        let both = [beta, current].concat();
         assert_eq!(
-            reconcile(&all),
+            reconcile(&map(&both)),
             BTreeMap::new(),
             "equal ones are left alone"
         );
-        all.insert(well_known::ZONE.to_owned(), "edited".to_owned());
+        let edited = [&both[..], &[(well_known::ZONE, "edited")]].concat();
         assert_eq!(
-            reconcile(&all),
+            reconcile(&map(&edited)),
             map(&[(well_known::ZONE, "a")]),
             "different ones are overwritten"
         );
@@ -162,6 +156,6 @@ mod tests {
             BTreeMap::new(),
             "nothing is copied back"
         );
-        assert_eq!(reconcile(&BTreeMap::new()), BTreeMap::new());
+        assert_eq!(reconcile(&StringMap::default()), BTreeMap::new());
     }
 }

@@ -5,15 +5,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
-
 use super::confirm::Proposal;
 use super::effect::Looked;
 use super::facts::{Facts, RetainedState};
 use super::index::Clashes;
-use super::object::is_uninitialized;
 use super::ownership::OwnershipContext;
 use crate::moment::Moment;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::conclusion::{Conclusion, Next};
 use crate::reconciliation::effect::When;
 use crate::reconciliation::own_write::OwnWrite;
@@ -30,7 +28,7 @@ pub struct NodeMemory {
     /// Fingerprint at the last wake-up; an equal one wakes nothing.
     fingerprint: Option<u64>,
     /// UID of the node that was reconciled last.
-    uid: Option<String>,
+    uid: Box<str>,
     past: RetainedState,
     /// When this process first saw the taint on the node.
     tainted_since: Option<Moment>,
@@ -47,14 +45,14 @@ struct KeptAnswer {
     looked: Looked,
     answered: Moment,
     /// UID of the node that it is about.
-    uid: Option<String>,
+    uid: Box<str>,
 }
 
 /// A node that has just been initialised.
 #[derive(Debug)]
 pub struct Initialised {
     /// The node without its taint.
-    pub node: Arc<Node>,
+    pub node: Arc<PrunedNode>,
     /// Time since this process first saw the taint.
     pub waited: Duration,
     /// The last obstacle, if there was one.
@@ -106,7 +104,7 @@ impl NodeMemory {
     }
 
     /// Whether `node` differs from the last wake-up in a way that can change a decision.
-    pub fn is_relevant_change(&mut self, node: &Node) -> bool {
+    pub fn is_relevant_change(&mut self, node: &PrunedNode) -> bool {
         let fingerprint = Some(fingerprint(node));
         let is_relevant_change = self.fingerprint != fingerprint;
         self.fingerprint = fingerprint;
@@ -119,9 +117,9 @@ impl NodeMemory {
     /// Whether `node`, in which nothing of interest has changed, is our own write that the next turn waits for: then
     /// the turn has nothing to do. This holds for each new node, since its first write is seen while the second is on
     /// its way.
-    pub fn has_caught_up(&mut self, node: &Node) -> bool {
+    pub fn has_caught_up(&mut self, node: &PrunedNode) -> bool {
         match self.last_write {
-            LastWrite::Awaited(written) if !written.is_newer_than(&node.metadata) => {
+            LastWrite::Awaited(written) if !written.is_newer_than(node.resource_version()) => {
                 self.last_write = LastWrite::Cached;
                 true
             }
@@ -131,12 +129,12 @@ impl NodeMemory {
 
     /// How long a reconciliation must wait because the cache does not have our last write yet: it would ask the
     /// provider about work already done.
-    pub fn waits_for_cache(&mut self, cached: &Node, now: Moment) -> Option<Moment> {
+    pub fn waits_for_cache(&mut self, cached: &PrunedNode, now: Moment) -> Option<Moment> {
         let (LastWrite::Uncached(written) | LastWrite::Awaited(written)) = self.last_write else {
             return None;
         };
         let expires_at = written.expires_at();
-        if !written.is_newer_than(&cached.metadata) || now >= expires_at {
+        if !written.is_newer_than(cached.resource_version()) || now >= expires_at {
             self.last_write = LastWrite::Cached;
             return None;
         }
@@ -151,25 +149,25 @@ impl NodeMemory {
     /// The initial facts of a reconciliation of `node`.
     pub fn facts(
         &mut self,
-        node: Arc<Node>,
+        node: Arc<PrunedNode>,
         ownership: Arc<OwnershipContext>,
         rules: Arc<NodeRules>,
         now: Moment,
     ) -> Facts {
         // A node that was made again under the same name while the watch was interrupted does not inherit a backoff.
-        if self.uid != node.metadata.uid {
-            self.uid.clone_from(&node.metadata.uid);
+        if *self.uid != *node.uid() {
+            self.uid = node.uid().into();
             self.past = RetainedState {
                 refresh: self.past.refresh,
                 ..RetainedState::default()
             };
             self.tainted_since = None;
         }
-        if is_uninitialized(&node) {
+        if node.is_uninitialized() {
             self.tainted_since.get_or_insert(now);
         }
         self.kept
-            .take_if(|kept| kept.answered.after(FRESH) < now || kept.uid != node.metadata.uid);
+            .take_if(|kept| kept.answered.after(FRESH) < now || *kept.uid != *node.uid());
         let mut facts = Facts::new(node, ownership, rules, self.past.clone());
         if let Some(kept) = &self.kept {
             facts.recall(kept.looked.clone(), kept.answered);
@@ -186,7 +184,7 @@ impl NodeMemory {
     ) -> (Next, Option<Initialised>) {
         let facts = conclusion.facts;
         if conclusion.has_written {
-            self.last_write = OwnWrite::new(&facts.node.metadata, now).into();
+            self.last_write = OwnWrite::new(facts.node.resource_version(), now).into();
             self.fingerprint = Some(fingerprint(&facts.node));
         }
         match facts.unstored_answer() {
@@ -196,7 +194,7 @@ impl NodeMemory {
                     Box::new(KeptAnswer {
                         looked: answer.clone(),
                         answered: now,
-                        uid: facts.node.metadata.uid.clone(),
+                        uid: facts.node.uid().into(),
                     })
                 });
             }
@@ -259,8 +257,8 @@ impl NodeMemory {
     }
 
     /// The initialisation, once `node` has lost its taint.
-    fn initialised(&mut self, node: Arc<Node>, now: Moment) -> Option<Initialised> {
-        if is_uninitialized(&node) {
+    fn initialised(&mut self, node: Arc<PrunedNode>, now: Moment) -> Option<Initialised> {
+        if node.is_uninitialized() {
             return None;
         }
         Some(Initialised {
@@ -274,27 +272,17 @@ impl NodeMemory {
 
 /// Hash of the parts of a node that can change a decision. Heartbeats, conditions and images cannot. For initialised
 /// nodes, neither can annotations and addresses, which the periodic pass checks (NODE-012, NODE-060).
-fn fingerprint(node: &Node) -> u64 {
+fn fingerprint(node: &PrunedNode) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let metadata = &node.metadata;
-    metadata.uid.hash(&mut hasher);
-    metadata.labels.hash(&mut hasher);
-    if let Some(spec) = &node.spec {
-        spec.provider_id.hash(&mut hasher);
-        for taint in spec.taints.iter().flatten() {
-            (&taint.key, &taint.value, &taint.effect).hash(&mut hasher);
-        }
+    node.uid().hash(&mut hasher);
+    node.labels().hash(&mut hasher);
+    node.provider_id().hash(&mut hasher);
+    for taint in node.taints() {
+        (&taint.key, &taint.value, &taint.effect).hash(&mut hasher);
     }
-    if is_uninitialized(node) {
-        metadata.annotations.hash(&mut hasher);
-        let status = node.status.as_ref();
-        for one in status
-            .and_then(|status| status.addresses.as_ref())
-            .into_iter()
-            .flatten()
-        {
-            (&one.type_, &one.address).hash(&mut hasher);
-        }
+    if node.is_uninitialized() {
+        node.annotations().hash(&mut hasher);
+        node.addresses().hash(&mut hasher);
     }
     hasher.finish()
 }

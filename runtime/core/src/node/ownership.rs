@@ -6,7 +6,7 @@
 mod claim_registry;
 mod mistakes;
 
-use k8s_openapi::api::core::v1::Node;
+use crate::node::object::PrunedNode;
 
 use crate::cloud::provider_id::ProviderId;
 use crate::selector::Selector;
@@ -95,7 +95,7 @@ impl Claim {
         self.schemes.iter().any(|ours| ours == scheme)
     }
 
-    fn selects(&self, node: &Node) -> bool {
+    fn selects(&self, node: &PrunedNode) -> bool {
         selects(self.selector.as_ref(), node)
     }
 }
@@ -115,7 +115,7 @@ impl OwnershipContext {
 
     /// Whether this provider's controllers have to look at `node`: either the provider may own it, or it is the first
     /// provider by name, which reports nodes that no provider here serves.
-    pub fn is_concerned(&self, node: &Node) -> bool {
+    pub fn is_concerned(&self, node: &PrunedNode) -> bool {
         match owner(node, self) {
             Owner::Recorded | Owner::Implied | Owner::SoleCandidate | Owner::Candidates(_) => true,
             Owner::Other(_) | Owner::Foreign(_) | Owner::Unserved(_) => {
@@ -127,7 +127,7 @@ impl OwnershipContext {
     /// Whether this provider's load balancers may send traffic to `node`. A cloud reaches its own machines. Machines of
     /// another provider here are left out: the cloud would not find them or, where IDs overlap, would find a different
     /// machine. A provider without instances may reach any node.
-    pub fn reaches(&self, node: &Node) -> bool {
+    pub fn reaches(&self, node: &PrunedNode) -> bool {
         if !self.has_instances {
             return true;
         }
@@ -140,7 +140,7 @@ impl OwnershipContext {
     /// Whether this provider, which does not implement instances, makes the routes of `node`. If the node's owner, or a
     /// provider that may still become its owner, makes routes, that one does. Among several providers without instances
     /// it is the recorded one, or else the first by name whose selector matches.
-    pub fn routes_without_machine(&self, node: &Node) -> bool {
+    pub fn routes_without_machine(&self, node: &PrunedNode) -> bool {
         let owners = match self.node_owner(node) {
             NodeOwner::Recorded(name) if name == self.name => return true,
             // The recorded owner is not here but may exist elsewhere, and may make routes itself.
@@ -165,7 +165,7 @@ impl OwnershipContext {
     }
 
     /// Whether another provider here owns `node` or is a candidate for it, and this one is not.
-    fn belongs_to_others(&self, node: &Node) -> bool {
+    fn belongs_to_others(&self, node: &PrunedNode) -> bool {
         let is_other = |name: &str| self.others.iter().any(|other| other.name == name);
         match self.node_owner(node) {
             NodeOwner::Recorded(name) => is_other(name),
@@ -185,13 +185,13 @@ impl OwnershipContext {
         self.schemes.iter().any(|ours| ours == scheme)
     }
 
-    fn node_owner<'a>(&'a self, node: &'a Node) -> NodeOwner<'a> {
+    fn node_owner<'a>(&'a self, node: &'a PrunedNode) -> NodeOwner<'a> {
         if let Some(recorded) = recorded_owner(node) {
             return NodeOwner::Recorded(recorded);
         }
         let selects = selects(self.selector.as_ref(), node);
         let others = self.others.iter();
-        let Some(stored) = stored_provider_id(node) else {
+        let Some(stored) = node.provider_id() else {
             let others = others.filter(|other| other.selects(node));
             let us = (self.has_instances && selects).then_some(&*self.name);
             let names = us.into_iter().chain(others.map(|other| &*other.name));
@@ -213,7 +213,7 @@ impl OwnershipContext {
 }
 
 /// The owner of `node`, seen from the provider of `ownership`.
-pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
+pub fn owner(node: &PrunedNode, ownership: &OwnershipContext) -> Owner {
     let us = &*ownership.name;
     match ownership.node_owner(node) {
         NodeOwner::Recorded(name) if name == us => Owner::Recorded,
@@ -261,30 +261,14 @@ pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
     }
 }
 
-fn selects(selector: Option<&Selector>, node: &Node) -> bool {
-    let labels = node.metadata.labels.as_ref();
-    selector.is_none_or(|selector| match labels {
-        Some(labels) => selector.matches(labels),
-        None => selector.matches(&Default::default()),
-    })
+fn selects(selector: Option<&Selector>, node: &PrunedNode) -> bool {
+    selector.is_none_or(|selector| selector.matches(node.labels()))
 }
 
 /// The owner label of `node`. An empty label counts as absent.
-pub fn recorded_owner(node: &Node) -> Option<&str> {
-    let labels = node.metadata.labels.as_ref()?;
-    labels
-        .get(OWNER_LABEL)
-        .map(String::as_str)
-        .filter(|name| !name.is_empty())
-}
-
-/// `spec.providerID`, if set and not empty.
-pub fn stored_provider_id(node: &Node) -> Option<&str> {
-    node.spec
-        .as_ref()?
-        .provider_id
-        .as_deref()
-        .filter(|id| !id.is_empty())
+pub fn recorded_owner(node: &PrunedNode) -> Option<&str> {
+    let owner = node.labels().get(OWNER_LABEL);
+    owner.filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

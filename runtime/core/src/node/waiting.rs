@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::moment::Moment;
 use crate::node::answer_check::{self, Unusable};
+use crate::node::object::PrunedNode;
 use crate::node::ownership::Verdict;
 use crate::reconciliation::effect::{ClusterError, Decision, When};
 use crate::reconciliation::event::reasons;
@@ -18,7 +17,6 @@ use crate::safety::budget_reservation::why_refused;
 
 use super::addresses::NodeIpError;
 use super::effect::NodeEffect;
-use super::object::name;
 use super::{Facts, provider_events, recorded};
 
 /// Obstacles that may resolve by themselves are reported as an Event only after this long: a short outage of the cloud
@@ -53,7 +51,7 @@ pub(super) enum Obstacle<'a> {
         /// Name of the provider that was asked.
         provider: &'a str,
         /// The node as it was sent to the provider.
-        node: &'a Node,
+        node: &'a PrunedNode,
     },
     /// The provider could not tell whether the machine exists, for this reason.
     Unknown(&'a str),
@@ -186,13 +184,11 @@ fn record(
 }
 
 /// Message that the provider knows no instance with the node's provider ID or, without one, its name.
-pub(super) fn no_instance(provider: &str, node: &Node) -> String {
-    let spec = node.spec.as_ref();
-    let provider_id = spec.and_then(|spec| spec.provider_id.as_deref());
-    match provider_id.filter(|id| !id.is_empty()) {
+pub(super) fn no_instance(provider: &str, node: &PrunedNode) -> String {
+    match node.provider_id() {
         Some(id) => format!("the provider {provider} knows no instance {id}"),
         None => {
-            let name = name(node);
+            let name = node.name();
             format!("the provider {provider} knows no instance with the name {name}")
         }
     }

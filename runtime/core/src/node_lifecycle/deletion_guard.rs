@@ -1,21 +1,20 @@
 //! The conditions between "gone" and a deletion, each a small function with its reason. Deletes nothing; a held
 //! deletion is reported, and the node is looked up again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::moment::Moment;
-use crate::node::ownership::stored_provider_id;
+use crate::node::object::PrunedNode;
 use crate::safety::brake::Brake;
 use crate::selector::Selector;
 use crate::settings::LifecycleRules;
 use crate::well_known::{DELETE_UNTIL, LEAVING_TAINTS};
 
-use super::{Now, taints};
+use super::Now;
 
 /// Maximum delay between look-ups of a held node: one minute of the 90 s that a justified deletion may take.
 const SLOW: Duration = Duration::from_secs(60);
@@ -103,7 +102,7 @@ pub enum Held {
 /// # Errors
 /// The first condition that does not hold.
 pub fn check(
-    node: &Node,
+    node: &PrunedNode,
     evidence: &Evidence,
     rules: &LifecycleRules,
     is_wanted: bool,
@@ -129,8 +128,8 @@ pub fn check(
 
 /// Without a provider ID "gone" only means that no machine has this name, and names are reused. The machine may have
 /// died before the node was initialised, or may not belong to this cluster.
-fn has_provider_id(node: &Node) -> Result<(), Held> {
-    match stored_provider_id(node) {
+fn has_provider_id(node: &PrunedNode) -> Result<(), Held> {
+    match node.provider_id() {
         Some(_) => Ok(()),
         None => Err(Held::NoProviderId),
     }
@@ -171,8 +170,8 @@ pub enum Seen {
 impl Seen {
     /// A node that exists at this process's first look. Its creation date counts; zero if it has none, or one in the
     /// future, because the wall clock is slow.
-    pub(super) fn before(node: &Node, now: Now) -> Seen {
-        let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    pub(super) fn before(node: &PrunedNode, now: Now) -> Seen {
+        let created = node.created();
         let age = created.map(|created| now.wall.duration_since(created));
         let age = age.and_then(|age| Duration::try_from(age).ok());
         Seen::Before {
@@ -236,29 +235,22 @@ fn is_no_mass(evidence: &Evidence, now: Now) -> Result<(), Held> {
 
 /// Whether the deletion is intended: marked on the node by the tool that removes machines, or by an operator's label
 /// selector. Neither a mass nor a budget holds it then.
-pub fn is_wanted(node: &Node, rules: &LifecycleRules, now: Now) -> bool {
-    let mut taints = taints(node).iter();
-    let is_of_pool = |selector: &Selector| {
-        let labels = node.metadata.labels.as_ref();
-        selector.matches(labels.unwrap_or(&BTreeMap::new()))
-    };
+pub fn is_wanted(node: &PrunedNode, rules: &LifecycleRules, now: Now) -> bool {
+    let mut taints = node.taints().iter();
+    let is_of_pool = |selector: &Selector| selector.matches(node.labels());
     taints.any(|one| LEAVING_TAINTS.contains(&one.key.as_str()))
         || rules.wanted.as_ref().is_some_and(is_of_pool)
         || is_asked_for(node, now.wall)
 }
 
 /// A person's temporary mark; it replaces the provider ID and the known-good node.
-fn is_asked_for(node: &Node, wall: Timestamp) -> bool {
-    has_delete_until(node.metadata.annotations.as_ref(), wall)
+fn is_asked_for(node: &PrunedNode, wall: Timestamp) -> bool {
+    is_deletion_asked_for(node.annotations().get(DELETE_UNTIL), wall)
 }
 
-/// Whether an object's annotations contain [`DELETE_UNTIL`] with a date in the future.
-pub(crate) fn has_delete_until(
-    annotations: Option<&BTreeMap<String, String>>,
-    wall: Timestamp,
-) -> bool {
-    let text = annotations.and_then(|all| all.get(DELETE_UNTIL));
-    let until = text.and_then(|text| text.parse::<Timestamp>().ok());
+/// Whether an object's annotation [`DELETE_UNTIL`] has this value, and it is a date in the future.
+pub(crate) fn is_deletion_asked_for(value: Option<&str>, wall: Timestamp) -> bool {
+    let until = value.and_then(|text| text.parse::<Timestamp>().ok());
     until.is_some_and(|until| wall < until)
 }
 

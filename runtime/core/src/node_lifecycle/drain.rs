@@ -1,16 +1,9 @@
 //! Whether a node was cordoned and completely drained. Performs no I/O.
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Annotation of the kubelet on the mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-
-/// Whether the node is unschedulable (`kubectl cordon`).
-pub(super) fn is_cordoned(node: &Node) -> bool {
-    let spec = node.spec.as_ref();
-    spec.and_then(|spec| spec.unschedulable) == Some(true)
-}
 
 /// Whether the node's pods, judged by metadata, are only those that `kubectl drain` leaves: pods of DaemonSets and
 /// mirrors of static pods. A terminating pod counts as present: nothing proves that it has stopped.

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::instance::CloudEvent;
 use crate::node::object::NodeRef;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{
     BudgetOutcome, ClusterError, Effect, EventOutcome, Modification, ObjectResult, Outcome,
     object_label,
@@ -38,7 +37,7 @@ pub enum LifecycleEffect {
 #[derive(Debug, Clone, PartialEq)]
 pub enum LifecycleOutcome {
     /// Outcome of [`LifecycleEffect::Read`] and [`LifecycleEffect::Patch`].
-    Node(ObjectResult<Node>),
+    Node(ObjectResult<PrunedNode>),
     /// Outcome of [`LifecycleEffect::ReadPods`]. `false` also when pods may not be read.
     Drained(bool),
     /// Outcome of [`LifecycleEffect::TakeBudget`].
@@ -114,7 +113,7 @@ impl fmt::Display for LifecycleEffect {
 impl fmt::Display for LifecycleOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LifecycleOutcome::Node(result) => object_label(result, f),
+            LifecycleOutcome::Node(result) => object_label(result, "node", f),
             LifecycleOutcome::Drained(true) => f.write_str("drained"),
             LifecycleOutcome::Drained(false) => f.write_str("not drained"),
             LifecycleOutcome::Budget(_, outcome) => outcome.fmt(f),

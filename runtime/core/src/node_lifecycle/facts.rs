@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::moment::Moment;
+use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::reconciliation::effect::{BudgetOutcome, ClusterError, Performed};
 use crate::reconciliation::event::reasons;
@@ -14,7 +13,6 @@ use crate::safety::budget_reservation::{Asked, BudgetReservation, Reservation};
 use crate::settings::LifecycleRules;
 
 use super::deletion_guard::{Evidence, Held};
-use super::drain::is_cordoned;
 use super::effect::{LifecycleEffect, LifecycleOutcome};
 use super::not_ready_history::transition;
 
@@ -55,7 +53,7 @@ pub struct RetainedState {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The node: from the cache, or as the API server returned it since.
-    pub node: Arc<Node>,
+    pub node: Arc<PrunedNode>,
     /// The ownership context of the provider.
     pub ownership: Arc<OwnershipContext>,
     /// Limits and options for decisions.
@@ -91,7 +89,7 @@ pub(super) struct ReconcileState {
 impl Facts {
     /// Facts at the start of a reconciliation.
     pub fn new(
-        node: Arc<Node>,
+        node: Arc<PrunedNode>,
         ownership: Arc<OwnershipContext>,
         rules: Arc<LifecycleRules>,
         finding: Finding,
@@ -121,9 +119,7 @@ impl Facts {
             LifecycleOutcome::Event(_) => self.note(effect),
             LifecycleOutcome::Held(condition) => state.held = Some(condition),
             LifecycleOutcome::Drained(is_drained) => state.drained = Some(is_drained),
-            LifecycleOutcome::Node(Ok(Some(node)))
-                if node.metadata.uid == self.node.metadata.uid =>
-            {
+            LifecycleOutcome::Node(Ok(Some(node))) if node.uid() == self.node.uid() => {
                 state.has_changed |= transition(&node) != transition(&self.node);
                 self.node = Arc::from(node);
                 match effect {
@@ -222,12 +218,12 @@ impl Facts {
 
     /// Whether the node was cordoned and completely drained.
     pub(super) fn is_drained(&self) -> bool {
-        self.state.drained == Some(true) && is_cordoned(&self.node)
+        self.state.drained == Some(true) && self.node.is_unschedulable()
     }
 
     /// Whether checking for a drain is useful.
     pub(super) fn may_be_drained(&self) -> bool {
-        self.state.drained.is_none() && is_cordoned(&self.node)
+        self.state.drained.is_none() && self.node.is_unschedulable()
     }
 
     fn reservation(&self, now: Moment) -> BudgetReservation {

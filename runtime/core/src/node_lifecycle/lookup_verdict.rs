@@ -1,10 +1,9 @@
 //! Interprets one look-up of a node. Stateless.
 
-use k8s_openapi::api::core::v1::Node;
+use crate::node::object::PrunedNode;
 
 use super::not_ready_history::Noted;
 use crate::cloud::instance::{Instance, Lookup};
-use crate::node::ownership::stored_provider_id;
 
 /// The power state of an existing machine; `None`: unknown.
 pub(super) fn power(instance: &Instance) -> Option<Noted> {
@@ -16,16 +15,17 @@ pub(super) fn power(instance: &Instance) -> Option<Noted> {
 }
 
 /// Whether the answer itself states the node's stored provider ID: other accounts may have machines of the same name.
-pub fn confirms_provider_id(node: &Node, lookup: &Lookup) -> bool {
+pub fn confirms_provider_id(node: &PrunedNode, lookup: &Lookup) -> bool {
     match lookup {
-        Lookup::Found(instance) => stored_provider_id(node) == Some(&instance.provider_id),
+        Lookup::Found(instance) => node.provider_id() == Some(&instance.provider_id),
         Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => false,
     }
 }
 
 /// Whether the answer is about the node's machine: another provider ID means another machine; without one in the answer
 /// this machine is meant (NODE-022).
-pub(super) fn is_its_machine(node: &Node, instance: &Instance) -> bool {
+pub(super) fn is_its_machine(node: &PrunedNode, instance: &Instance) -> bool {
     let answered = instance.provider_id.as_str();
-    stored_provider_id(node).is_some_and(|stored| answered.is_empty() || answered == stored)
+    node.provider_id()
+        .is_some_and(|stored| answered.is_empty() || answered == stored)
 }

@@ -9,15 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Lookup};
 use crate::moment::Moment;
 use crate::node::index::NodeSetVersion;
-use crate::node::object::{
-    is_ready, is_uninitialized, is_unready_or_shut_down, name, uid as uid_of,
-};
+use crate::node::object::PrunedNode;
 use crate::node::ownership::{OwnershipContext, owner};
 use crate::reconciliation::effect::When;
 use crate::settings::LifecycleRules;
@@ -32,12 +28,12 @@ use super::remaining_witnesses::LastOfScheme;
 use super::survey::{LookupGroup, Survey, scheme};
 use super::survey_bisection::Halving;
 use super::witness::Witnesses;
-use super::{Now, has_shutdown_key_and_effect, taints};
+use super::{Now, has_shutdown_key_and_effect};
 
 /// Inputs of one pass: the current state of the cluster.
 pub struct Pass<'a> {
     /// All nodes, sorted by name.
-    pub nodes: &'a [Arc<Node>],
+    pub nodes: &'a [Arc<PrunedNode>],
     /// The provider's ownership rules.
     pub ownership: &'a Arc<OwnershipContext>,
     /// Limits and options for decisions.
@@ -47,8 +43,8 @@ pub struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn node(&self, wanted: &str) -> Option<&Arc<Node>> {
-        let place = self.nodes.binary_search_by(|node| name(node).cmp(wanted));
+    fn node(&self, wanted: &str) -> Option<&Arc<PrunedNode>> {
+        let place = self.nodes.binary_search_by(|node| node.name().cmp(wanted));
         self.nodes.get(place.ok()?)
     }
 }
@@ -87,27 +83,27 @@ impl Memory {
         let mut due = Vec::new();
         for node in pass.nodes {
             // What is planned for a node of another owner is that owner's to conclude, Ready or not.
-            if !is_unready_or_shut_down(node) || !owner(node, pass.ownership).is_ours() {
-                self.histories.remove(name(node));
+            if !node.is_unready_or_shut_down() || !owner(node, pass.ownership).is_ours() {
+                self.histories.remove(node.name());
                 continue;
             }
-            if is_ready(node) {
+            if node.is_ready() {
                 self.ready(node, now);
                 continue;
             }
-            if node.metadata.deletion_timestamp.is_some() {
-                self.histories.remove(name(node));
+            if node.is_being_deleted() {
+                self.histories.remove(node.name());
                 continue;
             }
             let seen = self.seen_since(node, now);
-            let history = self.histories.entry(name(node).to_owned());
+            let history = self.histories.entry(node.name().to_owned());
             let history = history.or_insert_with(|| NodeHistory::new(node, now));
             if !history.is_about(node) {
                 *history = NodeHistory::new(node, now);
             }
             history.see(node, now);
             // The node controller looks it up already, and it is too young for anything else.
-            let is_starting = is_uninitialized(node) && age(seen, now) < pass.rules.min_age;
+            let is_starting = node.is_uninitialized() && age(seen, now) < pass.rules.min_age;
             history.is_starting = is_starting;
             if history.next <= now && !history.is_busy && !is_starting {
                 due.push(node);
@@ -126,9 +122,9 @@ impl Memory {
     /// they would not be recognised as a mass.
     fn with_all_that_are_not_ready(
         &mut self,
-        due: Vec<&Arc<Node>>,
+        due: Vec<&Arc<PrunedNode>>,
         pass: &Pass<'_>,
-    ) -> Vec<Arc<Node>> {
+    ) -> Vec<Arc<PrunedNode>> {
         let now = pass.now.moment;
         let schemes: BTreeSet<Option<&str>> = due
             .iter()
@@ -136,16 +132,16 @@ impl Memory {
             .filter(|node| self.is_called_gone(node))
             .map(|node| scheme(node))
             .collect();
-        let due: BTreeSet<&str> = due.into_iter().map(|node| name(node)).collect();
+        let due: BTreeSet<&str> = due.into_iter().map(|node| node.name()).collect();
         let mut asked = Vec::new();
         for node in pass.nodes {
-            let Some(history) = self.histories.get_mut(name(node)) else {
+            let Some(history) = self.histories.get_mut(node.name()) else {
                 continue;
             };
             let is_along = schemes.contains(&scheme(node))
                 && history.earliest <= now
-                && !(history.is_busy || history.is_starting || is_ready(node));
-            if is_along || due.contains(name(node)) {
+                && !(history.is_busy || history.is_starting || node.is_ready());
+            if is_along || due.contains(node.name()) {
                 history.is_busy = true;
                 asked.push(node.clone());
             }
@@ -156,19 +152,19 @@ impl Memory {
     /// Drops nodes that no longer exist, and notes new ones.
     fn look_around(&mut self, pass: &Pass<'_>) {
         let has_seen_all = self.has_seen_all;
-        let first_seen = |node: &Node| match has_seen_all {
+        let first_seen = |node: &PrunedNode| match has_seen_all {
             true => Seen::Came(pass.now.moment),
             false => Seen::before(node, pass.now),
         };
         let mut seen = HashMap::with_capacity(pass.nodes.len());
         for node in pass.nodes {
-            let uid = uid_of(node);
-            let known = self.seen.remove(name(node));
+            let uid = node.uid();
+            let known = self.seen.remove(node.name());
             let at = match known {
                 Some((known, at)) if known == uid => at,
                 Some(_) | None => first_seen(node),
             };
-            seen.insert(name(node).to_owned(), (uid.to_owned(), at));
+            seen.insert(node.name().to_owned(), (uid.to_owned(), at));
         }
         self.seen = seen;
         self.has_seen_all = self.has_seen_all || !pass.nodes.is_empty();
@@ -180,12 +176,12 @@ impl Memory {
     }
 
     /// LIFE-005: the only action for a Ready node is to remove the shutdown taint.
-    fn ready(&mut self, node: &Node, now: Moment) {
-        if !taints(node).iter().any(has_shutdown_key_and_effect) {
-            self.histories.remove(name(node));
+    fn ready(&mut self, node: &PrunedNode, now: Moment) {
+        if !node.taints().iter().any(has_shutdown_key_and_effect) {
+            self.histories.remove(node.name());
             return;
         }
-        let history = self.histories.entry(name(node).to_owned());
+        let history = self.histories.entry(node.name().to_owned());
         let history = history.or_insert_with(|| NodeHistory::new(node, now));
         if !history.is_about(node) {
             *history = NodeHistory::new(node, now);
@@ -216,12 +212,13 @@ impl Memory {
         // A witness that cannot be identified proves nothing, and invalidates nothing.
         let mut about = reply.lookups.iter().take(survey.about.len());
         let is_complete = reply.complete && !about.any(is_unknown);
-        let answers: Vec<(&Arc<Node>, &Lookup)> = survey.nodes().zip(&reply.lookups).collect();
+        let answers: Vec<(&Arc<PrunedNode>, &Lookup)> =
+            survey.nodes().zip(&reply.lookups).collect();
         self.halving.answered(survey);
         let found = answers
             .iter()
             .filter(|(node, lookup)| confirms_provider_id(node, lookup))
-            .map(|(node, _)| name(node).to_owned());
+            .map(|(node, _)| node.name().to_owned());
         let found: Arc<BTreeSet<String>> = Arc::new(found.collect());
         for (node, lookup) in &answers[survey.about.len()..] {
             self.absorb_witness(node, lookup, is_complete, at);
@@ -233,7 +230,7 @@ impl Memory {
             self.absorb_answer(survey, node, lookup, is_complete, &found, at);
         }
         for (node, _) in &answers {
-            match found.contains(name(node)) {
+            match found.contains(node.name()) {
                 true => self.witnesses.was_found(node),
                 false => self.witnesses.was_not_found(node),
             }
@@ -256,7 +253,7 @@ impl Memory {
             }
         }
         for node in &survey.about {
-            let history = self.histories.get_mut(name(node));
+            let history = self.histories.get_mut(node.name());
             if let Some(history) = history.filter(|history| history.is_about(node)) {
                 history.is_busy = false;
                 if history.was_ready {
@@ -276,9 +273,15 @@ impl Memory {
         }
     }
 
-    fn absorb_witness(&mut self, node: &Node, lookup: &Lookup, is_complete: bool, at: Moment) {
+    fn absorb_witness(
+        &mut self,
+        node: &PrunedNode,
+        lookup: &Lookup,
+        is_complete: bool,
+        at: Moment,
+    ) {
         match lookup {
-            Lookup::Gone if is_complete && is_ready(node) && self.should_exist(node) => {
+            Lookup::Gone if is_complete && node.is_ready() && self.should_exist(node) => {
                 let rules = self.last_pass.as_ref().map(|(_, rules)| rules.mass_hold);
                 self.contradictions
                     .note(node, at, rules.unwrap_or_default());
@@ -295,7 +298,7 @@ impl Memory {
 
     /// Whether the cloud must know the machine of a Ready node: it was found before, or is old enough to be listed. The
     /// former alone is not enough, since a new process has found nothing yet.
-    fn should_exist(&self, node: &Node) -> bool {
+    fn should_exist(&self, node: &PrunedNode) -> bool {
         let last = self.last_pass.as_ref();
         let is_old = last.is_some_and(|(now, rules)| {
             age(self.seen_since(node, now.moment), now.moment) >= rules.min_age
@@ -306,14 +309,14 @@ impl Memory {
     fn absorb_answer(
         &mut self,
         survey: &Survey,
-        node: &Node,
+        node: &PrunedNode,
         lookup: &Lookup,
         is_complete: bool,
         found: &Arc<BTreeSet<String>>,
         at: Moment,
     ) {
         // An answer about a former node of this name says nothing about this one.
-        let history = self.histories.get_mut(name(node));
+        let history = self.histories.get_mut(node.name());
         let Some(history) = history.filter(|history| history.is_about(node)) else {
             return;
         };
@@ -353,8 +356,8 @@ impl Memory {
             }
         }
         // No reconciliation follows that could say so.
-        if history.finding.is_none() && self.concluded.remove(name(node)) {
-            self.outdated.push(name(node).to_owned());
+        if history.finding.is_none() && self.concluded.remove(node.name()) {
+            self.outdated.push(node.name().to_owned());
         }
     }
 
@@ -379,7 +382,7 @@ impl Memory {
         let mut reconciliations = Vec::new();
         for node in pass.nodes {
             let seen = self.seen_since(node, pass.now.moment);
-            let history = self.histories.get_mut(name(node));
+            let history = self.histories.get_mut(node.name());
             let Some(history) = history.filter(|history| history.is_about(node)) else {
                 continue;
             };
@@ -401,7 +404,7 @@ impl Memory {
                     is_fresh: gone.is_fresh,
                     known_good: gone.known_good.clone(),
                     contradicted_by: contradicted_by.clone(),
-                    mass_until: self.mass_outage.until(name(node), pass.rules.mass_hold),
+                    mass_until: self.mass_outage.until(node.name(), pass.rules.mass_hold),
                     is_last: last.is_last(node),
                 })),
                 // Another answer has said meanwhile that it exists.
@@ -419,28 +422,28 @@ impl Memory {
         reconciliations
     }
 
-    fn seen_since(&self, node: &Node, now: Moment) -> Seen {
-        let seen = self.seen.get(name(node));
+    fn seen_since(&self, node: &PrunedNode, now: Moment) -> Seen {
+        let seen = self.seen.get(node.name());
         seen.map_or(Seen::Came(now), |(_, seen)| *seen)
     }
 
     fn contradicted_by(&self, pass: &Pass<'_>) -> Option<String> {
         let mut contradicted = self.contradicted(pass);
-        contradicted.next().map(|node| name(node).to_owned())
+        contradicted.next().map(|node| node.name().to_owned())
     }
 
     /// Ready nodes that are called gone. After a while such a node counts as a permanent exception.
-    fn contradicted<'a>(&'a self, pass: &'a Pass<'_>) -> impl Iterator<Item = &'a Arc<Node>> {
+    fn contradicted<'a>(&'a self, pass: &'a Pass<'_>) -> impl Iterator<Item = &'a Arc<PrunedNode>> {
         let young = self
             .contradictions
             .since(pass.rules.mass_hold, pass.now.moment);
         let nodes = young.filter_map(|other| pass.node(other));
-        nodes.filter(|node| is_ready(node))
+        nodes.filter(|node| node.is_ready())
     }
 
     /// Stores the result of a reconciliation; `when` says when to look the node up again.
     pub fn conclude(&mut self, facts: &Facts, when: &When, now: Moment) {
-        let name = name(&facts.node).to_owned();
+        let name = facts.node.name().to_owned();
         let Some(history) = self.histories.get_mut(&name) else {
             // The node has become Ready, or has been deleted, during the reconciliation.
             self.concluded.remove(&name);
@@ -448,7 +451,7 @@ impl Memory {
             return;
         };
         self.concluded.insert(name);
-        if history.uid != uid_of(&facts.node) {
+        if history.uid != facts.node.uid() {
             return;
         }
         history.is_busy = false;

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::moment::Moment;
-use crate::node::object::{ready_condition, uid};
-use crate::node::ownership::stored_provider_id;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::retry::Backoff;
 
 use super::deletion_guard::Held;
@@ -90,10 +88,10 @@ pub(super) struct Gone {
 }
 
 impl NodeHistory {
-    pub(super) fn new(node: &Node, now: Moment) -> NodeHistory {
+    pub(super) fn new(node: &PrunedNode, now: Moment) -> NodeHistory {
         NodeHistory {
-            uid: uid(node).to_owned(),
-            provider_id: stored_provider_id(node).map(str::to_owned),
+            uid: node.uid().to_owned(),
+            provider_id: node.provider_id().map(str::to_owned),
             not_ready_since: now,
             transition: transition(node),
             was_ready: false,
@@ -113,12 +111,12 @@ impl NodeHistory {
     }
 
     /// Whether this history belongs to `node`: a recreated node, or one with a new provider ID, gets its own.
-    pub(super) fn is_about(&self, node: &Node) -> bool {
-        uid(node) == self.uid && stored_provider_id(node) == self.provider_id.as_deref()
+    pub(super) fn is_about(&self, node: &PrunedNode) -> bool {
+        node.uid() == self.uid && node.provider_id() == self.provider_id.as_deref()
     }
 
     /// Notes that the node is NotReady now. It may have been Ready between two passes.
-    pub(super) fn see(&mut self, node: &Node, now: Moment) {
+    pub(super) fn see(&mut self, node: &PrunedNode, now: Moment) {
         let transition = transition(node);
         if transition != self.transition || self.was_ready {
             if self.was_ready {
@@ -229,9 +227,6 @@ impl NodeHistory {
 }
 
 /// The transition time in the node's Ready condition; only compared for equality.
-pub(super) fn transition(node: &Node) -> Option<Timestamp> {
-    ready_condition(node)?
-        .last_transition_time
-        .as_ref()
-        .map(|time| time.0)
+pub(super) fn transition(node: &PrunedNode) -> Option<Timestamp> {
+    node.ready_condition()?.since
 }

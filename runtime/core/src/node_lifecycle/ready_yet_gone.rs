@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::moment::Moment;
-use crate::node::object::{name, uid};
+use crate::node::object::PrunedNode;
 
 /// A contradiction not renewed for this long counts as a new one when it recurs: without NotReady nodes there are no
 /// look-ups. While there are, it is renewed every minute.
@@ -27,13 +25,13 @@ struct Contradiction {
 impl Contradictions {
     /// The node is called gone `at` this moment. After `hold` it is known to be a permanent exception and stays one:
     /// each further answer would delay other deletions anew.
-    pub(super) fn note(&mut self, node: &Node, at: Moment, hold: Duration) {
+    pub(super) fn note(&mut self, node: &PrunedNode, at: Moment, hold: Duration) {
         let new = Contradiction {
-            uid: uid(node).to_owned(),
+            uid: node.uid().to_owned(),
             since: at,
             last: at,
         };
-        let entry = self.0.entry(name(node).to_owned());
+        let entry = self.0.entry(node.name().to_owned());
         let contradiction = entry.or_insert_with(|| new.clone());
         let is_oddity = contradiction.since.after(hold) <= contradiction.last;
         let is_over = contradiction.last.after(RENEWED) < at && !is_oddity;
@@ -44,8 +42,8 @@ impl Contradictions {
     }
 
     /// The node exists after all. Returns whether it was contradicted.
-    pub(super) fn clear(&mut self, node: &Node) -> bool {
-        self.contains(name(node), uid(node)) && self.0.remove(name(node)).is_some()
+    pub(super) fn clear(&mut self, node: &PrunedNode) -> bool {
+        self.contains(node.name(), node.uid()) && self.0.remove(node.name()).is_some()
     }
 
     /// Drops the nodes for whose name and UID `is_kept` is false.

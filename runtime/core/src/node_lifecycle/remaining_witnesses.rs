@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::memory::Pass;
 use super::not_ready_history::NodeHistory;
 use super::survey::scheme;
-use crate::node::object::{is_ready, name};
+use crate::node::object::PrunedNode;
 use crate::node::ownership::owner;
-use k8s_openapi::api::core::v1::Node;
 
 /// Schemes with at least one node that is neither called gone nor being deleted; computed once per pass.
 pub(super) struct LastOfScheme(BTreeSet<String>);
@@ -15,19 +14,18 @@ pub(super) struct LastOfScheme(BTreeSet<String>);
 impl LastOfScheme {
     /// `histories` are those of the NotReady nodes of the pass.
     pub(super) fn new(pass: &Pass<'_>, histories: &BTreeMap<String, NodeHistory>) -> LastOfScheme {
-        let is_gone = |node: &Node| {
-            let history = histories.get(name(node));
+        let is_gone = |node: &PrunedNode| {
+            let history = histories.get(node.name());
             history.is_some_and(|history| history.gone.is_some())
         };
         if histories.values().all(|history| history.gone.is_none()) {
             return LastOfScheme(BTreeSet::new());
         }
         // Nodes of another account with the same scheme cannot be witnesses.
-        let is_ours = |node: &Node| owner(node, pass.ownership).is_ours();
+        let is_ours = |node: &PrunedNode| owner(node, pass.ownership).is_ours();
         let existing = pass.nodes.iter();
         // Nobody counts answers about a node that only waits for a finalizer.
-        let is_leaving =
-            |node: &Node| node.metadata.deletion_timestamp.is_some() && !is_ready(node);
+        let is_leaving = |node: &PrunedNode| node.is_being_deleted() && !node.is_ready();
         let existing = existing.filter(|node| is_ours(node) && !is_gone(node) && !is_leaving(node));
         LastOfScheme(
             existing
@@ -38,7 +36,7 @@ impl LastOfScheme {
     }
 
     /// Whether no other node of its scheme can exist any more.
-    pub(super) fn is_last(&self, node: &Node) -> bool {
+    pub(super) fn is_last(&self, node: &PrunedNode) -> bool {
         scheme(node).is_some_and(|scheme| !self.0.contains(scheme))
     }
 }

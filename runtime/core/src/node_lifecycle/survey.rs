@@ -3,12 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::provider_id::ProviderId;
 use crate::moment::Moment;
-use crate::node::object::{is_ready, name};
-use crate::node::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
+use crate::node::object::PrunedNode;
+use crate::node::ownership::{Owner, OwnershipContext, owner};
 
 /// Maximum number of nodes in one look-up, including witnesses: half of what the contract allows.
 const MOST: usize = 2500;
@@ -32,9 +30,9 @@ pub(super) enum LookupGroup {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
     /// The NotReady nodes, by name.
-    pub about: Vec<Arc<Node>>,
+    pub about: Vec<Arc<PrunedNode>>,
     /// Witnesses: nodes of the same scheme that should be found.
-    pub witnesses: Vec<Arc<Node>>,
+    pub witnesses: Vec<Arc<PrunedNode>>,
     /// Whether the provider must not use cached data.
     pub is_fresh: bool,
     /// When the look-up is sent: the answer is about a later moment.
@@ -43,15 +41,15 @@ pub struct Survey {
 
 impl Survey {
     /// All nodes of the look-up, in the order of the answer.
-    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<PrunedNode>> {
         self.about.iter().chain(&self.witnesses)
     }
 }
 
 impl fmt::Display for Survey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = |nodes: &[Arc<Node>]| {
-            let names: Vec<&str> = nodes.iter().map(|node| name(node)).collect();
+        let names = |nodes: &[Arc<PrunedNode>]| {
+            let names: Vec<&str> = nodes.iter().map(|node| node.name()).collect();
             names.join(" ")
         };
         let word = if self.is_fresh { "find fresh" } else { "find" };
@@ -65,25 +63,25 @@ impl fmt::Display for Survey {
 
 /// Scheme of a node's provider ID. One provider may manage several clouds with a credential each, and a node of one
 /// proves nothing about another.
-pub(super) fn scheme(node: &Node) -> Option<&str> {
-    ProviderId::parse(stored_provider_id(node)?)
+pub(super) fn scheme(node: &PrunedNode) -> Option<&str> {
+    ProviderId::parse(node.provider_id()?)
         .ok()
         .map(|id| id.scheme)
 }
 
 /// Nodes that an answer about this cluster must find: the oldest Ready ones of the provider.
 pub fn witnesses<'a>(
-    nodes: impl Iterator<Item = &'a Node>,
+    nodes: impl Iterator<Item = &'a PrunedNode>,
     ownership: &OwnershipContext,
-) -> Vec<&'a Node> {
-    let is_witness = |node: &&Node| {
-        is_ready(node)
+) -> Vec<&'a PrunedNode> {
+    let is_witness = |node: &&PrunedNode| {
+        node.is_ready()
             && scheme(node).is_some()
             && matches!(owner(node, ownership), Owner::Recorded | Owner::Implied)
     };
-    let mut witnesses: Vec<&Node> = nodes.filter(is_witness).collect();
-    let age = |node: &Node| node.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    witnesses.sort_unstable_by_key(|node| (age(node), name(node)));
+    let mut witnesses: Vec<&PrunedNode> = nodes.filter(is_witness).collect();
+    let age = |node: &PrunedNode| node.created();
+    witnesses.sort_unstable_by_key(|node| (age(node), node.name()));
     witnesses.truncate(WITNESSES);
     witnesses
 }

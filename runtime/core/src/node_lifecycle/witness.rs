@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Node;
-
 use super::ready_yet_gone::Contradictions;
-use crate::node::object::{name, uid};
+use crate::node::object::PrunedNode;
 
 /// After this many look-ups in a row that do not find it, a node is no longer a preferred witness. A single bad answer,
 /// which finds no node, changes no ranking.
@@ -23,36 +21,36 @@ pub(super) struct Witnesses {
 
 impl Witnesses {
     /// The node was found under its provider ID.
-    pub(super) fn was_found(&mut self, node: &Node) {
-        self.misses.remove(name(node));
-        let (name, uid) = (name(node).to_owned(), uid(node).to_owned());
+    pub(super) fn was_found(&mut self, node: &PrunedNode) {
+        self.misses.remove(node.name());
+        let (name, uid) = (node.name().to_owned(), node.uid().to_owned());
         self.known.insert(name, uid);
     }
 
     /// The node was looked up and not found, or may have caused the lack of an answer.
-    pub(super) fn was_not_found(&mut self, node: &Node) {
-        let (name, uid) = (name(node).to_owned(), uid(node).to_owned());
+    pub(super) fn was_not_found(&mut self, node: &PrunedNode) {
+        let (name, uid) = (node.name().to_owned(), node.uid().to_owned());
         self.misses.entry(name).or_insert((uid, 0)).1 += 1;
     }
 
     /// Whether the node was found once.
-    pub(super) fn is_known(&self, node: &Node) -> bool {
+    pub(super) fn is_known(&self, node: &PrunedNode) -> bool {
         self.known
-            .get(name(node))
-            .is_some_and(|known| known == uid(node))
+            .get(node.name())
+            .is_some_and(|known| known == node.uid())
     }
 
     /// Rank of a witness; lower is better. The first contradicted node is asked again so that the contradiction can
     /// end; more of them would displace known good witnesses.
-    pub(super) fn rank(&self, node: &Node, contradictions: &Contradictions) -> u8 {
-        let misses = self.misses.get(name(node));
+    pub(super) fn rank(&self, node: &PrunedNode, contradictions: &Contradictions) -> u8 {
+        let misses = self.misses.get(node.name());
         let is_often_missed =
-            misses.is_some_and(|(who, times)| who == uid(node) && *times >= MAX_MISSES);
+            misses.is_some_and(|(who, times)| who == node.uid() && *times >= MAX_MISSES);
         match (
             self.is_known(node),
-            contradictions.contains(name(node), uid(node)),
+            contradictions.contains(node.name(), node.uid()),
         ) {
-            _ if contradictions.first() == Some(name(node)) => 0,
+            _ if contradictions.first() == Some(node.name()) => 0,
             (true, false) if !is_often_missed => 0,
             (false, false) if !is_often_missed => 1,
             (_, true) => 2,

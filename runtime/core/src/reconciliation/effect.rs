@@ -7,7 +7,6 @@ use std::fmt::{self, Display as _};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::Resource;
 use thiserror::Error;
 
 use crate::moment::{Moment, rounded};
@@ -175,14 +174,15 @@ impl<O: Outcome> Performed<O> {
 /// The object as the API server has it after a read or a write. `None`: it does not exist.
 pub type ObjectResult<T> = Result<Option<Box<T>>, ClusterError>;
 
-/// Writes the label of an [`ObjectResult`].
-pub(crate) fn object_label<T: Resource>(
+/// Writes the label of an [`ObjectResult`] about this kind of object.
+pub(crate) fn object_label<T>(
     result: &ObjectResult<T>,
+    kind: &str,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     match result {
         Ok(Some(_)) => f.write_str("done"),
-        Ok(None) => write!(f, "no such {}", T::KIND.to_lowercase()),
+        Ok(None) => write!(f, "no such {kind}"),
         Err(error) => error.fmt(f),
     }
 }

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
 use crate::moment::Moment;
 
 /// How long a cached object older than our own write is not believed. After that it is: an etcd restored from a backup
@@ -19,15 +17,15 @@ pub struct OwnWrite {
 }
 
 impl OwnWrite {
-    /// The write that the API server answered at `now` with an object of this metadata. `None`: its resource version
+    /// The write that the API server answered at `now` with an object of this resource version. `None`: its resource version
     /// is not a number, so that nothing can be compared with it.
-    pub fn new(answered: &ObjectMeta, now: Moment) -> Option<OwnWrite> {
+    pub fn new(answered: &str, now: Moment) -> Option<OwnWrite> {
         let version = version(answered)?;
         Some(OwnWrite { version, at: now })
     }
 
     /// Whether the cached object is from before the write. An object without a numeric resource version never is.
-    pub fn is_newer_than(&self, cached: &ObjectMeta) -> bool {
+    pub fn is_newer_than(&self, cached: &str) -> bool {
         version(cached).is_some_and(|cached| cached < self.version)
     }
 
@@ -38,8 +36,8 @@ impl OwnWrite {
 }
 
 /// The resource version as a number, which Kubernetes permits since 1.35.
-pub(crate) fn version(metadata: &ObjectMeta) -> Option<u64> {
-    metadata.resource_version.as_deref()?.parse().ok()
+pub(crate) fn version(resource_version: &str) -> Option<u64> {
+    resource_version.parse().ok()
 }
 
 #[cfg(test)]
@@ -47,23 +45,15 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn with(version: &str) -> ObjectMeta {
-        ObjectMeta {
-            resource_version: Some(version.to_owned()),
-            ..ObjectMeta::default()
-        }
-    }
-
     #[test]
     fn only_numbers_are_compared() {
         let now = Moment(Duration::from_secs(100));
-        let written = OwnWrite::new(&with("10"), now).unwrap();
-        assert!(written.is_newer_than(&with("9")));
+        let written = OwnWrite::new("10", now).unwrap();
+        assert!(written.is_newer_than("9"));
         for cached in ["10", "11", "x", ""] {
-            assert!(!written.is_newer_than(&with(cached)), "{cached}");
+            assert!(!written.is_newer_than(cached), "{cached}");
         }
-        assert!(!written.is_newer_than(&ObjectMeta::default()));
         assert_eq!(written.expires_at(), Moment(Duration::from_secs(110)));
-        assert_eq!(OwnWrite::new(&with("x"), now), None);
+        assert_eq!(OwnWrite::new("x", now), None);
     }
 }

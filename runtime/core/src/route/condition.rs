@@ -1,13 +1,11 @@
 //! The node condition NetworkUnavailable. It is written where it is absent or ours; a condition that a network plugin
 //! has set for its own network is never overwritten (EDGE-081).
 
-use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::moment::rfc3339;
-use crate::node::object::{resource_version, uid};
+use crate::node::object::{NodeConditionStatus, PrunedNode};
 use crate::reconciliation::patch::NetworkConditionPatch;
-use crate::well_known::NETWORK_UNAVAILABLE;
 
 /// Reasons and messages that mark the condition as ours (ROUTE-041).
 const CREATED: (&str, &str) = ("RouteCreated", "RouteController created a route");
@@ -28,7 +26,7 @@ pub(super) enum Network {
 /// The patch that makes the condition match `network`; `None`: it matches already, or another component owns it
 /// (ROUTE-042). The transition time moves only when the status changes.
 pub(super) fn patch(
-    node: &Node,
+    node: &PrunedNode,
     network: Network,
     now: Timestamp,
 ) -> Option<NetworkConditionPatch> {
@@ -37,24 +35,24 @@ pub(super) fn patch(
         true => NOT_CREATED,
         false => CREATED,
     };
-    let status = if is_unavailable { "True" } else { "False" };
-    let stored = stored(node);
+    let status = match is_unavailable {
+        true => NodeConditionStatus::True,
+        false => NodeConditionStatus::False,
+    };
     let mut since = now;
-    if let Some(stored) = stored {
-        let theirs = stored.reason.as_deref().unwrap_or_default();
-        let is_ours = [CREATED.0, NOT_CREATED.0].contains(&theirs);
-        if !is_ours || network == Network::Doubtful || (stored.status == status && theirs == reason)
-        {
+    if let Some(stored) = node.network_unavailable() {
+        let is_ours = [CREATED.0, NOT_CREATED.0].contains(&&*stored.reason);
+        let is_stored = stored.status == status && *stored.reason == *reason;
+        if !is_ours || network == Network::Doubtful || is_stored {
             return None;
         }
-        let before = stored.last_transition_time.as_ref();
-        if let Some(before) = before.filter(|_| stored.status == status) {
-            since = before.0;
+        if let Some(before) = stored.since.filter(|_| stored.status == status) {
+            since = before;
         }
     }
     Some(NetworkConditionPatch {
-        uid: uid(node).to_owned(),
-        resource_version: resource_version(node).to_owned(),
+        uid: node.uid().to_owned(),
+        resource_version: node.resource_version().to_owned(),
         is_unavailable,
         reason,
         message,
@@ -64,12 +62,7 @@ pub(super) fn patch(
 }
 
 /// Whether the condition says that the node's pods are reachable.
-pub(super) fn is_available(node: &Node) -> bool {
-    stored(node).is_some_and(|condition| condition.status == "False")
-}
-
-fn stored(node: &Node) -> Option<&NodeCondition> {
-    let conditions = node.status.as_ref()?.conditions.as_deref()?;
-    let mut conditions = conditions.iter();
-    conditions.find(|condition| condition.type_ == NETWORK_UNAVAILABLE)
+pub(super) fn is_available(node: &PrunedNode) -> bool {
+    let stored = node.network_unavailable();
+    stored.is_some_and(|condition| condition.status == NodeConditionStatus::False)
 }

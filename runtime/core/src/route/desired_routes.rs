@@ -7,18 +7,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::Timestamp;
 
 use super::network::{has_family, is_inside, pod_cidrs, read};
 use crate::node::answer_check::quoted;
-use crate::node::object::{is_uninitialized, name, uid};
+use crate::node::object::PrunedNode;
 use crate::node::ownership::{Owner, OwnershipContext, owner};
 use crate::reconciliation::event::reasons;
 
 /// Desired routes of one node.
 #[derive(Debug, Clone)]
 pub(super) struct NodeRoutes {
-    pub(super) node: Arc<Node>,
+    pub(super) node: Arc<PrunedNode>,
     /// Without duplicates, in the order of the spec.
     pub(super) destinations: Vec<IpNet>,
     /// Pod networks that get no route.
@@ -69,17 +69,17 @@ impl fmt::Display for Fault {
 }
 
 /// Whether the provider makes routes for `node` at all.
-pub(super) fn is_served(node: &Node, ownership: &OwnershipContext) -> bool {
+pub(super) fn is_served(node: &PrunedNode, ownership: &OwnershipContext) -> bool {
     let is_ours = match ownership.has_instances {
         true => matches!(owner(node, ownership), Owner::Recorded | Owner::Implied),
         false => ownership.routes_without_machine(node),
     };
     // Before initialisation no addresses have been verified.
-    is_ours && !is_uninitialized(node)
+    is_ours && !node.is_uninitialized()
 }
 
 /// Whether `node` is sent to the provider when it lists routes.
-pub(super) fn is_sent_to_provider(node: &Node, ownership: &OwnershipContext) -> bool {
+pub(super) fn is_sent_to_provider(node: &PrunedNode, ownership: &OwnershipContext) -> bool {
     match ownership.has_instances {
         true => owner(node, ownership).is_ours(),
         false => ownership.routes_without_machine(node),
@@ -109,10 +109,10 @@ pub(super) struct DesiredRoutes {
 /// Computes the desired routes. `nodes` are all nodes of the cluster, sorted by name. `evidence` returns the evidence
 /// that a node owns a network.
 pub(super) fn desired_routes(
-    nodes: &[Arc<Node>],
+    nodes: &[Arc<PrunedNode>],
     ownership: &OwnershipContext,
     cluster: &[IpNet],
-    evidence: impl Fn(&Node, &IpNet) -> NetworkEvidence,
+    evidence: impl Fn(&PrunedNode, &IpNet) -> NetworkEvidence,
 ) -> DesiredRoutes {
     let outranked = outranked(nodes, cluster, &evidence);
     let mut holders = BTreeMap::new();
@@ -139,12 +139,12 @@ pub(super) fn desired_routes(
             }
             let winner = outranked.get(&(index, network));
             if winner.is_none() {
-                holders.insert(network, uid(node).to_owned());
+                holders.insert(network, node.uid().to_owned());
             }
             // A node with a correct route keeps it, whatever the specs say.
             let winner = winner.filter(|_| !evidence(node, &network).is_right);
             if let Some(winner) = winner {
-                let winner = nodes.get(*winner).map(|node| name(node).to_owned());
+                let winner = nodes.get(*winner).map(|node| node.name().to_owned());
                 let fault = Fault::Overlaps(network, winner.unwrap_or_default());
                 desired.faults.push(fault);
             } else if !desired.destinations.contains(&network) {
@@ -167,16 +167,15 @@ type Rank = (bool, bool, Reverse<u8>, i64, usize);
 
 /// Pod networks, by node index, that overlap a network of a better-ranked node; the value is that node's index.
 fn outranked(
-    nodes: &[Arc<Node>],
+    nodes: &[Arc<PrunedNode>],
     cluster: &[IpNet],
-    evidence: &impl Fn(&Node, &IpNet) -> NetworkEvidence,
+    evidence: &impl Fn(&PrunedNode, &IpNet) -> NetworkEvidence,
 ) -> HashMap<(usize, IpNet), usize> {
     let mut claims: BTreeMap<IpNet, Vec<Rank>> = BTreeMap::new();
     for (index, node) in nodes.iter().enumerate() {
         let networks = pod_cidrs(node).iter().filter_map(|text| read(text));
         for network in networks.filter(|network| is_inside(network, cluster)) {
-            let created = node.metadata.creation_timestamp.as_ref();
-            let created = created.map_or(i64::MAX, |time| time.0.as_second());
+            let created = node.created().map_or(i64::MAX, Timestamp::as_second);
             let evidence = evidence(node, &network);
             let rank = (
                 !evidence.has_held,

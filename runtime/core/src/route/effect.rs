@@ -3,13 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::error::CallFailure;
 use crate::cloud::instance::CloudEvent;
 use crate::cloud::load_balancer::hint_label;
 use crate::cloud::route::{CreateRouteRequest, DeleteRouteRequest, RouteReply};
 use crate::node::object::NodeRef;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{
     Answered, BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, Outcome,
     object_label,
@@ -44,7 +43,7 @@ pub enum RouteOutcome {
     /// Outcome of [`RouteEffect::TakeBudget`].
     Budget(BudgetOutcome),
     /// Outcome of [`RouteEffect::ReadNode`] and [`RouteEffect::PatchCondition`].
-    Node(ObjectResult<Node>),
+    Node(ObjectResult<PrunedNode>),
     /// Outcome of [`RouteEffect::RecordEvent`].
     Event(EventOutcome),
 }
@@ -115,7 +114,7 @@ impl fmt::Display for RouteOutcome {
             }
             RouteOutcome::Changed(Err(failure)) => failure.error.fmt(f),
             RouteOutcome::Budget(outcome) => outcome.fmt(f),
-            RouteOutcome::Node(result) => object_label(result, f),
+            RouteOutcome::Node(result) => object_label(result, "node", f),
             RouteOutcome::Event(outcome) => outcome.fmt(f),
         }
     }

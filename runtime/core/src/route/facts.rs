@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 
 use super::change::{Change, Doing, End};
 use super::condition::{self, Network};
@@ -17,7 +16,7 @@ use crate::cloud::route::{
 use crate::moment::{Moment, Now};
 use crate::node::answer_check;
 use crate::node::cloud_node::cloud_node;
-use crate::node::object::{name, node_ref};
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{Answered, BudgetOutcome, ObjectResult, Performed};
 use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::NetworkConditionPatch;
@@ -31,7 +30,7 @@ const MAX_CONFLICTS: u32 = 5;
 #[derive(Debug, Clone, PartialEq)]
 pub enum About {
     /// The routes that this node wants, and its condition.
-    Node(Arc<Node>),
+    Node(Arc<PrunedNode>),
     /// Routes to this destination, which no node wants.
     Destination(IpNet),
 }
@@ -88,7 +87,7 @@ impl Facts {
     /// Subject of the reconciliation.
     pub fn key(&self) -> Key {
         match &self.about {
-            About::Node(node) => Key::Node(name(node).to_owned()),
+            About::Node(node) => Key::Node(node.name().to_owned()),
             About::Destination(destination) => Key::Destination(*destination),
         }
     }
@@ -148,13 +147,13 @@ impl Facts {
         }
     }
 
-    fn absorb_node(&mut self, effect: &RouteEffect, result: ObjectResult<Node>) {
+    fn absorb_node(&mut self, effect: &RouteEffect, result: ObjectResult<PrunedNode>) {
         let About::Node(known) = &self.about else {
             return;
         };
         let is_read = matches!(effect, RouteEffect::ReadNode(_));
         match result {
-            Ok(Some(node)) if node.metadata.uid == known.metadata.uid => {
+            Ok(Some(node)) if node.uid() == known.uid() => {
                 self.about = About::Node(Arc::from(node));
                 match is_read {
                     true => self.state.refusals.was_read(),
@@ -250,7 +249,7 @@ impl Facts {
     fn could_not_create(&self, change: &Change, error: &ProviderError, now: Moment) -> CloudEvent {
         let (uid, name) = match &self.about {
             About::Node(node) => {
-                let node = node_ref(node);
+                let node = node.node_ref();
                 (node.uid, node.name)
             }
             About::Destination(_) => Default::default(),

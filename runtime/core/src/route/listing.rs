@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 
 use super::network::{has, is_inside, read};
 use super::owned_routes::{Known, has_vanished};
 use crate::cloud::route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
 use crate::node::answer_check::quoted;
-use crate::node::object::{NodeRef, is_uninitialized, uid};
+use crate::node::object::NodeRef;
+use crate::node::object::PrunedNode;
 
 /// The request for a listing: when it was sent, to which generation of the provider, and with which nodes.
 #[derive(Debug, Clone)]
@@ -36,8 +36,10 @@ impl Asked {
         })
     }
 
-    fn is_still(&self, name: &str, node: &Node) -> bool {
-        self.nodes.get(name).is_some_and(|asked| asked == uid(node))
+    fn is_still(&self, name: &str, node: &PrunedNode) -> bool {
+        self.nodes
+            .get(name)
+            .is_some_and(|asked| asked == node.uid())
     }
 }
 
@@ -82,7 +84,7 @@ pub(super) struct Judge<'a> {
     pub(super) asked: &'a Asked,
     pub(super) known: &'a Known,
     /// Returns the current node of this name.
-    pub(super) node: &'a dyn Fn(&str) -> Option<Arc<Node>>,
+    pub(super) node: &'a dyn Fn(&str) -> Option<Arc<PrunedNode>>,
 }
 
 /// Returns the routes inside the cluster's networks with their destinations, and the number of all others.
@@ -172,7 +174,7 @@ impl Judge<'_> {
             RouteTarget::Outdated(name) => match (self.node)(name) {
                 Some(node) if !self.asked.is_still(name, &node) => Verdict::Left,
                 // It is replaced once its node has addresses again.
-                Some(node) if is_uninitialized(&node) && has(&node, destination) => Verdict::Left,
+                Some(node) if node.is_uninitialized() && has(&node, destination) => Verdict::Left,
                 Some(_) => Verdict::Removable,
                 None => Verdict::Left,
             },

@@ -9,7 +9,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 
 use super::change::{Change, PlannedChange};
 use super::desired_routes::{
@@ -28,7 +27,8 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::route::{CloudRoute, ListRoutesReply};
 use crate::moment::Moment;
 use crate::node::answer_check::quoted;
-use crate::node::object::{NodeRef, name, uid};
+use crate::node::object::NodeRef;
+use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::reconciliation::effect::When;
 use crate::reconciliation::retry;
@@ -40,7 +40,7 @@ const NAMED: usize = 5;
 /// Inputs of one pass: the current state of the cluster.
 pub struct Pass<'a> {
     /// All nodes, sorted by name.
-    pub nodes: &'a [Arc<Node>],
+    pub nodes: &'a [Arc<PrunedNode>],
     /// The provider's ownership rules.
     pub ownership: &'a OwnershipContext,
     /// The provider's [generation](crate::cloud_provider::CloudProvider::generation).
@@ -114,9 +114,9 @@ impl Memory {
     }
 
     /// Notes the current state of a node.
-    pub fn see(&mut self, node: &Node, ownership: &OwnershipContext, now: Moment) {
+    pub fn see(&mut self, node: &PrunedNode, ownership: &OwnershipContext, now: Moment) {
         let wants = wants(node, ownership).then(|| fingerprint(node));
-        let state = self.nodes.entry(name(node).to_owned()).or_default();
+        let state = self.nodes.entry(node.name().to_owned()).or_default();
         if state.wants != wants {
             state.wants = wants;
             self.list_schedule.unsettle(now);
@@ -133,7 +133,7 @@ impl Memory {
 
     /// Takes the complete list of nodes; also called when the set of providers changes.
     pub fn look_around(&mut self, pass: &Pass<'_>) {
-        let names: BTreeSet<&str> = pass.nodes.iter().map(|node| name(node)).collect();
+        let names: BTreeSet<&str> = pass.nodes.iter().map(|node| node.name()).collect();
         let gone = self.nodes.keys().filter(|name| !names.contains(&***name));
         let gone: Vec<String> = gone.cloned().collect();
         gone.iter().for_each(|name| self.forget(name, pass.now));
@@ -163,11 +163,11 @@ impl Memory {
     }
 
     /// Begins a pass and returns the nodes to send to the provider, sorted by name.
-    pub fn begin(&mut self, pass: &Pass<'_>) -> Arc<[Arc<Node>]> {
+    pub fn begin(&mut self, pass: &Pass<'_>) -> Arc<[Arc<PrunedNode>]> {
         let sent = pass.nodes.iter();
         let sent = sent.filter(|node| is_sent_to_provider(node, pass.ownership));
-        let sent: Arc<[Arc<Node>]> = sent.cloned().collect();
-        let named = sent.iter().map(|node| (name(node), uid(node)));
+        let sent: Arc<[Arc<PrunedNode>]> = sent.cloned().collect();
+        let named = sent.iter().map(|node| (node.name(), node.uid()));
         self.asking = Some(Asked {
             at: pass.now,
             generation: pass.generation,
@@ -203,7 +203,7 @@ impl Memory {
     fn take(&mut self, pass: &Pass<'_>, reply: &ListRoutesReply, asked: Asked) {
         let nodes = pass.nodes;
         let find = |wanted: &str| {
-            let place = nodes.binary_search_by(|node| name(node).cmp(wanted));
+            let place = nodes.binary_search_by(|node| node.name().cmp(wanted));
             nodes.get(place.ok()?).cloned()
         };
         let cluster = &self.settings.cluster_cidrs;
@@ -221,14 +221,14 @@ impl Memory {
         };
         let listing = Listing::judged(&routes, outside, &judge);
         let destinations = &self.destinations;
-        let evidence = |node: &Node, destination: &IpNet| {
+        let evidence = |node: &PrunedNode, destination: &IpNet| {
             let entries = listing.at(destination);
-            let leads = |entry: &Entry| leads_to(&entry.route) == Some(name(node));
+            let leads = |entry: &Entry| leads_to(&entry.route) == Some(node.name());
             let state = destinations.get(destination);
             NetworkEvidence {
-                has_held: state.is_some_and(|state| state.holder.as_deref() == Some(uid(node))),
+                has_held: state.is_some_and(|state| state.holder.as_deref() == Some(node.uid())),
                 is_led_to: entries.iter().any(leads),
-                is_right: entries.iter().any(|entry| entry.is_right(name(node))),
+                is_right: entries.iter().any(|entry| entry.is_right(node.name())),
             }
         };
         let DesiredRoutes {
@@ -316,7 +316,11 @@ impl Memory {
 
     /// Returns the next planned reconciliation. `node` finds the current node of a name; if it differs from the planned
     /// one it is skipped, as another plan follows soon.
-    pub fn next(&mut self, node: impl Fn(&str) -> Option<Arc<Node>>, now: Moment) -> Option<Facts> {
+    pub fn next(
+        &mut self,
+        node: impl Fn(&str) -> Option<Arc<PrunedNode>>,
+        now: Moment,
+    ) -> Option<Facts> {
         loop {
             let (key, _) = self.planned().find(|(_, work)| work.at <= now)?;
             let key = key.clone();
@@ -332,7 +336,7 @@ impl Memory {
         &mut self,
         key: Key,
         mut work: Work,
-        node: &dyn Fn(&str) -> Option<Arc<Node>>,
+        node: &dyn Fn(&str) -> Option<Arc<PrunedNode>>,
         now: Moment,
     ) -> Option<Facts> {
         let about = match &key {
@@ -397,7 +401,7 @@ impl Memory {
     fn is_still_due(
         &self,
         change: &PlannedChange,
-        node: &dyn Fn(&str) -> Option<Arc<Node>>,
+        node: &dyn Fn(&str) -> Option<Arc<PrunedNode>>,
     ) -> bool {
         let Some(asked) = &self.asked else {
             return false;
@@ -491,6 +495,6 @@ fn foreign(listing: &Listing) -> Foreign {
 }
 
 /// Whether the node's state affects routes.
-fn wants(node: &Node, ownership: &OwnershipContext) -> bool {
+fn wants(node: &PrunedNode, ownership: &OwnershipContext) -> bool {
     is_served(node, ownership) && !pod_cidrs(node).is_empty()
 }

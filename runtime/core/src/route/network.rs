@@ -1,8 +1,8 @@
 //! Parses networks as clouds, nodes and operators write them; two spellings of one network are equal (EDGE-082).
 //! Decides nothing.
 
+use crate::node::object::PrunedNode;
 use ipnet::{IpNet, Ipv4Net};
-use k8s_openapi::api::core::v1::Node;
 
 /// Parses `text` as a network, without host bits; an IPv4-mapped IPv6 network becomes IPv4. `None`: not a network.
 pub fn read(text: &str) -> Option<IpNet> {
@@ -31,14 +31,12 @@ pub(super) fn has_family(network: &IpNet, all: &[IpNet]) -> bool {
 }
 
 /// `spec.podCIDRs` verbatim; `spec.podCIDR` is ignored (ROUTE-021).
-pub(super) fn pod_cidrs(node: &Node) -> &[String] {
-    let spec = node.spec.as_ref();
-    let cidrs = spec.and_then(|spec| spec.pod_cidrs.as_deref());
-    cidrs.unwrap_or_default()
+pub(super) fn pod_cidrs(node: &PrunedNode) -> &[String] {
+    node.pod_cidrs()
 }
 
 /// Whether `network` is one of the node's pod networks.
-pub(super) fn has(node: &Node, network: &IpNet) -> bool {
+pub(super) fn has(node: &PrunedNode, network: &IpNet) -> bool {
     let mut networks = pod_cidrs(node).iter().filter_map(|text| read(text));
     networks.any(|one| one == *network)
 }

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 
 use super::network::pod_cidrs;
 use crate::moment::Moment;
-use crate::node::object::uid;
-use crate::node::ownership::{recorded_owner, stored_provider_id};
+use crate::node::object::PrunedNode;
+use crate::node::ownership::recorded_owner;
 use crate::reconciliation::own_write::OwnWrite;
 
 /// State of one node.
@@ -40,15 +39,15 @@ pub(super) struct NodeRecord {
 
 impl NodeRecord {
     /// Creates an empty record of `node`.
-    pub(super) fn new(node: &Node) -> NodeRecord {
+    pub(super) fn new(node: &PrunedNode) -> NodeRecord {
         NodeRecord {
-            uid: uid(node).to_owned(),
+            uid: node.uid().to_owned(),
             ..NodeRecord::default()
         }
     }
 
-    pub(super) fn is_about(&self, node: &Node) -> bool {
-        node.metadata.uid.as_deref() == Some(&*self.uid)
+    pub(super) fn is_about(&self, node: &PrunedNode) -> bool {
+        node.uid() == self.uid
     }
 
     /// Whether another component creates this route for a node with this fingerprint, as this generation of the
@@ -58,24 +57,20 @@ impl NodeRecord {
     }
 
     /// While the cache is older than our own last write: until when that is waited for.
-    pub(super) fn waits_for_cache(&self, cached: &Node, now: Moment) -> Option<Moment> {
+    pub(super) fn waits_for_cache(&self, cached: &PrunedNode, now: Moment) -> Option<Moment> {
         let written = self.written?;
-        let is_newer = written.is_newer_than(&cached.metadata);
+        let is_newer = written.is_newer_than(cached.resource_version());
         Some(written.expires_at()).filter(|until| is_newer && *until > now)
     }
 }
 
 /// Hash of the node fields that affect its routes. Heartbeats, conditions, labels and images do not.
-pub(super) fn fingerprint(node: &Node) -> u64 {
+pub(super) fn fingerprint(node: &PrunedNode) -> u64 {
     let mut hasher = DefaultHasher::new();
-    uid(node).hash(&mut hasher);
+    node.uid().hash(&mut hasher);
     recorded_owner(node).hash(&mut hasher);
-    stored_provider_id(node).hash(&mut hasher);
+    node.provider_id().hash(&mut hasher);
     pod_cidrs(node).hash(&mut hasher);
-    let status = node.status.as_ref();
-    let addresses = status.and_then(|status| status.addresses.as_ref());
-    for one in addresses.into_iter().flatten() {
-        (&one.type_, &one.address).hash(&mut hasher);
-    }
+    node.addresses().hash(&mut hasher);
     hasher.finish()
 }

@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 
 use super::listing::Asked;
 use super::network::has;
 use crate::cloud::route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
-use crate::node::object::{NodeRef, node_ref, uid};
+use crate::node::object::NodeRef;
+use crate::node::object::PrunedNode;
 
 /// Number of routes at which an incomplete answer no longer carries earlier ones over: as many as one answer has.
 /// Answers that are never complete and always name other routes must not fill the memory.
@@ -29,14 +29,14 @@ pub(super) struct Known {
 /// Whether `led`, the node that a route to `destination` led to, has vanished: no node has its name `now`, or another one
 /// that does not want the route. One that wants it may be on the same machine, which the provider cannot know before the
 /// node is initialised.
-pub(super) fn has_vanished(led: &NodeRef, destination: &IpNet, now: Option<&Node>) -> bool {
-    now.is_none_or(|node| uid(node) != led.uid && !has(node, destination))
+pub(super) fn has_vanished(led: &NodeRef, destination: &IpNet, now: Option<&PrunedNode>) -> bool {
+    now.is_none_or(|node| node.uid() != led.uid && !has(node, destination))
 }
 
 impl Known {
     /// Records that a route to `destination` was created for `node`.
-    pub(super) fn make(&mut self, destination: IpNet, node: &Node, now: Moment) {
-        self.made.insert(destination, (node_ref(node), now));
+    pub(super) fn make(&mut self, destination: IpNet, node: &PrunedNode, now: Moment) {
+        self.made.insert(destination, (node.node_ref(), now));
     }
 
     /// The node that this route is known to have led to.

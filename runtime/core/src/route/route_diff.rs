@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 
 use super::change::PlannedChange;
@@ -21,7 +20,7 @@ use super::warning;
 use crate::cloud::instance::CloudEvent;
 use crate::cloud::route::CloudRoute;
 use crate::moment::Moment;
-use crate::node::object::name;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::event::reasons;
 
 /// One planned reconciliation, with its changes.
@@ -123,9 +122,9 @@ impl Planning<'_> {
 
     fn plan_node(&self, desired: &NodeRoutes, plan: &mut Plan) {
         let node = &*desired.node;
-        let key = Key::Node(name(node).to_owned());
+        let key = Key::Node(node.name().to_owned());
         let fingerprint = fingerprint(node);
-        let note = self.nodes.get(name(node)).map(|state| &state.record);
+        let note = self.nodes.get(node.name()).map(|state| &state.record);
         let note = note.filter(|note| note.is_about(node));
         plan.tally.refused += desired.faults.len();
         let mut work = Work {
@@ -144,7 +143,7 @@ impl Planning<'_> {
                 plan.claimed.insert(*destination);
                 continue;
             }
-            let place = self.place(destination, name(node), plan);
+            let place = self.place(destination, node.name(), plan);
             faults.extend(self.plan_route(&key, destination, place, &mut work, plan));
         }
         if work.right == 0 && work.changes.is_empty() && work.rest == Some(Network::Available) {
@@ -162,7 +161,7 @@ impl Planning<'_> {
         let is_in_flight = matches!(reconciliation, Some(Reconciliation::InFlight));
         let waits_until = note.and_then(|note| note.waits_for_cache(node, self.now));
         if let Some(until) = waits_until.filter(|_| has_condition_to_write && !is_in_flight) {
-            plan.late.push((name(node).to_owned(), until));
+            plan.late.push((node.name().to_owned(), until));
             has_condition_to_write = false;
         }
         if work.changes.is_empty() && work.node_events.is_empty() && !has_condition_to_write {
@@ -248,7 +247,7 @@ impl Planning<'_> {
             (false, _) => Some(Network::Doubtful),
             (true, false) => Some(Network::Available),
             // ROUTE-040: a node without pod networks gets no condition, unless there are routes to it.
-            (true, true) if pod_cidrs(node).is_empty() && self.led.contains(name(node)) => {
+            (true, true) if pod_cidrs(node).is_empty() && self.led.contains(node.name()) => {
                 Some(Network::Unavailable)
             }
             (true, true) => None,
@@ -258,7 +257,7 @@ impl Planning<'_> {
     /// Whether the condition has to be written, now that a write that failed is due again.
     fn has_condition_to_write(
         &self,
-        node: &Node,
+        node: &PrunedNode,
         rest: Option<Network>,
         note: Option<&NodeRecord>,
     ) -> bool {

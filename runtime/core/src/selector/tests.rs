@@ -1,5 +1,4 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-use std::collections::BTreeMap;
 
 use super::*;
 
@@ -7,13 +6,11 @@ fn parsed(text: &str) -> Selector {
     Selector::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn labels(text: &str) -> BTreeMap<String, String> {
+fn labels(text: &str) -> StringMap {
     let pairs = text
         .split_whitespace()
         .map(|pair| pair.split_once('=').unwrap());
-    pairs
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
+    pairs.collect()
 }
 
 #[test]
@@ -152,8 +149,8 @@ fn what_is_said_about_overlaps_is_true_of_all_labels() {
             let pairs = [("a", a), ("b", b)];
             let labels = pairs
                 .into_iter()
-                .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
-            worlds.push(labels.collect::<BTreeMap<String, String>>());
+                .filter_map(|(key, value)| Some((key, value?)));
+            worlds.push(labels.collect::<StringMap>());
         }
     }
     for left in &selectors {

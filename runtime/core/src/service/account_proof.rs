@@ -11,7 +11,8 @@ use super::work::Doing;
 use super::{Facts, Step};
 use crate::cloud::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::moment::Now;
-use crate::node_lifecycle::deletion_guard::has_delete_until;
+use crate::node_lifecycle::deletion_guard::is_deletion_asked_for;
+use crate::well_known::DELETE_UNTIL;
 
 /// Account that a reconciliation relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,8 @@ pub(super) fn unknown(facts: &Facts, now: Now) -> Option<Step<'_>> {
 }
 
 fn proof(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
-    if has_delete_until(Some(annotations(&facts.service)), now.wall) {
+    let until = annotations(&facts.service).get(DELETE_UNTIL);
+    if is_deletion_asked_for(until.map(String::as_str), now.wall) {
         return None;
     }
     match &facts.state.witnesses {

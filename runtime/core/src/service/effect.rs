@@ -263,7 +263,7 @@ impl fmt::Display for ServiceOutcome {
             ServiceOutcome::Owner(OwnerState::Alive(owner)) => write!(f, "alive: {owner}"),
             ServiceOutcome::Owner(OwnerState::Gone) => f.write_str("gone"),
             ServiceOutcome::Owner(OwnerState::Unsynced) => f.write_str("not known yet"),
-            ServiceOutcome::Service(result) => object_label(result, f),
+            ServiceOutcome::Service(result) => object_label(result, "service", f),
             ServiceOutcome::Budget(_, outcome) => outcome.fmt(f),
             ServiceOutcome::Event(outcome) => outcome.fmt(f),
         }

@@ -184,7 +184,7 @@ impl ServiceMemory {
     /// deleted Service.
     pub fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
         if let Some(written) = self.written
-            && written.is_newer_than(&service.metadata)
+            && written.is_newer_than(resource_version(&service))
             && (!is_listed || now < written.expires_at())
         {
             // Nothing repeats a change that follows such a list.
@@ -349,9 +349,9 @@ impl ServiceMemory {
         let is_outdated = facts.is_outdated();
         let service = facts.service;
         self.past = retained;
-        if has_written && let Some(written) = OwnWrite::new(&service.metadata, now) {
+        if has_written && let Some(written) = OwnWrite::new(resource_version(&service), now) {
             self.written = Some(written);
-            if written.is_newer_than(&self.service.metadata) && !self.is_gone {
+            if written.is_newer_than(resource_version(&self.service)) && !self.is_gone {
                 self.service = service.clone();
             }
         }
@@ -403,6 +403,12 @@ fn jittered(period: Duration, uid: &str) -> Duration {
     uid.hash(&mut hasher);
     let thousandths = u32::try_from(hasher.finish() % 1001).unwrap_or(500);
     period.saturating_mul(500 + thousandths) / 1000
+}
+
+/// The `metadata.resourceVersion` of `service`; empty if there is none.
+fn resource_version(service: &Service) -> &str {
+    let version = service.metadata.resource_version.as_deref();
+    version.unwrap_or_default()
 }
 
 /// The `metadata.uid` of `service`; empty if there is none.

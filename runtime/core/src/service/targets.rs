@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::cloud::instance::CloudNode;
 use crate::node::cloud_node::cloud_node;
-use crate::node::ownership::stored_provider_id;
+use crate::node::object::PrunedNode;
 use crate::well_known::{EXCLUDE_FROM_LOAD_BALANCERS, TO_BE_DELETED_TAINT};
 
 /// Nodes that receive traffic.
@@ -21,7 +19,7 @@ pub struct Targets {
 
 impl Targets {
     /// The eligible ones of `nodes`.
-    pub fn of<'a>(nodes: impl Iterator<Item = &'a Node>, is_synced: bool) -> Targets {
+    pub fn of<'a>(nodes: impl Iterator<Item = &'a PrunedNode>, is_synced: bool) -> Targets {
         let mut nodes: Vec<CloudNode> = nodes
             .filter(|node| is_eligible(node))
             .map(cloud_node)
@@ -36,38 +34,26 @@ impl Targets {
 
 /// Whether the node receives traffic: it is not being deleted, not excluded, not about to be removed by the cluster
 /// autoscaler (SVC-060), and has a machine (EDGE-072). Readiness is left to health checks.
-pub fn is_eligible(node: &Node) -> bool {
-    node.metadata.deletion_timestamp.is_none()
+pub fn is_eligible(node: &PrunedNode) -> bool {
+    !node.is_being_deleted()
         && !is_excluded(node)
-        && crate::node::object::taints(node)
-            .iter()
-            .all(|taint| taint.key != TO_BE_DELETED_TAINT)
-        && stored_provider_id(node).is_some()
+        && !node.has_taint(TO_BE_DELETED_TAINT)
+        && node.provider_id().is_some()
 }
 
 /// Whether a node change triggers a reconciliation by itself (SVC-063): exclusion label, machine or addresses. A
 /// planned removal does not: its health check fails first, and connections drain while it is a target (SVC-064,
 /// EDGE-068). It leaves with the next change of any kind.
-pub fn wakes(old: &Node, new: &Node) -> bool {
-    let addresses = |node: &Node| {
-        let status = node.status.as_ref();
-        status.and_then(|status| status.addresses.clone())
-    };
+pub fn wakes(old: &PrunedNode, new: &PrunedNode) -> bool {
     is_excluded(old) != is_excluded(new)
-        || stored_provider_id(old) != stored_provider_id(new)
-        || addresses(old) != addresses(new)
+        || old.provider_id() != new.provider_id()
+        || old.addresses() != new.addresses()
 }
 
 /// The label is set, and its value is not one of Go's spellings of false.
-fn is_excluded(node: &Node) -> bool {
-    let labels = node.metadata.labels.as_ref();
-    let value = labels.and_then(|labels| labels.get(EXCLUDE_FROM_LOAD_BALANCERS));
-    value.is_some_and(|value| {
-        !matches!(
-            value.as_str(),
-            "0" | "f" | "F" | "FALSE" | "false" | "False"
-        )
-    })
+fn is_excluded(node: &PrunedNode) -> bool {
+    let value = node.labels().get(EXCLUDE_FROM_LOAD_BALANCERS);
+    value.is_some_and(|value| !matches!(value, "0" | "f" | "F" | "FALSE" | "false" | "False"))
 }
 
 /// Whether two lists are equal for a load balancer. Labels are ignored, so that labelling a thousand nodes does not

@@ -187,7 +187,7 @@ fn thousands_of_targets_arrive_and_more_are_refused() {
             .unwrap();
         // As large as real nodes, with a kilobyte of labels each.
         let node = |number: usize| CloudNode {
-            labels: pairs([("a.example/label", &"x".repeat(1_000))]),
+            labels: [("a.example/label", "x".repeat(1_000))].into(),
             ..cloud_node(&format!("node-{number}"))
         };
         for (count, is_served) in [(0, true), (2_500, true), (5_000, true), (5_001, false)] {

@@ -23,7 +23,7 @@ use tokio::time::sleep;
 use crate::provider::arguments::Test;
 use crate::provider::loadable::Loadable;
 use crate::provider::observed_calls::{ObservedCall, ObservedCalls};
-use crate::provider::try_command::objects::NodeArgument;
+use crate::provider::try_command::objects::{NodeArgument, pruned};
 
 /// Address of the first node without one, from a range for documentation (RFC 5737).
 const FIRST_NODE_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -61,7 +61,7 @@ impl Subjects {
 fn nodes(arguments: &[NodeArgument]) -> Vec<CloudNode> {
     let numbered = arguments.iter().zip(0..);
     let nodes = numbered.map(|(argument, number)| {
-        let mut node = cloud_node(&argument.object());
+        let mut node = cloud_node(&pruned(&argument.object()));
         if argument.ip.is_none() {
             let ip = Ipv4Addr::from_bits(FIRST_NODE_IP.to_bits().saturating_add(number));
             node.addresses.push(Address {

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use ccm_core::cloud::Address;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::reconciliation::patch::{FinalizerChange, NodePatch, NodeStatusPatch, ServicePatch};
 use ccm_core::service::{is_load_balancer, service_ref};
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
-use k8s_openapi::api::core::v1::{Node, NodeAddress, Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -64,14 +65,14 @@ impl NodeArgument {
 
     /// A node that has just joined, as a kubelet with `--cloud-provider=external` writes it: without `--node-ip` it has no
     /// IP address.
-    pub(crate) fn object(&self) -> Node {
+    pub(crate) fn object(&self) -> Value {
         let mut addresses = vec![json!({ "type": "Hostname", "address": self.name })];
         let mut annotations = json!({});
         if let Some(ip) = self.ip {
             addresses.push(json!({ "type": "InternalIP", "address": ip.to_string() }));
             annotations = json!({ PROVIDED_NODE_IP: ip.to_string() });
         }
-        let node = json!({
+        json!({
             "metadata": {
                 "name": self.name,
                 "uid": Uuid::new_v4().to_string(),
@@ -88,10 +89,14 @@ impl NodeArgument {
                 "addresses": addresses,
                 "conditions": [{ "type": "Ready", "status": "True" }],
             },
-        });
-        // Every value above has the type that the API gives it.
-        serde_json::from_value(node).unwrap_or_default()
+        })
     }
+}
+
+/// The node of this object, as the controllers read it.
+pub(crate) fn pruned(object: &Value) -> PrunedNode {
+    // Every value has the type that the API gives it.
+    PrunedNode::deserialize(object).unwrap_or_default()
 }
 
 /// Reads one Service and fills in the API server's defaults.
@@ -149,27 +154,25 @@ pub(crate) fn completed(mut service: Service) -> Service {
 }
 
 /// Applies a patch of the node's status.
-pub(super) fn with_status(mut node: Node, patch: &NodeStatusPatch) -> Node {
-    let stored = patch.addresses.iter().map(|one: &Address| NodeAddress {
-        type_: one.address_type.as_str().to_owned(),
-        address: one.address.clone(),
-    });
-    node.status.get_or_insert_default().addresses = Some(stored.collect());
-    node
+pub(super) fn apply_status(node: &mut Value, patch: &NodeStatusPatch) {
+    let stored = patch.addresses.iter();
+    let stored: Vec<Value> = stored
+        .map(|one| json!({ "type": one.address_type.as_str(), "address": one.address }))
+        .collect();
+    node["status"]["addresses"] = Value::Array(stored);
 }
 
 /// Applies a patch of the node.
-pub(super) fn with_patch(mut node: Node, patch: &NodePatch) -> Node {
-    let labels = node.metadata.labels.get_or_insert_default();
-    labels.extend(patch.labels.clone());
-    let spec = node.spec.get_or_insert_default();
+pub(super) fn apply_patch(node: &mut Value, patch: &NodePatch) {
+    for (key, value) in &patch.labels {
+        node["metadata"]["labels"][key] = json!(value);
+    }
     if let Some(provider_id) = &patch.provider_id {
-        spec.provider_id = Some(provider_id.clone());
+        node["spec"]["providerID"] = json!(provider_id);
     }
     if let Some(taints) = &patch.taints {
-        spec.taints = Some(taints.taints.clone());
+        node["spec"]["taints"] = json!(taints.taints);
     }
-    node
 }
 
 /// Applies a patch of the Service's status.
@@ -260,7 +263,7 @@ mod tests {
             ("a", &["a"][..], None),
             ("a,192.0.2.7", &["a", "192.0.2.7"], Some("192.0.2.7")),
         ] {
-            let node = NodeArgument::parse(text).unwrap().object();
+            let node = pruned(&NodeArgument::parse(text).unwrap().object());
             let seen = ccm_core::node::cloud_node::cloud_node(&node);
             let of_node: Vec<&str> = seen
                 .addresses
@@ -268,7 +271,7 @@ mod tests {
                 .map(|one| one.address.as_str())
                 .collect();
             assert_eq!(of_node, addresses, "{text}");
-            let of_node = seen.annotations.get(PROVIDED_NODE_IP).map(String::as_str);
+            let of_node = seen.annotations.get(PROVIDED_NODE_IP);
             assert_eq!(of_node, provided, "{text}");
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ccm_core::cloud::{CallFailure, CloudEvent, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::moment::Now;
+use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::{OwnershipContext, Verdict};
 use ccm_core::node::{self, Looked, NodeEffect, NodeOutcome};
 use ccm_core::reconciliation::effect::{
@@ -19,14 +20,14 @@ use ccm_core::service::{
 };
 use ccm_core::settings::{IngressRules, NodeRules, ServiceRules};
 use ccm_host::egress::now;
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::TriedModule;
-use super::objects::{named, with_patch, with_service_patch, with_status};
+use super::objects::{apply_patch, apply_status, named, pruned, with_service_patch};
 
 /// More rounds than any reconciliation needs.
 const MOST_ROUNDS: usize = 128;
@@ -122,11 +123,11 @@ impl TriedModule {
     /// Reconciles a node with this answer. Returns the changed node.
     pub(super) fn reconcile_node(
         &self,
-        node: Node,
+        mut object: Value,
         looked: Result<Looked, ProviderError>,
-    ) -> (Node, Reconciled) {
-        let name = node.metadata.name.clone().unwrap_or_default();
-        let mut report = Reconciled::new(format!("node/{name}"));
+    ) -> (PrunedNode, Reconciled) {
+        let node = pruned(&object);
+        let mut report = Reconciled::new(node.node_ref().to_string());
         // Also if the manager would not ask this provider: the command is for that.
         report.answer = NodeOutcome::Looked(looked.clone()).to_string();
         let (rules, past) = (Arc::new(NodeRules::default()), Default::default());
@@ -140,7 +141,7 @@ impl TriedModule {
                 Decision::Do(effects) => effects,
             };
             for effect in &effects {
-                let outcome = node_outcome(&facts.node, effect, &looked, &mut report);
+                let outcome = node_outcome(&mut object, effect, &looked, &mut report);
                 let goes_on = outcome.is_success();
                 facts.absorb(effect, Performed::Ended(outcome));
                 if !goes_on {
@@ -153,7 +154,11 @@ impl TriedModule {
     }
 
     /// Reconciles a Service again and again until nothing is pending.
-    pub(super) async fn reconcile_service(&self, service: Service, nodes: &[Node]) -> Reconciled {
+    pub(super) async fn reconcile_service(
+        &self,
+        service: Service,
+        nodes: &[PrunedNode],
+    ) -> Reconciled {
         let mut report = Reconciled::new(named(&service));
         let prefixes = self.provider.annotation_prefixes().into();
         let rules = ServiceRules {
@@ -299,7 +304,7 @@ fn answered<T>(
 }
 
 fn node_outcome(
-    node: &Node,
+    object: &mut Value,
     effect: &NodeEffect,
     looked: &Result<Looked, ProviderError>,
     report: &mut Reconciled,
@@ -309,13 +314,15 @@ fn node_outcome(
         NodeEffect::CastVote(..) => NodeOutcome::VoteCast(Verdict::Ours, false),
         NodeEffect::PatchStatus(_, patch) => {
             report.wrote(effect, patch.to_json());
-            NodeOutcome::Node(Ok(Some(Box::new(with_status(node.clone(), patch)))))
+            apply_status(object, patch);
+            NodeOutcome::Node(Ok(Some(Box::new(pruned(object)))))
         }
         NodeEffect::Patch(_, patch) => {
             report.wrote(effect, patch.to_json());
-            NodeOutcome::Node(Ok(Some(Box::new(with_patch(node.clone(), patch)))))
+            apply_patch(object, patch);
+            NodeOutcome::Node(Ok(Some(Box::new(pruned(object)))))
         }
-        NodeEffect::Read(_) => NodeOutcome::Node(Ok(Some(Box::new(node.clone())))),
+        NodeEffect::Read(_) => NodeOutcome::Node(Ok(Some(Box::new(pruned(object))))),
         NodeEffect::TakeBudget(_, brake, _) => {
             NodeOutcome::Budget(*brake, BudgetOutcome::Answered(Ok(())))
         }

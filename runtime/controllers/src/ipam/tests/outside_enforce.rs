@@ -8,7 +8,7 @@ async fn the_names_of_nodes_that_another_allocator_served_are_not_collected() {
         let settings = settings("10.0.0.0/16", 24, mode);
         let ipam = settings.ipam.clone().unwrap();
         let memory = Memory::new(&ipam).unwrap();
-        let (nodes, _) = reflector::store();
+        let nodes = NodeStore::default();
         let client = cluster::Cluster::new().client();
         let cluster = Cluster::new(client.into(), &settings, Metrics::default(), nodes);
         let executor = Arc::new(ClusterExecutor::new(Arc::new(cluster)));

@@ -6,7 +6,7 @@ use prost::Message;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::pruned_objects::WireNode;
+use super::node::Node;
 
 /// The first bytes of every object.
 const MAGIC: &[u8] = b"k8s\0";
@@ -67,7 +67,7 @@ struct NodeList {
     #[prost(message, optional, tag = "1")]
     metadata: Option<ListMeta>,
     #[prost(message, repeated, tag = "2")]
-    items: Vec<WireNode>,
+    items: Vec<Node>,
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]
@@ -130,6 +130,9 @@ struct Typed<T> {
     object: T,
 }
 
+/// More than the JSON of most nodes needs, in bytes.
+const ONE_NODE: usize = 4096;
+
 /// Appends the JSON of an object, a list or a `Status`.
 pub(super) fn object(mut bytes: Bytes, json: &mut Vec<u8>) -> Result<(), Unreadable> {
     if !bytes.starts_with(MAGIC) {
@@ -139,7 +142,7 @@ pub(super) fn object(mut bytes: Bytes, json: &mut Vec<u8>) -> Result<(), Unreada
     let Unknown { types, raw } = Unknown::decode(bytes)?;
     let types = types.unwrap_or_default();
     match types.kind.as_str() {
-        "Node" => write::<WireNode>(types, raw, json),
+        "Node" => write::<Node>(types, raw, json),
         "NodeList" => write::<NodeList>(types, raw, json),
         "Status" => write::<Status>(types, raw, json),
         kind => Err(Unreadable::Kind(kind.to_owned())),
@@ -158,6 +161,7 @@ fn write<T: Message + Default + Serialize>(
 /// Appends a line with the JSON of an event.
 pub(super) fn event(bytes: Bytes, json: &mut Vec<u8>) -> Result<(), Unreadable> {
     let WatchEvent { kind, object: raw } = WatchEvent::decode(bytes)?;
+    json.reserve(ONE_NODE);
     json.extend_from_slice(b"{\"type\":");
     serde_json::to_writer(&mut *json, &kind)?;
     json.extend_from_slice(b",\"object\":");

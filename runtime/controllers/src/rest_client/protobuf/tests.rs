@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Mutex;
 
+use ccm_core::node::object::PrunedNode;
 use http_body_util::BodyExt as _;
 use kube::core::{ObjectList, Status, WatchEvent};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, to_value};
 
 use super::*;
-use crate::pruned_objects::PrunedNode;
+use crate::pruned_objects::NodeAnswer;
 
 const NODES: &str = "/api/v1/nodes";
 const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
@@ -51,27 +52,26 @@ async fn both<T: DeserializeOwned>(protobuf: &[u8], as_json: &str) -> (T, T) {
     (translated, serde_json::from_str(as_json).unwrap())
 }
 
-fn pruned(node: &PrunedNode) -> Value {
-    to_value(&node.0).unwrap()
-}
-
 #[tokio::test]
 async fn a_node_a_list_and_a_refusal_mean_the_same_in_both_forms() {
     let protobuf = include_bytes!("tests/node.pb");
     let (one, other) = both::<PrunedNode>(protobuf, include_str!("tests/node.json")).await;
-    assert_eq!(pruned(&one), pruned(&other));
-    assert_eq!(one.0.spec.unwrap().taints.unwrap().len(), 3);
+    assert_eq!(one, other);
+    assert_eq!(one.taints().len(), 3);
 
     let protobuf = include_bytes!("tests/list.pb");
     let (one, other) =
-        both::<ObjectList<PrunedNode>>(protobuf, include_str!("tests/list.json")).await;
+        both::<ObjectList<NodeAnswer>>(protobuf, include_str!("tests/list.json")).await;
     assert_eq!(
         one.metadata.resource_version,
         other.metadata.resource_version
     );
-    let nodes = |list: &ObjectList<PrunedNode>| list.items.iter().map(pruned).collect::<Vec<_>>();
-    assert_eq!(nodes(&one), nodes(&other));
-    assert_eq!(one.items.len(), 1);
+    let nodes = |list: ObjectList<NodeAnswer>| -> Vec<PrunedNode> {
+        list.items.into_iter().map(Into::into).collect()
+    };
+    let (one, other) = (nodes(one), nodes(other));
+    assert_eq!(one, other);
+    assert_eq!(one.len(), 1);
 
     let protobuf = include_bytes!("tests/status.pb");
     let (one, other) = both::<Status>(protobuf, include_str!("tests/status.json")).await;
@@ -91,11 +91,14 @@ async fn a_node_a_list_and_a_refusal_mean_the_same_in_both_forms() {
 
 #[tokio::test]
 async fn events_of_a_watch_mean_the_same_in_both_forms_however_they_are_cut() {
-    let read = |lines: &[u8]| -> Vec<Value> {
+    let read = |lines: &[u8]| -> Vec<(PrunedNode, Option<Value>)> {
         let lines = serde_json::Deserializer::from_slice(lines).into_iter();
-        let event = |event: WatchEvent<PrunedNode>| match event {
-            WatchEvent::Added(node) => to_value(("added", pruned(&node))).unwrap(),
-            WatchEvent::Bookmark(bookmark) => to_value(("bookmark", bookmark.metadata)).unwrap(),
+        let event = |event: WatchEvent<NodeAnswer>| match event {
+            WatchEvent::Added(node) => (node.into(), None),
+            WatchEvent::Bookmark(bookmark) => {
+                let metadata = to_value(bookmark.metadata).unwrap();
+                (PrunedNode::default(), Some(metadata))
+            }
             other => panic!("{other:?}"),
         };
         lines.map(|line| event(line.unwrap())).collect()
@@ -151,11 +154,13 @@ async fn only_whole_nodes_are_asked_for_as_protobuf_and_never_again_once_it_was_
         assert_eq!(asked.lock().unwrap().pop(), Some(is_asked), "{path}");
     }
     let magic_and_junk: &[u8] = b"k8s\0\xff\xff\xff";
-    for unreadable in [b"nothing".as_slice(), magic_and_junk] {
+    // A Node whose name is no text.
+    let no_text = b"k8s\0\x0a\x0a\x0a\x02v1\x12\x04Node\x12\x05\x0a\x03\x0a\x01\xff";
+    for unreadable in [b"nothing".as_slice(), magic_and_junk, no_text] {
         *answer.lock().unwrap() = unreadable;
         assert!(send(NODES, json).await.is_err());
     }
-    assert_eq!(*asked.lock().unwrap(), [true, false]);
+    assert_eq!(*asked.lock().unwrap(), [true, false, false]);
 }
 
 #[tokio::test]

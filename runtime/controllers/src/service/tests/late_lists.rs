@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Claim;
-use kube::runtime::reflector::store;
 use kube::runtime::watcher::Event;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::node_store::NodeStore;
 
 /// The list of this Service alone.
 fn list(service: &Service) -> ServiceChange {
@@ -20,7 +20,7 @@ fn list(service: &Service) -> ServiceChange {
 async fn an_older_list_is_believed_after_ten_seconds_although_nothing_else_happens() {
     let world = World::new();
     let restored = world.serve("web").await;
-    let (nodes, _) = store();
+    let nodes = NodeStore::default();
     let settings = settings();
     let client = world.cluster.client_as("ccm");
     let cluster =

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::world::*;
 use crate::ipam::{CidrSet, Facts, Holder, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{Decision, Performed, When};
 use crate::reconciliation::patch::PodCidrsPatch;
 use crate::settings::IpamSettings;
@@ -83,8 +83,8 @@ struct World {
     memory: Memory,
     is_settled: bool,
     /// The leader's cache, and the changes that the watch has not delivered yet.
-    cache: BTreeMap<String, Arc<Node>>,
-    changes: VecDeque<(String, Option<Arc<Node>>)>,
+    cache: BTreeMap<String, Arc<PrunedNode>>,
+    changes: VecDeque<(String, Option<Arc<PrunedNode>>)>,
     running: BTreeMap<String, Facts>,
     on_the_way: Vec<(String, PodCidrsPatch)>,
 }
@@ -312,7 +312,7 @@ impl World {
         let services: &[IpNet] = &self.settings.service_cidrs;
         let mut seen: Vec<(&str, bool, IpNet)> = Vec::new();
         for (name, node) in &self.api.nodes {
-            let is_odd = self.odd.contains(node.metadata.uid.as_deref().unwrap());
+            let is_odd = self.odd.contains(node.uid());
             let cidrs = pod_cidrs(node);
             if !is_odd && !cidrs.is_empty() {
                 prop_assert_eq!(cidrs.len(), 2, "one of each range: {:?}", cidrs);
@@ -343,10 +343,9 @@ impl World {
         // Every pod CIDR in the leader's cache counts as used.
         for set in self.memory.allocator().families() {
             // A read may have shown already that a node is gone, before the watch delivers it.
-            let is_there = |node: &&Arc<Node>| {
-                let name = node.metadata.name.as_deref().unwrap();
-                let there = self.api.nodes.get(name);
-                there.is_some_and(|there| there.metadata.uid == node.metadata.uid)
+            let is_there = |node: &&Arc<PrunedNode>| {
+                let there = self.api.nodes.get(node.name());
+                there.is_some_and(|there| there.uid() == node.uid())
             };
             for node in self.cache.values().filter(is_there) {
                 let cidrs = pod_cidrs(node)

@@ -1,9 +1,11 @@
 //! One node's reconciliation, from the reservation of its blocks to its end.
 
 use super::world::*;
+use crate::fixtures;
 use crate::ipam::{IpamEffect, IpamOutcome, Memory, decide};
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{ClusterError, Decision, EventOutcome, Performed, When};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
 use std::sync::Arc;
 
 fn one_node() -> (Memory, Api) {
@@ -37,14 +39,21 @@ fn ipam_026_the_patch_has_the_first_and_all_and_is_for_exactly_this_node() {
     assert_eq!(patch.to_json(), body);
 }
 
+/// As [`node`], while it waits for its finalizers.
+fn going(name: &str, uid: &str, cidrs: &str) -> PrunedNode {
+    let cidrs: Vec<&str> = cidrs.split(',').filter(|cidr| !cidr.is_empty()).collect();
+    let node = fixtures::node(name).uid(uid).pod_cidrs(&cidrs);
+    node.with(|node| node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"))
+        .build()
+}
+
 #[test]
 fn ipam_024_a_node_that_has_pod_cidrs_or_is_going_gets_none() {
     let mut memory = memory("10.0.0.0/22 /24", "");
     let has = node("a", "1", "10.0.0.0/24");
     assert!(!memory.see(&has), "nothing is wrong with it");
     assert_eq!(memory.begin(Arc::new(has)), None);
-    let mut going = node("b", "2", "");
-    going.metadata.deletion_timestamp = Some(Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH));
+    let going = going("b", "2", "");
     assert!(!memory.see(&going));
     let facts = memory.begin(Arc::new(going)).unwrap();
     assert_eq!(decide(&facts), Decision::Done(When::AwaitChange));
@@ -54,10 +63,8 @@ fn ipam_024_a_node_that_has_pod_cidrs_or_is_going_gets_none() {
 #[test]
 fn ipam_024_a_node_that_is_going_keeps_its_block_until_it_is_gone() {
     let mut memory = memory("10.0.0.0/24 /24", "");
-    let mut going = node("a", "1", "10.0.0.0/24");
-    memory.see(&going);
-    going.metadata.deletion_timestamp = Some(Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH));
-    memory.see(&going);
+    memory.see(&node("a", "1", "10.0.0.0/24"));
+    memory.see(&going("a", "1", "10.0.0.0/24"));
     assert_eq!(used(&memory), 1);
     memory.forget("a");
     assert_eq!(used(&memory), 0);

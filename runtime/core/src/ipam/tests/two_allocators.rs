@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
@@ -28,6 +27,7 @@ use crate::ipam::other_allocator::{
 };
 use crate::ipam::{Facts, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
 use crate::moment::Moment;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{Decision, Performed, When};
 use crate::reconciliation::patch::PodCidrsPatch;
 use crate::settings::OtherAllocatorRules;
@@ -70,12 +70,12 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
 /// A late view of the nodes.
 #[derive(Default)]
 struct Late {
-    changes: Vec<(u64, String, Option<Arc<Node>>)>,
+    changes: Vec<(u64, String, Option<Arc<PrunedNode>>)>,
 }
 
 impl Late {
     /// Takes the changes that have arrived by now, in order.
-    fn arrived(&mut self, now: u64) -> Vec<(String, Option<Arc<Node>>)> {
+    fn arrived(&mut self, now: u64) -> Vec<(String, Option<Arc<PrunedNode>>)> {
         let count = self
             .changes
             .iter()
@@ -183,7 +183,7 @@ impl World {
             self.ours.memory.see(node);
             self.ours.queue.insert(name.clone());
             if pod_cidrs(node).is_empty() {
-                let uid = node.metadata.uid.as_deref().unwrap();
+                let uid = node.uid();
                 self.ours.other.waits(name, uid, moment(self.now));
             }
         }
@@ -273,7 +273,7 @@ impl World {
             if writer == Writer::Ours
                 && let Some(facts) = self.ours.running.get_mut(&name)
             {
-                let node = crate::node::object::node_ref(&facts.node);
+                let node = facts.node.node_ref();
                 let performed = Performed::Ended(IpamOutcome::Node(result));
                 facts.absorb(&IpamEffect::Patch(node, patch), performed);
             }

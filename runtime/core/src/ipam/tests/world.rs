@@ -5,10 +5,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::fixtures;
 use crate::ipam::{CidrSet, Facts, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{
     ClusterError, Decision, EventOutcome, ObjectResult, Performed, When,
 };
@@ -39,7 +38,7 @@ pub(super) fn memory(families: &str, services: &str) -> Memory {
 }
 
 /// A node with these pod CIDRs, separated by commas.
-pub(super) fn node(name: &str, uid: &str, cidrs: &str) -> Node {
+pub(super) fn node(name: &str, uid: &str, cidrs: &str) -> PrunedNode {
     let node = fixtures::node(name).uid(uid);
     let cidrs: Vec<&str> = cidrs.split(',').filter(|cidr| !cidr.is_empty()).collect();
     node.pod_cidrs(&cidrs).build()
@@ -61,35 +60,32 @@ pub(super) enum Fate {
 /// A small API server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Api {
-    pub(super) nodes: BTreeMap<String, Arc<Node>>,
+    pub(super) nodes: BTreeMap<String, Arc<PrunedNode>>,
 }
 
 impl Api {
-    pub(super) fn add(&mut self, node: Node) {
-        self.nodes
-            .insert(node.metadata.name.clone().unwrap(), Arc::new(node));
+    pub(super) fn add(&mut self, node: PrunedNode) {
+        self.nodes.insert(node.name().to_owned(), Arc::new(node));
     }
 
     /// The present node of this name; each creation has its own UID.
-    pub(super) fn get(&self, name: &str) -> Option<Arc<Node>> {
+    pub(super) fn get(&self, name: &str) -> Option<Arc<PrunedNode>> {
         self.nodes.get(name).cloned()
     }
 
     /// Patches a node's pod CIDRs: only of exactly this node, and only once.
-    pub(super) fn patch(&mut self, name: &str, patch: &PodCidrsPatch) -> ObjectResult<Node> {
+    pub(super) fn patch(&mut self, name: &str, patch: &PodCidrsPatch) -> ObjectResult<PrunedNode> {
         let Some(node) = self.nodes.get_mut(name) else {
             return Ok(None);
         };
-        let is_it = node.metadata.uid.as_deref() == Some(&patch.uid);
+        let is_it = node.uid() == patch.uid;
         let has = pod_cidrs(node);
         if !is_it || !has.is_empty() && has != patch.pod_cidrs {
             let what = "the object has another UID, or the field is immutable".to_owned();
             return Err(ClusterError::Rejected(what));
         }
-        let spec = Arc::make_mut(node).spec.get_or_insert_default();
-        spec.pod_cidr = patch.pod_cidrs.first().cloned();
-        spec.pod_cidrs = Some(patch.pod_cidrs.clone());
-        Ok(Some(Box::new(Node::clone(node))))
+        *node = Arc::new(self::node(name, &patch.uid, &patch.pod_cidrs.join(",")));
+        Ok(Some(Box::new(PrunedNode::clone(node))))
     }
 
     /// Performs one effect.
@@ -97,7 +93,7 @@ impl Api {
         Performed::Ended(IpamOutcome::Node(match effect {
             IpamEffect::Read(node) => {
                 let read = self.get(&node.name);
-                Ok(read.map(|node| Box::new(Node::clone(&node))))
+                Ok(read.map(|node| Box::new(PrunedNode::clone(&node))))
             }
             IpamEffect::Patch(node, patch) => match fate {
                 Fate::Made => self.patch(&node.name, patch),
@@ -133,7 +129,7 @@ impl Api {
     }
 }
 
-pub(super) fn lost_answer() -> ObjectResult<Node> {
+pub(super) fn lost_answer() -> ObjectResult<PrunedNode> {
     Err(ClusterError::Unavailable("no answer".to_owned()))
 }
 

@@ -18,12 +18,12 @@ fn list(text: &str) -> Vec<Address> {
         .collect()
 }
 
-fn stored(text: &str) -> Vec<NodeAddress> {
+fn stored(text: &str) -> Vec<StoredAddress> {
     list(text)
         .into_iter()
-        .map(|one| NodeAddress {
-            type_: one.address_type.as_str().to_owned(),
-            address: one.address,
+        .map(|one| StoredAddress {
+            address_type: Some(one.address_type),
+            address: one.address.into(),
         })
         .collect()
 }
@@ -86,9 +86,9 @@ fn node_057_a_change_is_any_difference_between_the_ordered_lists() {
 
 #[test]
 fn a_stored_address_of_an_unknown_type_counts_as_a_change() {
-    let foreign = [NodeAddress {
-        type_: "Carrier".to_owned(),
-        address: "pigeon".to_owned(),
+    let foreign = [StoredAddress {
+        address_type: None,
+        address: "pigeon".into(),
     }];
     let wanted = list("InternalIP=10.0.0.1");
     assert_eq!(next(&wanted, &foreign, None), Ok(Some(wanted.clone())));

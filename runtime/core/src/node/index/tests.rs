@@ -5,19 +5,30 @@ use super::*;
 use crate::cloud::instance::Address;
 use crate::fixtures;
 use crate::node::cloud_node::cloud_node;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A Ready node with these InternalIPs; its UID is its name and `-1`.
-fn node(name: &str, provider_id: Option<&str>, internal: &[&str]) -> Node {
+fn node(name: &str, provider_id: Option<&str>, internal: &[&str]) -> PrunedNode {
     with_uid(name, &format!("{name}-1"), provider_id, internal)
 }
 
-fn with_uid(name: &str, uid: &str, provider_id: Option<&str>, internal: &[&str]) -> Node {
+fn with_uid(name: &str, uid: &str, provider_id: Option<&str>, internal: &[&str]) -> PrunedNode {
+    changed(name, uid, provider_id, internal, |_| {})
+}
+
+/// The same, with a change.
+fn changed(
+    name: &str,
+    uid: &str,
+    provider_id: Option<&str>,
+    internal: &[&str],
+    change: impl FnOnce(&mut Value),
+) -> PrunedNode {
     let named = fixtures::node(name).uid(uid).ready();
     let node = named.with(|node| node["spec"]["providerID"] = json!(provider_id));
     let internal = internal.iter();
     let node = internal.fold(node, |node, ip| node.address("InternalIP", ip));
-    node.address("ExternalIP", "192.0.2.1").build()
+    node.address("ExternalIP", "192.0.2.1").with(change).build()
 }
 
 fn instance(provider_id: &str, addresses: &[(AddressType, &str)]) -> Instance {
@@ -45,7 +56,7 @@ fn duplicate(node_index: &NodeIndex, name: &str, provider_id: &str) -> Option<St
     Some(format!("{}: {how}", duplicate.name))
 }
 
-fn answer(node_index: &mut NodeIndex, about: &[(&Node, Lookup)]) {
+fn answer(node_index: &mut NodeIndex, about: &[(&PrunedNode, Lookup)]) {
     let nodes: Vec<CloudNode> = about.iter().map(|(node, _)| cloud_node(node)).collect();
     let reply = FindReply {
         lookups: about.iter().map(|(_, lookup)| lookup.clone()).collect(),
@@ -150,8 +161,9 @@ fn an_internal_ip_of_a_ready_node_is_nobody_elses() {
         let clash = clashing(&node_index, kind, address);
         assert_eq!(clash.as_deref(), holder, "{kind:?} {address}");
     }
-    let mut not_ready = node("a", None, &["10.0.0.1"]);
-    not_ready.status.as_mut().unwrap().conditions = None;
+    let not_ready = changed("a", "a-1", None, &["10.0.0.1"], |node| {
+        node["status"]["conditions"] = json!([]);
+    });
     node_index.apply(&not_ready);
     assert_eq!(clashing(&node_index, InternalIp, "10.0.0.1"), None);
 }
@@ -173,7 +185,12 @@ fn what_is_forgotten_leaves_nothing_behind() {
 #[test]
 fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
     let address = "10.0.0.7".parse().unwrap();
-    let mut dead = node("dead", Some("sim://7"), &["10.0.0.7"]);
+    let reported = |status: &str| {
+        changed("dead", "dead-1", Some("sim://7"), &["10.0.0.7"], |node| {
+            node["status"]["conditions"][0]["status"] = json!(status);
+        })
+    };
+    let dead = reported("True");
     let mut all = NodeIndex::default();
     all.apply(&dead);
     let asked = [cloud_node(&dead)];
@@ -186,12 +203,7 @@ fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
         all.answered("sim", &asked, &reply, Moment(std::time::Duration::ZERO));
         all.holder(address).map(str::to_owned)
     };
-    let conditions = |node: &mut Node, status: &str| {
-        let conditions = node.status.as_mut().unwrap().conditions.as_mut().unwrap();
-        conditions[0].status = status.to_owned();
-    };
-    conditions(&mut dead, "Unknown");
-    all.apply(&dead);
+    all.apply(&reported("Unknown"));
     let holds = Some("dead".to_owned());
     assert_eq!(answer(&mut all, Lookup::Gone, false), holds, "not complete");
     assert_eq!(answer(&mut all, Lookup::Gone, true), holds, "once");
@@ -200,7 +212,6 @@ fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
     assert_eq!(answer(&mut all, found, true), holds);
     answer(&mut all, Lookup::Gone, true);
     assert_eq!(answer(&mut all, Lookup::Gone, true), None);
-    conditions(&mut dead, "True");
     all.apply(&dead);
     assert_eq!(all.holder(address), Some("dead"), "its kubelet speaks");
     for _ in 0..3 {
@@ -212,7 +223,7 @@ fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
 #[test]
 fn the_roll_changes_with_what_a_pass_depends_on_and_nothing_else() {
     let mut all = NodeIndex::default();
-    let (mut a, b) = (node("a", None, &["10.0.0.1"]), node("b", None, &[]));
+    let (a, b) = (node("a", None, &["10.0.0.1"]), node("b", None, &[]));
     let mut version = all.version();
     let mut changes =
         |all: &NodeIndex| std::mem::replace(&mut version, all.version()) != all.version();
@@ -220,21 +231,21 @@ fn the_roll_changes_with_what_a_pass_depends_on_and_nothing_else() {
     all.apply(&b);
     assert!(changes(&all), "two nodes");
     // Ordinary changes by kubelets and by answers of providers.
-    a.status.as_mut().unwrap().addresses = None;
-    a.spec.as_mut().unwrap().provider_id = Some("sim://1".to_owned());
+    let a = node("a", Some("sim://1"), &[]);
     all.apply(&a);
     answer(&mut all, &[(&a, found("sim://2"))]);
     assert!(!changes(&all));
     let mut taint = |key: &str| {
-        let taint = json!([{ "key": key, "effect": "NoSchedule" }]);
-        a.spec.as_mut().unwrap().taints = serde_json::from_value(taint).unwrap();
-        all.apply(&a);
+        all.apply(&changed("a", "a-1", Some("sim://1"), &[], |node| {
+            node["spec"]["taints"] = json!([{ "key": key, "effect": "NoSchedule" }]);
+        }));
         (changes(&all), all.version().unready)
     };
     assert_eq!(taint("node.kubernetes.io/unschedulable"), (false, 0));
     assert_eq!(taint(crate::well_known::SHUTDOWN_TAINT), (true, 1));
-    a.status.as_mut().unwrap().conditions = None;
-    all.apply(&a);
+    all.apply(&changed("a", "a-1", Some("sim://1"), &[], |node| {
+        node["status"]["conditions"] = json!([]);
+    }));
     assert_eq!((changes(&all), all.version().unready), (false, 1));
     all.apply(&with_uid("a", "a-2", None, &[]));
     assert_eq!((changes(&all), all.version().unready), (true, 0));

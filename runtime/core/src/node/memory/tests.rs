@@ -5,7 +5,7 @@ use crate::cloud::instance::Lookup;
 use crate::node::index::Clashes;
 use serde_json::{Value, json};
 
-fn node(change: fn(&mut Value)) -> Node {
+fn node(change: impl FnOnce(&mut Value)) -> PrunedNode {
     let mut node = json!({
         "metadata": { "name": "a", "uid": "u", "resourceVersion": "5", "labels": { "l": "1" } },
         "spec": { "taints": [{ "key": "k", "effect": "NoSchedule" }] },
@@ -86,7 +86,7 @@ fn a_node_that_was_made_again_while_the_watch_was_interrupted_begins_anew() {
         node["metadata"]["uid"] = json!("v");
     };
     let mut memory = NodeMemory::default();
-    let mut facts = |node: Node, now| {
+    let mut facts = |node: PrunedNode, now| {
         memory.is_relevant_change(&node);
         let node = Arc::new(node);
         let facts = memory.facts(node, ownership.clone(), rules.clone(), at(now));
@@ -195,7 +195,7 @@ fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_
             kept: Some(Box::new(KeptAnswer {
                 looked: answer.clone(),
                 answered: at(100),
-                uid: Some(uid.to_owned()),
+                uid: uid.into(),
             })),
             ..NodeMemory::default()
         };
@@ -220,13 +220,9 @@ fn a_reconciliation_that_panics_is_held_again() {
 fn a_cache_that_is_behind_our_own_write_is_waited_for_and_not_for_ever() {
     let at = |seconds| Moment(Duration::from_secs(seconds));
     let cached = node(|_| {});
-    let written = |version: u64| {
-        let mut answered = cached.metadata.clone();
-        answered.resource_version = Some(version.to_string());
-        NodeMemory {
-            last_write: OwnWrite::new(&answered, at(100)).into(),
-            ..NodeMemory::default()
-        }
+    let written = |version: u64| NodeMemory {
+        last_write: OwnWrite::new(&version.to_string(), at(100)).into(),
+        ..NodeMemory::default()
     };
     assert_eq!(written(5).waits_for_cache(&cached, at(100)), None);
     assert_eq!(written(6).waits_for_cache(&cached, at(109)), Some(at(110)));
@@ -238,10 +234,10 @@ fn a_cache_that_is_behind_our_own_write_is_waited_for_and_not_for_ever() {
 fn a_turn_that_only_waits_for_our_own_write_ends_when_the_write_is_seen() {
     type Change = fn(&mut NodeMemory);
     let version = |version: u64, label: &str| {
-        let mut seen = node(|_| {});
-        seen.metadata.resource_version = Some(version.to_string());
-        seen.metadata.labels = Some([("l".to_owned(), label.to_owned())].into());
-        seen
+        node(|seen| {
+            seen["metadata"]["resourceVersion"] = json!(version.to_string());
+            seen["metadata"]["labels"] = json!({ "l": label });
+        })
     };
     let table: [(&str, Change, u64, bool); 6] = [
         ("the write itself", |_| {}, 7, true),
@@ -259,7 +255,7 @@ fn a_turn_that_only_waits_for_our_own_write_ends_when_the_write_is_seen() {
     for (what, change, seen, expected) in table {
         let now = Moment(Duration::from_secs(100));
         let mut memory = NodeMemory {
-            last_write: OwnWrite::new(&version(7, "1").metadata, now).into(),
+            last_write: OwnWrite::new("7", now).into(),
             ..NodeMemory::default()
         };
         memory.is_relevant_change(&version(7, "1"));

@@ -5,7 +5,7 @@ use super::*;
 use crate::fixtures;
 
 /// A node with these labels, `KEY=VALUE` separated by blanks, and this provider ID.
-fn node(labels: &str, provider_id: Option<&str>) -> Node {
+fn node(labels: &str, provider_id: Option<&str>) -> PrunedNode {
     let node = labels
         .split_whitespace()
         .fold(fixtures::node("a"), |node, one| {
@@ -80,7 +80,7 @@ fn without_a_record_the_scheme_decides_and_without_both_nobody_owns() {
 }
 
 /// How each provider sees the node, in one word each.
-fn seen(claims: &[Claim], node: &Node) -> String {
+fn seen(claims: &[Claim], node: &PrunedNode) -> String {
     let words = each(claims)
         .into_iter()
         .map(|ownership| match owner(node, &ownership) {
@@ -265,7 +265,7 @@ fn traffic_goes_to_the_providers_own_nodes_and_to_those_that_nobody_here_speaks_
 
 /// Which of `routers`, none of which implements instances, makes the routes of `node`, beside `others` that do
 /// implement them; the others whose names begin with `r` make routes, too.
-fn routed_by(node: &Node, routers: &[Claim], others: &[Claim]) -> String {
+fn routed_by(node: &PrunedNode, routers: &[Claim], others: &[Claim]) -> String {
     let makes_routes = |other: &&Claim| other.name.starts_with('r');
     let all = routers.iter().chain(others.iter().filter(makes_routes));
     let all: Vec<Claim> = all.cloned().collect();

@@ -88,7 +88,7 @@ fn vote_after(waited: Option<u64>, answer: NodeOutcome) -> (Facts, CandidateVote
 }
 
 fn cast(facts: &mut Facts, vote: CandidateVote, verdict: Verdict, tell: bool) {
-    let cast = NodeEffect::CastVote(crate::node::object::node_ref(&facts.node), vote);
+    let cast = NodeEffect::CastVote(facts.node.node_ref(), vote);
     let outcome = NodeOutcome::VoteCast(verdict, tell);
     facts.absorb(&cast, Performed::Ended(outcome));
 }

@@ -2,7 +2,6 @@
 
 use super::world::*;
 use crate::cloud::instance::Instance;
-use crate::node::object::is_uninitialized;
 use crate::reconciliation::effect::{ClusterError, When};
 use serde_json::json;
 
@@ -77,9 +76,9 @@ fn node_011_the_key_alone_makes_a_node_uninitialised() {
         let mut world = world();
         world.stored["spec"]["taints"][0]["value"] = json!(value);
         world.stored["spec"]["taints"][0]["effect"] = json!(effect);
-        assert!(is_uninitialized(&world.node()), "{value} {effect}");
+        assert!(world.node().is_uninitialized(), "{value} {effect}");
         world.reconcile();
-        assert!(!is_uninitialized(&world.node()), "{value} {effect}");
+        assert!(!world.node().is_uninitialized(), "{value} {effect}");
     }
 }
 
@@ -108,7 +107,7 @@ fn node_022_a_stored_provider_id_is_enough() {
         ..instance()
     });
     let run = world.reconcile();
-    assert!(!is_uninitialized(&world.node()));
+    assert!(!world.node().is_uninitialized());
     assert!(
         !run.effects
             .iter()
@@ -138,7 +137,7 @@ fn node_056_an_answer_without_addresses_initialises_and_keeps_what_is_stored() {
         ..instance()
     });
     world.reconcile();
-    assert!(!is_uninitialized(&world.node()));
+    assert!(!world.node().is_uninitialized());
     assert_eq!(stored_addresses(&world), "Hostname=kubelets-name");
 }
 
@@ -151,7 +150,7 @@ fn an_answer_with_one_wrong_part_initialises_and_says_what_was_left_out() {
         ..instance()
     });
     let run = world.reconcile();
-    assert!(!is_uninitialized(&world.node()));
+    assert!(!world.node().is_uninitialized());
     assert_eq!(
         world.stored["metadata"]["labels"]["topology.kubernetes.io/zone"],
         json!(null)
@@ -209,7 +208,7 @@ fn node_048_the_taint_put_back_initialises_again_and_refreshes_the_labels() {
         ..instance()
     });
     let run = world.reconcile();
-    assert!(!is_uninitialized(&world.node()));
+    assert!(!world.node().is_uninitialized());
     assert_eq!(
         world.stored["metadata"]["labels"]["node.kubernetes.io/instance-type"],
         "large"

@@ -2,7 +2,6 @@
 
 use super::world::*;
 use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
-use crate::node::object::is_uninitialized;
 use crate::reconciliation::effect::When;
 use proptest::collection::vec;
 use proptest::option;
@@ -106,9 +105,9 @@ proptest! {
         world.stored = stored.clone();
         world.answer = looked(answer);
         world.refresh = refresh;
-        let was_waiting = is_uninitialized(&world.node());
+        let was_waiting = world.node().is_uninitialized();
         let run = world.reconcile();
-        let is_waiting = is_uninitialized(&world.node());
+        let is_waiting = world.node().is_uninitialized();
 
         let id = |node: &Value| node["spec"]["providerID"].as_str().unwrap_or_default().to_owned();
         prop_assert!(id(&stored).is_empty() || id(&stored) == id(&world.stored), "a provider ID never changes");

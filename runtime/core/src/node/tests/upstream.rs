@@ -4,7 +4,6 @@
 
 use super::world::*;
 use crate::cloud::instance::{Address, AddressType, Instance};
-use crate::node::object::is_uninitialized;
 use serde_json::{Value, json};
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
@@ -134,7 +133,7 @@ fn upstream_get_instance_metadata_the_stored_provider_id_stands_in_for_a_missing
             continue;
         };
         world.reconcile();
-        assert!(!is_uninitialized(&world.node()), "{id}");
+        assert!(!world.node().is_uninitialized(), "{id}");
         assert_eq!(world.stored["spec"]["providerID"], provider_id, "{id}");
         assert_eq!(stored(&world), MACHINE, "{id}");
         let label = &world.stored["metadata"]["labels"]["node.kubernetes.io/instance-type"];
@@ -166,7 +165,7 @@ fn upstream_add_to_node_addresses_the_same_address_of_the_same_type_is_stored_on
             ..instance()
         });
         world.reconcile();
-        assert!(!is_uninitialized(&world.node()), "{id}");
+        assert!(!world.node().is_uninitialized(), "{id}");
         assert_eq!(stored(&world), expected, "{id}");
     }
 }
@@ -202,7 +201,7 @@ fn upstream_taint_exists_the_taint_is_recognised_by_its_key() {
         ] {
             let mut world = world();
             world.stored["spec"]["taints"] = taints;
-            assert_eq!(is_uninitialized(&world.node()), expected, "{id}");
+            assert_eq!(world.node().is_uninitialized(), expected, "{id}");
         }
     }
 }

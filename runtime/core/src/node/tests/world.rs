@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
 use crate::moment::Moment;
 use crate::node::index::Clashes;
+use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::node::{Facts, Looked, NodeEffect, NodeOutcome, Proposal, RetainedState, decide};
 use crate::reconciliation::effect::{
@@ -139,7 +139,7 @@ pub(super) fn looked(lookup: Lookup) -> Result<Looked, ProviderError> {
 }
 
 impl World {
-    pub(super) fn node(&self) -> Node {
+    pub(super) fn node(&self) -> PrunedNode {
         serde_json::from_value(self.stored.clone()).unwrap()
     }
 
@@ -150,7 +150,7 @@ impl World {
     }
 
     /// Runs one reconciliation that begins with a cached copy.
-    pub(super) fn reconcile_from(&mut self, cached: Node) -> Run {
+    pub(super) fn reconcile_from(&mut self, cached: PrunedNode) -> Run {
         let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
         let mut facts = Facts::new(
             Arc::new(cached),
@@ -225,7 +225,7 @@ impl World {
         })
     }
 
-    fn write(&mut self, patch: Value) -> ObjectResult<Node> {
+    fn write(&mut self, patch: Value) -> ObjectResult<PrunedNode> {
         if let Some(change) = self.meanwhile.take() {
             change(&mut self.stored);
         }

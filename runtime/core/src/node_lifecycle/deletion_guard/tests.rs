@@ -20,7 +20,7 @@ fn now() -> Now {
     }
 }
 
-fn node(change: impl FnOnce(&mut Value)) -> Node {
+fn node(change: impl FnOnce(&mut Value)) -> PrunedNode {
     let node = fixtures::node("a").uid("u").provider_id("sim://1");
     let created = json!("2026-11-21T11:55:00Z");
     let node = node.with(|node| node["metadata"]["creationTimestamp"] = created);
@@ -33,7 +33,7 @@ fn evidence() -> Evidence {
 }
 
 /// The same about this node.
-fn evidence_about(node: &Node) -> Evidence {
+fn evidence_about(node: &PrunedNode) -> Evidence {
     Evidence {
         not_ready_since: at(NOW - 30),
         seen: Seen::before(node, now()),
@@ -49,7 +49,11 @@ fn evidence_about(node: &Node) -> Evidence {
     }
 }
 
-fn verdict(node: &Node, evidence: &Evidence, rules: &LifecycleRules) -> Result<(), &'static str> {
+fn verdict(
+    node: &PrunedNode,
+    evidence: &Evidence,
+    rules: &LifecycleRules,
+) -> Result<(), &'static str> {
     let is_wanted = is_wanted(node, rules, now());
     check(node, evidence, rules, is_wanted, now()).map_err(|held| held.condition())
 }
@@ -64,7 +68,7 @@ fn what_just_meets_every_condition_may_go() {
 }
 
 /// A node that may be deleted, with what says that its deletion is meant.
-fn marked(mark: &str) -> Node {
+fn marked(mark: &str) -> PrunedNode {
     node(|node| match mark {
         "taint" => {
             let taint = json!({ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" });
@@ -142,7 +146,7 @@ fn f16_a_node_that_registered_a_moment_ago_stays_whatever_the_wall_says() {
     let young = node(|node| {
         node["metadata"]["creationTimestamp"] = json!("2026-11-21T11:55:01Z");
     });
-    let held = |node: &Node| verdict(node, &evidence_about(node), &rules);
+    let held = |node: &PrunedNode| verdict(node, &evidence_about(node), &rules);
     assert_eq!(held(&young), Err("young"));
     let undated = node(|node| node["metadata"]["creationTimestamp"] = Value::Null);
     assert_eq!(held(&undated), Err("young"));

@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use super::{Memory, Pass};
-use crate::node::object::{is_ready, name};
+use crate::node::object::PrunedNode;
 use crate::node::ownership::{Owner, owner};
 use crate::node_lifecycle::survey::{LARGEST, LookupGroup, Survey, WITNESSES, scheme};
 
 impl Memory {
     /// Look-ups of a pass for the nodes in `due`.
-    pub(super) fn surveys(&self, due: Vec<Arc<Node>>, pass: &Pass<'_>) -> Vec<Survey> {
-        let mut groups: BTreeMap<(Option<String>, LookupGroup), Vec<Arc<Node>>> = BTreeMap::new();
+    pub(super) fn surveys(&self, due: Vec<Arc<PrunedNode>>, pass: &Pass<'_>) -> Vec<Survey> {
+        let mut groups: BTreeMap<(Option<String>, LookupGroup), Vec<Arc<PrunedNode>>> =
+            BTreeMap::new();
         for node in due {
-            let history = self.histories.get(name(&node));
+            let history = self.histories.get(node.name());
             let group = history.map_or(LookupGroup::Identified, |history| history.group);
             let group = (scheme(&node).map(str::to_owned), group);
             groups.entry(group).or_default().push(node);
@@ -44,8 +43,13 @@ impl Memory {
     }
 
     /// The best witnesses of a scheme: Ready ones first, then by rank.
-    fn best_witnesses(&self, wanted: &str, about: &[Arc<Node>], pass: &Pass<'_>) -> Vec<Arc<Node>> {
-        let mut best: Vec<(u8, bool, &Arc<Node>)> = Vec::new();
+    fn best_witnesses(
+        &self,
+        wanted: &str,
+        about: &[Arc<PrunedNode>],
+        pass: &Pass<'_>,
+    ) -> Vec<Arc<PrunedNode>> {
+        let mut best: Vec<(u8, bool, &Arc<PrunedNode>)> = Vec::new();
         for node in pass.nodes {
             let is_other = scheme(node) != Some(wanted);
             if is_other || about.iter().any(|one| Arc::ptr_eq(one, node)) {
@@ -57,15 +61,15 @@ impl Memory {
                 continue;
             }
             let rank = self.witnesses.rank(node, &self.contradictions);
-            best.push((rank, !is_ready(node), node));
+            best.push((rank, !node.is_ready(), node));
             best.sort_by_key(|(rank, is_not_ready, _)| (*is_not_ready, *rank));
             best.truncate(WITNESSES);
         }
         best.into_iter().map(|(_, _, node)| node.clone()).collect()
     }
 
-    pub(super) fn is_called_gone(&self, node: &Node) -> bool {
-        let history = self.histories.get(name(node));
+    pub(super) fn is_called_gone(&self, node: &PrunedNode) -> bool {
+        let history = self.histories.get(node.name());
         history.is_some_and(|history| history.gone.is_some())
     }
 }

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use super::{Memory, Pass};
 use crate::moment::Moment;
-use crate::node::object::{is_ready, name, uid as uid_of};
-use crate::node::ownership::{Owner, owner, stored_provider_id};
+use crate::node::object::PrunedNode;
+use crate::node::ownership::{Owner, owner};
 use crate::node_lifecycle::deletion_guard::is_wanted;
 use crate::node_lifecycle::mass_outage::Called;
 use crate::node_lifecycle::not_ready_history::NodeHistory;
@@ -18,26 +16,26 @@ impl Memory {
     /// Counts the nodes called gone. The first answer counts already: one after another they would not be recognised as
     /// a mass.
     pub(super) fn weigh(&mut self, pass: &Pass<'_>) {
-        let is_called = |history: &NodeHistory, node: &Node| {
-            history.gone.is_some() && stored_provider_id(node).is_some()
+        let is_called = |history: &NodeHistory, node: &PrunedNode| {
+            history.gone.is_some() && node.provider_id().is_some()
         };
         let mut called = Called::new();
         for node in pass.nodes {
-            if let Some(history) = self.histories.get(name(node))
+            if let Some(history) = self.histories.get(node.name())
                 && is_called(history, node)
                 && !is_wanted(node, pass.rules, pass.now)
             {
-                called.insert(name(node).to_owned(), history.uid.clone());
+                called.insert(node.name().to_owned(), history.uid.clone());
             }
         }
-        let is_ours = |node: &&Arc<Node>| {
+        let is_ours = |node: &&Arc<PrunedNode>| {
             matches!(
                 owner(node, pass.ownership),
                 Owner::Recorded | Owner::Implied
             )
         };
         for node in self.contradicted(pass) {
-            called.insert(name(node).to_owned(), uid_of(node).to_owned());
+            called.insert(node.name().to_owned(), node.uid().to_owned());
         }
         let owned = match called.len() {
             0 => 0,
@@ -45,13 +43,13 @@ impl Memory {
         };
         let (histories, contradictions) = (&self.histories, &self.contradictions);
         let is_back = |name: &str, uid: &str| {
-            let node = pass.node(name).filter(|node| uid_of(node) == uid);
+            let node = pass.node(name).filter(|node| node.uid() == uid);
             // Neither a mark, nor a deletion that waits for a finalizer, nor an exception says that its machine exists.
             node.is_some_and(|node| {
                 let history = histories.get(name);
                 let is_gone = history.is_some_and(|history| history.gone.is_some());
-                let is_exception = is_ready(node) && contradictions.contains(name, uid);
-                !is_gone && !is_exception && node.metadata.deletion_timestamp.is_none()
+                let is_exception = node.is_ready() && contradictions.contains(name, uid);
+                !is_gone && !is_exception && !node.is_being_deleted()
             })
         };
         let (hold, now) = (pass.rules.mass_hold, pass.now.moment);
@@ -65,9 +63,10 @@ impl Memory {
         let called = self.histories.values().filter(|one| one.gone.is_some());
         let (apart, others): (Vec<_>, Vec<_>) = called.partition(|one| is_apart(one));
         let mut about = survey.about.iter();
-        let is_asked_apart = about.all(|node| self.histories.get(name(node)).is_some_and(is_apart));
+        let is_asked_apart =
+            about.all(|node| self.histories.get(node.name()).is_some_and(is_apart));
         if !is_asked_apart || apart.len() >= others.len() {
-            let about = survey.about.iter().map(|node| name(node));
+            let about = survey.about.iter().map(|node| node.name());
             self.mass_outage.interrupt(about, at);
         }
     }

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Instance, Lookup};
+use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
 use crate::well_known::SHUTDOWN_TAINT;
 
 /// The node `a` of this provider.
-fn node_a(ready: &str, taints: &Value) -> Arc<Node> {
+fn node_a(ready: &str, taints: &Value) -> Arc<PrunedNode> {
     let node = json!({
         "metadata": { "name": "a", "uid": "u", "labels": { "wasm-ccm.dev/provider": "sim" } },
         "spec": { "providerID": "sim://a", "taints": taints },
@@ -43,7 +43,7 @@ fn an_answer_that_comes_when_the_node_is_ready_again_does_not_keep_its_taint() {
     };
     for answer in [Err(throttled), Ok(gone)] {
         let mut memory = Memory::default();
-        let mut pass = |nodes: &[Arc<Node>], second: u64, answered: Option<&Survey>| {
+        let mut pass = |nodes: &[Arc<PrunedNode>], second: u64, answered: Option<&Survey>| {
             let pass = Pass {
                 nodes,
                 ownership: &ownership,
@@ -73,7 +73,7 @@ fn an_answer_that_comes_when_the_node_is_ready_again_does_not_keep_its_taint() {
 
 #[test]
 fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about_the_new_one() {
-    let node = |uid: &str| -> [Arc<Node>; 1] {
+    let node = |uid: &str| -> [Arc<PrunedNode>; 1] {
         let node = json!({
             "metadata": { "name": "a", "uid": uid, "labels": { "wasm-ccm.dev/provider": "sim" } },
             "spec": { "providerID": "sim://a" },
@@ -92,7 +92,7 @@ fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about
     let unavailable = ProviderError::Unavailable("503".to_owned());
     for late in [Err(unavailable), Ok(gone.clone())] {
         let mut memory = Memory::default();
-        let mut pass = |nodes: &[Arc<Node>], second: u64, answered: Option<(&Survey, &_)>| {
+        let mut pass = |nodes: &[Arc<PrunedNode>], second: u64, answered: Option<(&Survey, &_)>| {
             let at = Moment(Duration::from_secs(second));
             let pass = Pass {
                 nodes,

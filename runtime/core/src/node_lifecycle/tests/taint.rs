@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::super::{Memory, Moment, Now, Pass};
 use super::world::World;
+use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
 use crate::well_known::SHUTDOWN_TAINT;
@@ -169,7 +169,7 @@ fn a_ready_node_of_another_provider_is_left_to_the_plan_of_that_provider() {
                 "taints": [{ "key": SHUTDOWN_TAINT, "effect": "NoSchedule" }] },
             "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
         });
-        let nodes: [Arc<Node>; 1] = [Arc::new(serde_json::from_value(node).unwrap())];
+        let nodes: [Arc<PrunedNode>; 1] = [Arc::new(serde_json::from_value(node).unwrap())];
         let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
         let rules = Arc::new(LifecycleRules::default());
         let pass = Pass {

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use super::super::*;
@@ -13,6 +12,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Instance, Lookup};
 use crate::moment::Moment;
 use crate::node::index::NodeIndex;
+use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::reconciliation::effect::{BudgetOutcome, EventOutcome, Outcome as _, Performed};
 use crate::safety::brake::{Allowances, ClusterBudgets, Objects};
@@ -158,7 +158,7 @@ impl World {
     }
 
     fn pass(&mut self) {
-        let nodes: Vec<Arc<Node>> = self
+        let nodes: Vec<Arc<PrunedNode>> = self
             .nodes
             .values()
             .map(|node| Arc::new(serde_json::from_value(node.clone()).unwrap()))
@@ -184,7 +184,7 @@ impl World {
             memory.absorb(&survey, &answer, pass.now.moment);
         }
         for mut facts in memory.facts(&pass) {
-            assert!(!is_settled, "{:?}", facts.node.metadata.name);
+            assert!(!is_settled, "{:?}", facts.node.name());
             let when = self.reconcile(&mut facts);
             memory.conclude(&facts, &when, self.both().moment);
         }
@@ -192,9 +192,11 @@ impl World {
     }
 
     fn answer(&mut self, survey: &Survey) -> Answer {
-        let of = |node: &Arc<Node>| {
-            let name = node.metadata.name.as_deref().unwrap();
-            self.cloud.get(name).cloned().unwrap_or(Lookup::NotMine)
+        let of = |node: &Arc<PrunedNode>| {
+            self.cloud
+                .get(node.name())
+                .cloned()
+                .unwrap_or(Lookup::NotMine)
         };
         let reply = FindReply {
             lookups: survey.nodes().map(of).collect(),

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{Memory, Reconciliation};
 use crate::moment::Moment;
-use crate::node::object::name;
 use crate::reconciliation::own_write::OwnWrite;
 use crate::reconciliation::retry;
 use crate::route::PROGRESS_TIMEOUT;
@@ -125,13 +124,13 @@ impl Memory {
             return;
         };
         // A plan that was made since the node has changed, or is gone, does not cover what was changed for it.
-        let wants = self.nodes.get(name(node)).and_then(|state| state.wants);
+        let wants = self.nodes.get(node.name()).and_then(|state| state.wants);
         let has_changed = wants != Some(facts.fingerprint);
         if has_changed && (wants.is_some() || !facts.changes.is_empty()) {
             self.list_schedule.unsettle(now);
         }
         // If the node is gone, nothing about it is retained. One without pod networks may have a condition (ROUTE-040).
-        let Some(state) = self.nodes.get_mut(name(node)) else {
+        let Some(state) = self.nodes.get_mut(node.name()) else {
             return;
         };
         let record = &mut state.record;
@@ -152,7 +151,7 @@ impl Memory {
             record.reported.extend(messages);
         }
         if facts.state.has_written {
-            record.written = OwnWrite::new(&node.metadata, now);
+            record.written = OwnWrite::new(node.resource_version(), now);
         }
         record.failures = match retry {
             Some(_) => record.failures.saturating_add(1),

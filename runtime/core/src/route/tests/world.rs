@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -15,7 +14,7 @@ use super::super::*;
 use crate::cloud::load_balancer::{Pending, Progress};
 use crate::cloud::route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::moment::Moment;
-use crate::node::object::name;
+use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::reconciliation::effect::{
     Answered, BudgetOutcome, ClusterError, EventOutcome, ObjectResult, Performed,
@@ -188,7 +187,7 @@ impl World {
         self.forget(name);
     }
 
-    pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
+    pub(super) fn node(&self, name: &str) -> Option<Arc<PrunedNode>> {
         let node = self.nodes.get(name)?;
         Some(Arc::new(serde_json::from_value(node.clone()).unwrap()))
     }
@@ -224,7 +223,7 @@ impl World {
         nodes.iter().for_each(|name| self.see(name));
     }
 
-    fn nodes(&self) -> Vec<Arc<Node>> {
+    fn nodes(&self) -> Vec<Arc<PrunedNode>> {
         self.nodes
             .keys()
             .map(|name| self.node(name).unwrap())
@@ -337,11 +336,11 @@ impl World {
         self.memory.next(find, at(self.now))
     }
 
-    pub(super) fn list(&self, reported: &[Arc<Node>]) -> ListRoutesReply {
+    pub(super) fn list(&self, reported: &[Arc<PrunedNode>]) -> ListRoutesReply {
         let target = |hop: &Hop| match hop {
             Hop::Fixed(target) => target.clone(),
             Hop::Machine(node, address) => {
-                let is_told = reported.iter().any(|one| name(one) == node);
+                let is_told = reported.iter().any(|one| one.name() == node);
                 match (is_told, self.machines.contains(node)) {
                     (true, _) if self.address(node) == *address => RouteTarget::Node(node.clone()),
                     (true, _) => RouteTarget::Outdated(node.clone()),

@@ -16,7 +16,7 @@ fn service(version: &str, port: u16) -> Arc<Service> {
 fn written() -> ServiceMemory {
     let mut memory = ServiceMemory::new(service("7", 80), at(0));
     memory.concluded = Some(memory.service.clone());
-    memory.written = OwnWrite::new(&memory.service.metadata, at(100));
+    memory.written = OwnWrite::new(resource_version(&memory.service), at(100));
     memory
 }
 

@@ -4,17 +4,19 @@ use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::Progress;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::When;
 use crate::service::targets::{is_eligible, wakes};
 use crate::service::{Account, ServiceAction, Targets};
-use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-fn changed(change: impl Fn(&mut Value)) -> Node {
-    let mut one = serde_json::to_value(node("a")).unwrap();
-    change(&mut one);
-    serde_json::from_value(one).unwrap()
+fn node(name: &str) -> PrunedNode {
+    node_object(name).build()
+}
+
+fn changed(change: impl FnOnce(&mut Value)) -> PrunedNode {
+    node_object("a").with(change).build()
 }
 
 fn names(targets: &[CloudNode]) -> Vec<&str> {
@@ -205,7 +207,7 @@ fn edge_063_what_was_not_confirmed_is_wanted_until_it_is() {
     world.ensure = [Err(unavailable())].into();
     world.reconcile();
     let targets = |names: &[&str]| {
-        let nodes: Vec<Node> = names.iter().map(|name| node(name)).collect();
+        let nodes: Vec<PrunedNode> = names.iter().map(|name| node(name)).collect();
         Targets::of(nodes.iter(), true)
     };
     assert!(

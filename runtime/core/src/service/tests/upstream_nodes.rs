@@ -2,9 +2,9 @@
 //! Services are several worlds here: each has reconciliations of its own.
 
 use super::world::*;
+use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::When;
 use crate::service::{ServiceAction, Targets};
-use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -73,7 +73,7 @@ fn upstream_update_nodes_in_external_load_balancer() {
 /// Nodes, each with a name and a change.
 fn nodes(list: &[(&str, &str)]) -> Vec<String> {
     let one = |(name, what): &(&str, &str)| {
-        let mut node = serde_json::to_value(node(name)).unwrap();
+        let mut node = node_object(name).json();
         match *what {
             "" => {}
             "not ready" => node["status"]["conditions"][0]["status"] = json!("False"),
@@ -86,9 +86,9 @@ fn nodes(list: &[(&str, &str)]) -> Vec<String> {
             "tainted" => node["spec"]["taints"] = json!([{ "key": "x", "effect": "NoSchedule" }]),
             other => panic!("{other}"),
         }
-        serde_json::from_value::<Node>(node).unwrap()
+        serde_json::from_value::<PrunedNode>(node).unwrap()
     };
-    let all: Vec<Node> = list.iter().map(one).collect();
+    let all: Vec<PrunedNode> = list.iter().map(one).collect();
     let targets = Targets::of(all.iter(), true);
     targets.nodes.iter().map(|node| node.name.clone()).collect()
 }
@@ -238,11 +238,11 @@ fn upstream_node_changes_in_external_load_balancer() {
 fn edge_072_upstream_nodes_not_equal() {
     let with = |ids: [&str; 2]| {
         let all = ["a", "b"].into_iter().zip(ids).map(|(name, id)| {
-            let mut node = serde_json::to_value(node(name)).unwrap();
+            let mut node = node_object(name).json();
             node["spec"]["providerID"] = json!(id);
-            serde_json::from_value::<Node>(node).unwrap()
+            serde_json::from_value::<PrunedNode>(node).unwrap()
         });
-        let all: Vec<Node> = all.collect();
+        let all: Vec<PrunedNode> = all.collect();
         Targets::of(all.iter(), true)
     };
     for (id, before, after, expected) in [

@@ -2,15 +2,15 @@
 //! `tests/conformance.md`.
 
 use super::world::*;
+use crate::node::object::PrunedNode;
 use crate::service::targets::{is_eligible, wakes};
-use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// A Ready node with a machine, and what a case changes in it.
-fn changed(changes: &[&str]) -> Node {
-    let mut one = serde_json::to_value(node("a")).unwrap();
+fn changed(changes: &[&str]) -> PrunedNode {
+    let mut one = node_object("a").json();
     for change in changes {
         let ready = |status: &str| json!([{ "type": "Ready", "status": status }]);
         let two = |ready: &str, other: &str, status: &str| json!([{ "type": "Ready", "status": ready }, { "type": other, "status": status }]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Service};
+
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -14,8 +15,9 @@ use crate::cloud::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus, Pending,
     Progress, ProgressReply,
 };
-use crate::fixtures;
+use crate::fixtures::{self, ObjectBuilder};
 use crate::moment::{Moment, Now};
+use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::reconciliation::effect::{
     Answered, BudgetOutcome, ClusterError, Decision, Effect as _, EventOutcome, InUse,
@@ -210,10 +212,10 @@ pub(super) fn conflict(owner: Option<&str>) -> ProviderError {
     }
 }
 
-pub(super) fn node(name: &str) -> Node {
-    let node = fixtures::node(name).uid(&format!("uid-{name}"));
-    let node = node.provider_id(&format!("sim://{name}"));
-    node.ready().build()
+/// A Ready node with a machine.
+pub(super) fn node_object(name: &str) -> ObjectBuilder<Node> {
+    let node = fixtures::node(name).uid(&format!("uid-{name}")).ready();
+    node.provider_id(&format!("sim://{name}"))
 }
 
 impl World {
@@ -272,7 +274,8 @@ impl World {
             Arc::new(self.rules.clone()),
             self.mode,
         );
-        let nodes: Vec<Node> = self.nodes.iter().map(|name| node(name)).collect();
+        let nodes = self.nodes.iter().map(|name| node_object(name).build());
+        let nodes: Vec<PrunedNode> = nodes.collect();
         let targets = Targets::of(nodes.iter(), self.is_synced);
         let mut facts = Facts::new(
             Arc::new(cached),

@@ -56,7 +56,8 @@ impl World {
 
     pub(super) fn control(&mut self, index: usize) {
         let now = self.now;
-        let block = |node: &Arc<Node>| pod_cidrs(node).first().map(|text| text.parse().unwrap());
+        let block =
+            |node: &Arc<PrunedNode>| pod_cidrs(node).first().map(|text| text.parse().unwrap());
         let controller = &mut self.controllers[index];
         if let Some(at) = controller.lists_at.filter(|at| *at <= now) {
             controller.lists_at = None;

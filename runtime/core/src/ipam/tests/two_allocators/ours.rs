@@ -8,7 +8,7 @@ pub(super) struct Ours {
     pub(super) other: OtherAllocator,
     pub(super) begins: u64,
     pub(super) late: Late,
-    pub(super) cache: BTreeMap<String, Arc<Node>>,
+    pub(super) cache: BTreeMap<String, Arc<PrunedNode>>,
     pub(super) queue: BTreeSet<String>,
     pub(super) running: BTreeMap<String, Facts>,
     /// When the question was sent, when its answer arrives, the question, and the answer once it was read.
@@ -132,7 +132,7 @@ impl Ours {
         }
     }
 
-    fn see(&mut self, name: String, node: Option<Arc<Node>>, now: u64) {
+    fn see(&mut self, name: String, node: Option<Arc<PrunedNode>>, now: u64) {
         let Some(node) = node else {
             self.cache.remove(&name);
             self.memory.forget(&name);
@@ -142,7 +142,7 @@ impl Ours {
         };
         self.memory.see(&node);
         if pod_cidrs(&node).is_empty() {
-            let uid = node.metadata.uid.as_deref().unwrap();
+            let uid = node.uid();
             self.other.waits(&name, uid, moment(now));
             self.queue.insert(name.clone());
         } else {

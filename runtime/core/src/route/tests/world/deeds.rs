@@ -76,7 +76,7 @@ impl World {
         })
     }
 
-    fn stored(&self, name: &str) -> Option<Box<Node>> {
+    fn stored(&self, name: &str) -> Option<Box<PrunedNode>> {
         self.node(name).map(|node| Box::new((*node).clone()))
     }
 
@@ -118,7 +118,7 @@ impl World {
         })
     }
 
-    fn patch(&mut self, name: &str, patch: &NetworkConditionPatch) -> ObjectResult<Node> {
+    fn patch(&mut self, name: &str, patch: &NetworkConditionPatch) -> ObjectResult<PrunedNode> {
         if let Some(error) = self.refusals.pop_front() {
             return Err(error);
         }
