@@ -12,8 +12,13 @@ use crate::node::ownership::{Owner, OwnershipContext, owner};
 const MOST: usize = 2500;
 /// Maximum number of nodes in question.
 pub(super) const LARGEST: usize = MOST - WITNESSES;
-/// Number of witnesses per answer. One may be gone itself; three that are gone at once are a mass.
+/// Number of witnesses for an answer that may be followed by a deletion. One may be gone itself; three that are gone at
+/// once are a mass.
 pub(super) const WITNESSES: usize = 3;
+/// Number of witnesses while no node in question is called gone. Nothing is deleted after the next answer, and each
+/// witness costs most clouds a request for each look-up, as long as a node is NotReady. If neither is found, the row of
+/// answers begins with the next one.
+pub(super) const FIRST_WITNESSES: usize = 2;
 
 /// Which nodes share a look-up: a node that cannot be answered must not spoil the answers for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::{Memory, Pass};
 use crate::node::object::PrunedNode;
 use crate::node::ownership::{Owner, owner};
-use crate::node_lifecycle::survey::{LARGEST, LookupGroup, Survey, WITNESSES, scheme};
+use crate::node_lifecycle::survey::{
+    FIRST_WITNESSES, LARGEST, LookupGroup, Survey, WITNESSES, scheme,
+};
 
 impl Memory {
     /// Look-ups of a pass for the nodes in `due`.
@@ -28,12 +30,18 @@ impl Memory {
                 }
             };
             for about in about.chunks(most) {
+                let is_fresh = about.iter().any(|node| self.is_called_gone(node));
+                // A contradicted node is among them, and is no evidence until it is found.
+                let count = match is_fresh || !self.contradictions.is_empty() {
+                    true => WITNESSES,
+                    false => FIRST_WITNESSES,
+                };
                 surveys.push(Survey {
                     witnesses: match &wanted {
-                        Some(wanted) => self.best_witnesses(wanted, about, pass),
+                        Some(wanted) => self.best_witnesses(wanted, about, count, pass),
                         None => Vec::new(),
                     },
-                    is_fresh: about.iter().any(|node| self.is_called_gone(node)),
+                    is_fresh,
                     asked: pass.now.moment,
                     about: about.to_vec(),
                 });
@@ -42,11 +50,12 @@ impl Memory {
         surveys
     }
 
-    /// The best witnesses of a scheme: Ready ones first, then by rank.
+    /// The best witnesses of a scheme, this many: Ready ones first, then by rank.
     fn best_witnesses(
         &self,
         wanted: &str,
         about: &[Arc<PrunedNode>],
+        count: usize,
         pass: &Pass<'_>,
     ) -> Vec<Arc<PrunedNode>> {
         let mut best: Vec<(u8, bool, &Arc<PrunedNode>)> = Vec::new();
@@ -63,7 +72,7 @@ impl Memory {
             let rank = self.witnesses.rank(node, &self.contradictions);
             best.push((rank, !node.is_ready(), node));
             best.sort_by_key(|(rank, is_not_ready, _)| (*is_not_ready, *rank));
-            best.truncate(WITNESSES);
+            best.truncate(count);
         }
         best.into_iter().map(|(_, _, node)| node.clone()).collect()
     }
