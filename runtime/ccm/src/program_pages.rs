@@ -15,15 +15,17 @@ use std::time::Duration;
 
 use rustix::mm::{Advice, madvise};
 
-/// Between two releases. Code that is used once a minute costs some hundred faults, a fraction of a millisecond.
-const INTERVAL: Duration = Duration::from_secs(60);
+/// Between the first two releases, and at most between two. What the beginning of the work needs once is released soon; code
+/// that is used again costs some hundred faults, a fraction of a millisecond.
+const INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(60));
 
-/// Releases at once, and again after each [`INTERVAL`]. Never completes.
+/// Releases at once, and again and again. Never completes.
 pub(crate) async fn keep_released() {
-    let mut interval = tokio::time::interval(INTERVAL);
+    let (mut interval, most) = INTERVALS;
     loop {
-        interval.tick().await;
         release();
+        tokio::time::sleep(interval).await;
+        interval = most.min(interval * 2);
     }
 }
 

@@ -46,6 +46,10 @@ use rotation::rotating;
 
 pub use service_account::TokenSource;
 
+/// Maximum size of the buffer into which a connection is read, in bytes. hyper's own of 400 KiB is filled by lists alone, at
+/// each of a dozen connections.
+const READ_BUFFER: usize = 64 << 10;
+
 /// Why a client cannot be created.
 #[derive(Debug, Error)]
 pub enum GuardedError {
@@ -130,7 +134,8 @@ fn authenticated(
         connector.set_read_timeout(of_config.read_timeout);
         connector.set_write_timeout(of_config.write_timeout);
         connector.set_reset_reader_on_write(of_config.reset_reader_on_write);
-        let pool = legacy::Client::builder(TokioExecutor::new());
+        let mut pool = legacy::Client::builder(TokioExecutor::new());
+        pool.http1_max_buf_size(READ_BUFFER);
         Ok(pool.build::<_, Body>(connector))
     });
     let connections = connections.map_err(GuardedError::Config)?;
