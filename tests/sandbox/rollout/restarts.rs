@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::rollout::{Orders, Phase, Record};
+use ccm_core::reconciliation::retry::Backoff;
+use ccm_core::rollout::{Orders, Phase, Record, RolloutRules};
 use ccm_core::safety::permit::Mode;
 use ccm_delivery::artifact::Artifact;
 use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Report};
@@ -26,6 +27,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a_start_goes_by_the_signatures_that_the_source_has_now",
         a_start_goes_by_the_signatures_that_the_source_has_now,
+    ),
+    (
+        "a_source_that_is_away_is_asked_once_for_other_signatures",
+        a_source_that_is_away_is_asked_once_for_other_signatures,
     ),
     (
         "what_nobody_vouches_for_is_not_written",
@@ -153,6 +158,40 @@ fn a_start_goes_by_the_signatures_that_the_source_has_now() {
         let world = World::start(start(&keys[1]));
         world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
         world.serves(&by_new).await;
+    });
+}
+
+/// It may take minutes to say that it is away.
+fn a_source_that_is_away_is_asked_once_for_other_signatures() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = [KeyPair::generate().unwrap(), KeyPair::generate().unwrap()];
+        // Once the source was away, it is not asked again within this test.
+        let again = Backoff {
+            first: Duration::from_secs(1_000_000),
+            most: Duration::from_secs(1_000_000),
+        };
+        let start = || Start {
+            folder: Some(folder.path()),
+            trust: trusting(&keys[0]),
+            rules: RolloutRules {
+                again,
+                ..RolloutRules::default()
+            },
+            ..Start::default()
+        };
+        let one = signed(&keys[0], module("1.0.0", "honest"));
+        has_served(start(), &one).await;
+        let world = World::start(start());
+        world.serves(&one).await;
+        world.finds(&one);
+        world.trusts(trusting(&keys[1]));
+        let is_refused = |record: &Record| says(record, "its signature is refused");
+        world.recorded("it has no other", is_refused).await;
+        *world.found.lock().unwrap() = Err(0);
+        let is_away = |record: &Record| says(record, "cannot be asked");
+        world.recorded("it is away", is_away).await;
+        assert!(matches!(*world.found.lock().unwrap(), Err(1)));
     });
 }
 

@@ -118,7 +118,7 @@ struct Scripted {
     place: &'static str,
     offers: mpsc::UnboundedReceiver<Result<Artifact, SourceError>>,
     has_lost: bool,
-    found: Arc<Mutex<Option<Artifact>>>,
+    found: Arc<Mutex<Result<Artifact, u32>>>,
 }
 
 impl Source for Scripted {
@@ -133,8 +133,9 @@ impl Source for Scripted {
 
     fn again<'a>(&'a self, _: &'a Release) -> Brought<'a> {
         Box::pin(async {
-            let found = self.found.lock().unwrap().clone();
-            found.ok_or_else(|| match self.has_lost {
+            let mut found = self.found.lock().unwrap();
+            let found = found.as_mut().map_err(|times| *times += 1);
+            found.cloned().map_err(|()| match self.has_lost {
                 true => SourceError::absent(self.place, "it is nowhere"),
                 false => SourceError::unavailable(self.place, "it is down"),
             })
@@ -182,7 +183,8 @@ impl LoadPolicyOf for Granting {
 /// A running rollout controller, and what surrounds it.
 pub(crate) struct World {
     offers: mpsc::UnboundedSender<Result<Artifact, SourceError>>,
-    found: Arc<Mutex<Option<Artifact>>>,
+    /// What the source has beside its offers, or how many times it was asked in vain.
+    pub(crate) found: Arc<Mutex<Result<Artifact, u32>>>,
     pub(crate) record_store: Arc<MemoryRecordStore>,
     load_policy: watch::Sender<Arc<dyn LoadPolicyOf>>,
     trust: watch::Sender<Arc<TrustPolicy>>,
@@ -252,7 +254,7 @@ impl World {
         let store = folder.map(|folder| folder.join("modules"));
         let (offers, offered) = mpsc::unbounded_channel();
         let (sources, source) = mpsc::channel(1);
-        let found = Arc::default();
+        let found = Arc::new(Mutex::new(Err(0)));
         let scripted: Box<dyn Source> = Box::new(Scripted {
             place,
             offers: offered,
@@ -316,7 +318,7 @@ impl World {
 
     /// The source has this version again, without offering it.
     pub(crate) fn finds(&self, artifact: &Artifact) {
-        *self.found.lock().unwrap() = Some(artifact.clone());
+        *self.found.lock().unwrap() = Ok(artifact.clone());
     }
 
     pub(crate) fn order(&self, orders: Orders) {

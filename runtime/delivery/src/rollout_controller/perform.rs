@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ccm_core::cloud::EventType;
 use ccm_core::rollout::{
-    Candidate, Cause, Noted, Record, Role, RolloutEffect, RolloutEvent, VersionFailure, Work,
-    WorkResult, not_serving, state,
+    Candidate, Cause, Noted, Record, Role, RolloutEffect, RolloutEvent, Work, WorkResult,
+    not_serving, state,
 };
 use ccm_core::safety::audit::NoAudit;
 use ccm_core::safety::permit::{Mode, Permit};
@@ -119,11 +119,6 @@ impl RolloutController {
             work: work.clone(),
             policy_generation: self.facts.policy_generation,
             offered: self.offered.clone(),
-            is_anew: self
-                .facts
-                .failures
-                .get(&work.release().digest)
-                .is_some_and(is_distrust),
             anew: OnceLock::new(),
             policy: self.inputs.trust.borrow().clone(),
             granted: self.inputs.load_policy.borrow().clone(),
@@ -299,9 +294,4 @@ impl RolloutController {
             !is_current
         });
     }
-}
-
-/// Whether the failure may be resolved by evidence published since (a trust failure).
-fn is_distrust(failure: &VersionFailure) -> bool {
-    failure.cause == Cause::Trust
 }

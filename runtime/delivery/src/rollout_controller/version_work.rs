@@ -19,7 +19,7 @@ use crate::artifact::Artifact;
 use crate::difference::{Difference, Requests};
 use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
-use crate::source::{Location, SourceError};
+use crate::source::Location;
 use crate::store::ModuleStore;
 use crate::trust::{Distrust, Highest, TrustPolicy};
 
@@ -38,9 +38,7 @@ pub(super) struct Job {
     pub(super) work: Work,
     pub(super) policy_generation: u64,
     pub(super) offered: Option<Arc<Artifact>>,
-    /// Whether the evidence may have changed since it was fetched.
-    pub(super) is_anew: bool,
-    /// The version with its current evidence, once it was fetched for that reason.
+    /// The version with its current evidence, once the source was asked for it.
     pub(super) anew: OnceLock<Arc<Artifact>>,
     pub(super) policy: Arc<TrustPolicy>,
     pub(super) granted: Arc<dyn LoadPolicyOf>,
@@ -140,6 +138,22 @@ impl Unverified {
     }
 }
 
+/// Why a module is not used.
+enum Unfit {
+    /// None of the signatures at hand counts. There may be others.
+    Signatures(String),
+    Otherwise(WorkResult),
+}
+
+impl Unfit {
+    fn end(self) -> WorkResult {
+        match self {
+            Unfit::Signatures(why) => Cause::Trust.because(why),
+            Unfit::Otherwise(end) => end,
+        }
+    }
+}
+
 /// A module that is trusted and whose requests the grants cover.
 struct Examined {
     artifact: Arc<Artifact>,
@@ -162,13 +176,6 @@ impl Job {
         resources: &Resources,
         release: &Release,
     ) -> Result<Unverified, WorkResult> {
-        if self.is_anew
-            && let Some(Ok(artifact)) = resources.again.bytes(release).await
-            && artifact.digest.to_string() == release.digest
-        {
-            let artifact = self.anew.get_or_init(|| Arc::new(artifact));
-            return Ok(Unverified::elsewhere(artifact.clone()));
-        }
         let is_it = |it: &&Arc<Artifact>| it.digest.to_string() == release.digest;
         if let Some(offered) = self.offered.as_ref().filter(is_it) {
             return Ok(Unverified::elsewhere(offered.clone()));
@@ -184,9 +191,19 @@ impl Job {
                 is_stored: true,
             });
         }
+        let current = self.current(resources, release).await;
+        current.map(Unverified::elsewhere)
+    }
+
+    /// Asks the source for exactly these bytes, with the evidence that it has now.
+    async fn current(
+        &self,
+        resources: &Resources,
+        release: &Release,
+    ) -> Result<Arc<Artifact>, WorkResult> {
         match resources.again.bytes(release).await {
-            Some(Ok(artifact)) if artifact.digest == digest => {
-                Ok(Unverified::elsewhere(Arc::new(artifact)))
+            Some(Ok(artifact)) if artifact.digest.to_string() == release.digest => {
+                Ok(self.anew.get_or_init(|| Arc::new(artifact)).clone())
             }
             Some(Ok(artifact)) => Err(Cause::Gone.because(format!(
                 "{} was asked for, and {} came",
@@ -230,25 +247,24 @@ impl Job {
             mut is_stored,
         } = self.bytes(resources, release).await?;
         let mut vouched = self.vouched(resources, artifact.clone()).await;
-        if is_stored && let Err(WorkResult::Failed(Cause::Trust, why)) = &vouched {
-            // The store has the signatures of the day on which the module came; the source may have others by now.
-            match resources.again.bytes(release).await {
-                Some(Ok(current)) if current.digest == artifact.digest => {
-                    artifact = self.anew.get_or_init(|| Arc::new(current)).clone();
-                    is_stored = false;
+        if let Err(Unfit::Signatures(why)) = &vouched
+            && self.anew.get().is_none()
+        {
+            // Those at hand are of the day on which the module came; the source may have others by now. One that is away
+            // may take minutes to say so, and is not asked twice.
+            match self.current(resources, release).await {
+                Ok(current) => {
+                    (artifact, is_stored) = (current, false);
                     vouched = self.vouched(resources, artifact.clone()).await;
                 }
-                Some(Err(
-                    error @ (SourceError::Unavailable { .. } | SourceError::Denied { .. }),
-                )) => {
-                    let mut lines = why.clone();
-                    lines.push(error.to_string());
-                    return Err(WorkResult::Failed(Cause::Circumstances, lines));
+                Err(WorkResult::Failed(Cause::Circumstances, lines)) if is_stored => {
+                    let lines = [why.clone()].into_iter().chain(lines);
+                    return Err(WorkResult::Failed(Cause::Circumstances, lines.collect()));
                 }
-                _ => {}
+                Err(_) => {}
             }
         }
-        let (inspection, highest) = vouched?;
+        let (inspection, highest) = vouched.map_err(Unfit::end)?;
         // Not before: what nobody vouches for takes no room on the disk, and its evidence replaces none that is valid.
         if !is_stored {
             resources.put(&artifact).await;
@@ -280,17 +296,22 @@ impl Job {
         &self,
         resources: &Resources,
         artifact: Arc<Artifact>,
-    ) -> Result<(Inspection, Highest), WorkResult> {
+    ) -> Result<(Inspection, Highest), Unfit> {
         let (policy, endorsement) = (self.policy.clone(), self.endorsement);
         let highest = Highest::read(self.recorded.highest.as_deref());
         let provider = resources.name.clone();
-        let look = tokio::task::spawn_blocking(move || -> Result<_, WorkResult> {
-            let distrusted = |distrust: Distrust| Cause::Trust.because(distrust.to_string());
+        let look = tokio::task::spawn_blocking(move || -> Result<_, Unfit> {
+            let distrusted = |distrust: Distrust| match distrust {
+                Distrust::SignatureMissing | Distrust::Refused { .. } => {
+                    Unfit::Signatures(distrust.to_string())
+                }
+                other => Unfit::Otherwise(Cause::Trust.because(other.to_string())),
+            };
             let provenance = policy
                 .provenance(&artifact, SystemTime::now())
                 .map_err(distrusted)?;
             let inspection = ccm_host::inspect(&artifact.origin, &artifact.wasm)
-                .map_err(|error| of_load(&error))?;
+                .map_err(|error| Unfit::Otherwise(of_load(&error)))?;
             let version = &inspection.manifest.version;
             let provenance = policy
                 .check_minimum(version, provenance)
@@ -303,7 +324,10 @@ impl Job {
         });
         match look.await {
             Ok(looked) => looked,
-            Err(error) => Err(Cause::Circumstances.because(format!("the host failed: {error}"))),
+            Err(error) => {
+                let end = Cause::Circumstances.because(format!("the host failed: {error}"));
+                Err(Unfit::Otherwise(end))
+            }
         }
     }
 
