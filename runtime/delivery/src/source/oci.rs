@@ -291,7 +291,7 @@ impl Source for OciSource {
         Box::pin(async move {
             let brought = self.known.brought.as_deref();
             let again = self.repository.again(release, brought).await;
-            again.map_err(|trouble| trouble.at(&self.place))
+            again.map_err(|trouble| trouble.of_known_content().at(&self.place))
         })
     }
 

@@ -254,7 +254,7 @@ impl Repository {
     }
 
     /// Tries the next registry after an error, and returns the one to report: the last one's. But what one registry lacks
-    /// is not gone while another one, which was asked before and may have it, does not answer.
+    /// is not gone while another one, which was asked before and may have it, does not answer or refuses.
     fn next_registry(
         &self,
         registry: &Registry,
@@ -264,11 +264,15 @@ impl Repository {
         if registry.site.host != self.place.registry {
             warn!(place = %self.place, mirror = registry.site.host, "the mirror does not help: {}", trouble.why);
         }
-        match (before.kind, trouble.kind) {
-            (Kind::Unavailable, Kind::Absent) => {
-                RegistryError::unavailable(format!("{}, and {}", trouble.why, before.why))
-            }
-            _ => trouble,
+        let kind = match (before.kind, trouble.kind) {
+            (Kind::Denied, Kind::Absent) => Kind::Denied,
+            (Kind::Unavailable | Kind::Refused, Kind::Absent) => Kind::Unavailable,
+            _ => return trouble,
+        };
+        RegistryError {
+            kind,
+            why: format!("{}, and {}", trouble.why, before.why),
+            ..trouble
         }
     }
 }

@@ -105,6 +105,17 @@ impl RegistryError {
         }
     }
 
+    /// The error about content that was there before: a refusal that may pass is no reason to give it up.
+    pub(super) fn of_known_content(self) -> Self {
+        match self.kind {
+            Kind::Refused if !self.is_lasting => Self {
+                kind: Kind::Unavailable,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// Whether new credentials could resolve it.
     pub(super) fn is_about_credentials(&self) -> bool {
         self.kind == Kind::Denied

@@ -243,14 +243,16 @@ async fn a_mirror_that_sends_a_manifest_under_another_type_keeps_nobody_from_hav
 }
 
 #[tokio::test]
-async fn what_the_registry_lacks_is_not_gone_while_a_mirror_that_may_have_it_does_not_answer() {
+async fn what_the_registry_lacks_is_not_gone_while_a_mirror_that_may_have_it_does_not_give_it() {
     let own = FakeRegistry::honest(RegistryContent::default()).await;
-    let release = Release {
-        digest: format!("sha256:{}", "a".repeat(64)),
-        version: String::new(),
-        origin: format!("oci://{}/{REPOSITORY}@sha256:{}", own.host, "b".repeat(64)),
-    };
-    for (code, is_gone) in [(500, false), (429, false), (404, true), (403, true)] {
+    let release = release_of(&own);
+    for (code, is_gone) in [
+        (500, false),
+        (429, false),
+        (404, true),
+        (403, false),
+        (400, false),
+    ] {
         let mirror = FakeRegistry::start(RegistryContent::default(), move |_| Some(status(code)));
         let mirror = mirror.await;
         let mut settings = own.settings(":1");
@@ -260,9 +262,32 @@ async fn what_the_registry_lacks_is_not_gone_while_a_mirror_that_may_have_it_doe
             let error = error.err().unwrap();
             let found = matches!(error, SourceError::Absent { .. });
             assert_eq!(found, is_gone, "{code}: {error}");
+            // Another login may end it.
+            let is_denied = matches!(error, SourceError::Denied { .. });
+            assert_eq!(is_denied, code == 403, "{code}: {error}");
             assert!(error.to_string().contains("answered 404"), "{error}");
         }
     }
+}
+
+/// A version that came from this registry.
+fn release_of(fake: &FakeRegistry) -> Release {
+    let origin = format!("oci://{}/{REPOSITORY}@sha256:{}", fake.host, "b".repeat(64));
+    Release {
+        digest: format!("sha256:{}", "a".repeat(64)),
+        version: String::new(),
+        origin,
+    }
+}
+
+#[tokio::test]
+async fn a_version_that_came_before_is_not_gone_because_it_is_refused_for_a_while() {
+    let fake = FakeRegistry::start(RegistryContent::default(), |_| Some(status(400))).await;
+    let mut source = fake.source(":1");
+    let error = source.next().await.err().unwrap();
+    assert!(matches!(error, SourceError::Refused { .. }), "{error}");
+    let error = source.again(&release_of(&fake)).await.err().unwrap();
+    assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");
 }
 
 #[tokio::test]
