@@ -1,11 +1,12 @@
 //! Finds evidence for an artifact in its own repository: cosign's signatures under a tag, and Sigstore bundles that
 //! refer to it. Verifies digests only. Unreadable evidence proves nothing and is left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ccm_host::Digest;
+use parking_lot::Mutex;
 
 use super::manifest::{self, ACCEPTED, Descriptor, INDEX, MANIFEST_BYTES, Manifest};
 use super::registry::{Ask, Registry};
@@ -23,6 +24,8 @@ const PREDICATE: &str = "dev.sigstore.bundle.predicateType";
 const MOST_EXAMINED: usize = 64;
 /// Maximum number of pages of a list of referrers.
 const MOST_PAGES: usize = 8;
+/// Maximum number of tags that are kept: two for the manifest that is offered, and two for one that is asked for again.
+const MOST_TAGS: usize = 4;
 
 /// Descriptors of one artifact's evidence, before it is fetched. Equal listings have equal evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,23 +43,82 @@ impl Listing {
 /// Lists the evidence for the manifest `digest` (`sha256:<hex>`).
 pub(super) async fn list(registry: &Registry, digest: &str) -> Result<Listing, RegistryError> {
     let tag = digest.replace(':', "-");
-    let signatures = get(registry, &format!("manifests/{tag}.sig")).await?;
-    let signatures = signatures.and_then(|manifest| manifest.layers);
+    let signatures = under(registry, &format!("{tag}.sig"), |manifest| {
+        let layers = manifest.layers.unwrap_or_default();
+        let is_signature = |layer: &Descriptor| layer.media_type == SIMPLE_SIGNING;
+        latest(layers, is_signature, MOST_EVIDENCE)
+    })
+    .await?;
     let mut bundles = referrers(registry, digest).await?;
     if bundles.is_empty() {
         // Fallback for registries without the referrers API: clients keep an index under a tag.
-        let index = get(registry, &format!("manifests/{tag}")).await?;
-        let entries = index.and_then(|index| index.manifests);
-        bundles = latest(entries.unwrap_or_default(), may_be_signature, MOST_EXAMINED);
+        bundles = under(registry, &tag, |index| {
+            let entries = index.manifests.unwrap_or_default();
+            latest(entries, may_be_signature, MOST_EXAMINED)
+        })
+        .await?;
     }
     Ok(Listing {
-        signatures: latest(
-            signatures.unwrap_or_default(),
-            |layer| layer.media_type == SIMPLE_SIGNING,
-            MOST_EVIDENCE,
-        ),
+        signatures,
         bundles,
     })
+}
+
+/// The tags of one registry that were read last. What has not moved is not read again.
+#[derive(Default)]
+pub(super) struct ReadTags(Mutex<VecDeque<ReadTag>>);
+
+struct ReadTag {
+    tag: String,
+    /// Digest of the manifest under it.
+    digest: String,
+    /// The descriptors in the manifest that matter.
+    found: Vec<Descriptor>,
+}
+
+impl ReadTags {
+    fn get(&self, tag: &str, digest: &str) -> Option<Vec<Descriptor>> {
+        let all = self.0.lock();
+        let read = all.iter().find(|read| read.tag == tag)?;
+        (read.digest == digest).then(|| read.found.clone())
+    }
+
+    fn put(&self, read: ReadTag) {
+        let mut all = self.0.lock();
+        all.retain(|kept| kept.tag != read.tag);
+        all.push_front(read);
+        all.truncate(MOST_TAGS);
+    }
+}
+
+/// The descriptors that `wanted` selects from the manifest under a tag, if there is one.
+async fn under(
+    registry: &Registry,
+    tag: &str,
+    wanted: impl Fn(Manifest) -> Vec<Descriptor>,
+) -> Result<Vec<Descriptor>, RegistryError> {
+    let found = read(registry, tag, wanted).await.map(Some);
+    Ok(found.or_else(absent)?.unwrap_or_default())
+}
+
+async fn read(
+    registry: &Registry,
+    tag: &str,
+    wanted: impl Fn(Manifest) -> Vec<Descriptor>,
+) -> Result<Vec<Descriptor>, RegistryError> {
+    if let Some(digest) = registry.digest_under(tag).await?
+        && let Some(found) = registry.read_tags.get(tag, &digest)
+    {
+        return Ok(found);
+    }
+    let (_, bytes) = registry.manifest(tag).await?;
+    let found = manifest::read(&bytes).map(wanted).unwrap_or_default();
+    registry.read_tags.put(ReadTag {
+        tag: tag.to_owned(),
+        digest: Digest::of(&bytes).to_string(),
+        found: found.clone(),
+    });
+    Ok(found)
 }
 
 /// The bundles that the registry lists as referring to a manifest.
@@ -196,14 +258,6 @@ async fn verified(
 }
 
 const ACCEPTED_OR_ANY: &str = "application/vnd.oci.image.manifest.v1+json, */*";
-
-async fn get(registry: &Registry, path: &str) -> Result<Option<Manifest>, RegistryError> {
-    let ask = Ask::get(path).accepting(ACCEPTED);
-    match registry.ask_whole(ask, MANIFEST_BYTES).await {
-        Ok((_, bytes)) => Ok(manifest::read(&bytes).ok()),
-        Err(trouble) => absent(trouble),
-    }
-}
 
 /// Evidence that a registry lacks, hides or cannot be asked for counts as absent. An unavailable registry is an error:
 /// it may hold some.

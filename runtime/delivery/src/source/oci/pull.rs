@@ -7,14 +7,13 @@ use ccm_core::rollout::Release;
 use ccm_host::Digest;
 use ccm_host::egress::NameLookup;
 use http::header::CONTENT_TYPE;
-use reqwest::Method;
 use tracing::warn;
 
 use super::blob::{self, DownloadProgress, Partial};
 use super::connect::{Connections, Reach, Timeouts};
 use super::evidence::{self, Listing};
-use super::manifest::{self, ACCEPTED, MANIFEST_BYTES, Offer};
-use super::registry::{Ask, Registry, Site};
+use super::manifest::{self, Offer};
+use super::registry::{Registry, Site};
 use super::registry_error::{Kind, RegistryError};
 use super::{BroughtArtifact, Mirror, OciSettings};
 use crate::artifact::{Artifact, SignatureEvidence};
@@ -89,17 +88,10 @@ impl Repository {
     }
 
     async fn tag(&self, registry: &Registry, tag: &str) -> Result<String, RegistryError> {
-        let path = format!("manifests/{tag}");
-        let ask = Ask::new(Method::HEAD, &path).accepting(ACCEPTED);
-        let (headers, _) = registry.ask_whole(ask, 0).await?;
-        let named = headers
-            .get("docker-content-digest")
-            .and_then(|digest| digest.to_str().ok());
-        if let Some(digest) = named.filter(|digest| Digest::parse(digest).is_some()) {
-            return Ok(digest.to_owned());
+        if let Some(digest) = registry.digest_under(tag).await? {
+            return Ok(digest);
         }
-        let ask = Ask::get(&path).accepting(ACCEPTED);
-        let (_, bytes) = registry.ask_whole(ask, MANIFEST_BYTES).await?;
+        let (_, bytes) = registry.manifest(tag).await?;
         Ok(Digest::of(&bytes).to_string())
     }
 
@@ -237,9 +229,7 @@ impl Repository {
     }
 
     async fn offer(&self, registry: &Registry, digest: &str) -> Result<Offer, RegistryError> {
-        let path = format!("manifests/{digest}");
-        let ask = Ask::get(&path).accepting(ACCEPTED);
-        let (headers, bytes) = registry.ask_whole(ask, MANIFEST_BYTES).await?;
+        let (headers, bytes) = registry.manifest(digest).await?;
         if Digest::of(&bytes).to_string() != digest {
             let why = format!(
                 "{} sent a manifest whose digest is not what was asked for",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use ccm_host::Digest;
 use ccm_host::egress::{address_policy, sent};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
@@ -18,7 +19,9 @@ use url::Url;
 
 use super::challenge;
 use super::connect::{Connections, host};
+use super::evidence::ReadTags;
 use super::login::RegistryCredentials;
+use super::manifest::{ACCEPTED, MANIFEST_BYTES};
 use super::registry_error::RegistryError;
 
 /// Maximum number of redirects of a request. Many registries redirect blobs to a store elsewhere; none needs more.
@@ -43,6 +46,8 @@ pub(super) struct Registry {
     /// Shared by all registries of the source.
     pub(super) connections: Arc<Connections>,
     pub(super) credentials: watch::Receiver<Option<RegistryCredentials>>,
+    /// The tags of evidence that were read last.
+    pub(super) read_tags: ReadTags,
     shown: Mutex<Option<HeaderValue>>,
     held_until: Mutex<Option<Instant>>,
 }
@@ -125,6 +130,7 @@ impl Registry {
             site,
             connections,
             credentials,
+            read_tags: ReadTags::default(),
             shown: Mutex::new(None),
             held_until: Mutex::new(None),
         }
@@ -176,6 +182,29 @@ impl Registry {
         self.meet(challenge).await?;
         let answer = self.follow(&ask, url).await?;
         self.judge(answer)
+    }
+
+    /// The digest of the manifest under a tag, if the registry names it. Some registries limit how many manifests are
+    /// read, and not how often a digest is asked for.
+    pub(super) async fn digest_under(&self, tag: &str) -> Result<Option<String>, RegistryError> {
+        let path = format!("manifests/{tag}");
+        let ask = Ask::new(Method::HEAD, &path).accepting(ACCEPTED);
+        let (headers, _) = self.ask_whole(ask, 0).await?;
+        let named = headers
+            .get("docker-content-digest")
+            .and_then(|digest| digest.to_str().ok());
+        let named = named.filter(|digest| Digest::parse(digest).is_some());
+        Ok(named.map(str::to_owned))
+    }
+
+    /// Reads the manifest under a tag or with a digest, which is not verified.
+    pub(super) async fn manifest(
+        &self,
+        reference: &str,
+    ) -> Result<(HeaderMap, Vec<u8>), RegistryError> {
+        let path = format!("manifests/{reference}");
+        let ask = Ask::get(&path).accepting(ACCEPTED);
+        self.ask_whole(ask, MANIFEST_BYTES).await
     }
 
     /// Reads a whole small answer.

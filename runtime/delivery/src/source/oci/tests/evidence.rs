@@ -204,6 +204,37 @@ async fn a_signature_that_comes_after_its_artifact_brings_it_again_without_anoth
     assert_eq!(fake.count(|asked| asked.path.ends_with(&layer)), 1);
 }
 
+/// Some registries limit how many manifests are read.
+#[tokio::test]
+async fn the_tags_of_evidence_are_read_once_until_they_move() {
+    let (mut content, digest) = RegistryContent::with(&module(100));
+    sign(&mut content, &digest, b"payload", annotations());
+    let entry = bundle(&mut content, b"bundle");
+    content.index(&tag(&digest), json!([entry]));
+    let fake = FakeRegistry::honest(content).await;
+    let mut source = fake.source(":1");
+    source.next().await.unwrap();
+    let reads = || {
+        fake.count(|asked| asked.method == Method::GET && asked.path.contains("/manifests/sha256-"))
+    };
+    let signs = async {
+        while fake.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 5 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(reads(), 2);
+        sign(
+            &mut fake.content.lock().unwrap(),
+            &digest,
+            b"later",
+            annotations(),
+        );
+    };
+    let (artifact, ()) = futures::join!(source.next(), signs);
+    let bundle = SignatureEvidence::Bundle(b"bundle".to_vec());
+    assert_eq!(artifact.unwrap().evidence, [bundle, signed(b"later")]);
+    assert_eq!(reads(), 3);
+}
+
 #[tokio::test]
 async fn evidence_that_cannot_be_read_is_left_out_and_there_is_a_limit_to_it() {
     let (mut content, digest) = RegistryContent::with(&module(100));
