@@ -152,6 +152,7 @@ fn file(wasm: &[u8], evidence: Vec<u8>) -> Artifact {
         manifest_digest: None,
         is_pinned: false,
         evidence: vec![SignatureEvidence::Bundle(evidence)],
+        unanswered: Vec::new(),
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Artifact {
     pub is_pinned: bool,
     /// Signatures, not verified yet.
     pub evidence: Vec<SignatureEvidence>,
+    /// Why there may be more of them, for people: who did not answer.
+    pub unanswered: Vec<String>,
 }
 
 /// Largest piece of evidence, in bytes.

@@ -103,6 +103,7 @@ impl TrustPolicy {
         let is_pinned = self.check_digests(artifact)?;
         if !self.keys.is_empty() || !self.keyless.is_empty() {
             self.verify_evidence(artifact, now)
+                .map_err(|distrust| distrust.while_unanswered(&artifact.unanswered))
         } else if is_pinned {
             Ok(Provenance::Pinned)
         } else if self.allows_unsigned {

@@ -11,7 +11,9 @@ use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Report};
 use ccm_delivery::rollout_controller::Served;
 use ccm_delivery::source::SourceError;
 
-use crate::rollout::world::{PLACE, Start, World, block_on, module, says, signed, trusting, wider};
+use crate::rollout::world::{
+    PLACE, Start, World, block_on, in_time, module, says, signed, trusting, wider,
+};
 use ccm_tests::harness::Test;
 use rcgen::KeyPair;
 
@@ -149,6 +151,19 @@ fn a_start_goes_by_the_signatures_that_the_source_has_now() {
         world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
         let (why, is_final) = world.fails().await;
         assert!(why.contains("cannot be asked") && !is_final, "{why}");
+        world.ends().await;
+
+        // Nor while one of its registries does not answer.
+        let world = World::start(start(&keys[1]));
+        world.finds(&Artifact {
+            unanswered: vec!["one.test answered 500".to_owned()],
+            ..by_old.clone()
+        });
+        let mut served = world.served.clone();
+        let waits = served.wait_for(|served| {
+            matches!(served, Served::Failed { why, is_final: false } if why.contains("one.test"))
+        });
+        in_time("it waits for an answer", waits).await.unwrap();
         world.ends().await;
 
         let world = World::start(start(&keys[1]));

@@ -25,6 +25,7 @@ pub(crate) fn version(number: &str) -> Artifact {
         manifest_digest: None,
         is_pinned: false,
         evidence: Vec::new(),
+        unanswered: Vec::new(),
     }
 }
 

@@ -77,6 +77,7 @@ fn artifact(version: Version<'_>) -> Artifact {
         manifest_digest: None,
         is_pinned: false,
         evidence: Vec::new(),
+        unanswered: Vec::new(),
     }
 }
 

@@ -173,6 +173,7 @@ mod tests {
             manifest_digest: None,
             is_pinned: false,
             evidence: Vec::new(),
+            unanswered: Vec::new(),
         }
     }
 

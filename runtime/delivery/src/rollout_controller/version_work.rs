@@ -140,15 +140,15 @@ impl Unverified {
 
 /// Why a module is not used.
 enum Unfit {
-    /// None of the signatures at hand counts. There may be others.
-    Signatures(String),
+    /// None of the signatures at hand counts, for this cause. There may be others.
+    Signatures(Cause, String),
     Otherwise(WorkResult),
 }
 
 impl Unfit {
     fn end(self) -> WorkResult {
         match self {
-            Unfit::Signatures(why) => Cause::Trust.because(why),
+            Unfit::Signatures(cause, why) => cause.because(why),
             Unfit::Otherwise(end) => end,
         }
     }
@@ -247,7 +247,7 @@ impl Job {
             mut is_stored,
         } = self.bytes(resources, release).await?;
         let mut vouched = self.vouched(resources, artifact.clone()).await;
-        if let Err(Unfit::Signatures(why)) = &vouched
+        if let Err(Unfit::Signatures(_, why)) = &vouched
             && self.anew.get().is_none()
         {
             // Those at hand are of the day on which the module came; the source may have others by now. One that is away
@@ -301,11 +301,15 @@ impl Job {
         let highest = Highest::read(self.recorded.highest.as_deref());
         let provider = resources.name.clone();
         let look = tokio::task::spawn_blocking(move || -> Result<_, Unfit> {
-            let distrusted = |distrust: Distrust| match distrust {
-                Distrust::SignatureMissing | Distrust::Refused { .. } => {
-                    Unfit::Signatures(distrust.to_string())
+            let distrusted = |distrust: Distrust| {
+                let why = distrust.to_string();
+                match distrust {
+                    Distrust::SignatureMissing | Distrust::Refused { .. } => {
+                        Unfit::Signatures(Cause::Trust, why)
+                    }
+                    Distrust::Unanswered { .. } => Unfit::Signatures(Cause::Circumstances, why),
+                    _ => Unfit::Otherwise(Cause::Trust.because(why)),
                 }
-                other => Unfit::Otherwise(Cause::Trust.because(other.to_string())),
             };
             let provenance = policy
                 .provenance(&artifact, SystemTime::now())

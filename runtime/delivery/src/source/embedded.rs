@@ -27,6 +27,7 @@ impl EmbeddedSource {
                 manifest_digest: None,
                 is_pinned: false,
                 evidence: Vec::new(),
+                unanswered: Vec::new(),
             },
             is_returned: false,
         }

@@ -37,7 +37,7 @@ use crate::artifact::Artifact;
 use connect::Timeouts;
 use evidence::Listing;
 use pacing::Pacing;
-use pull::{Pulled, Repository};
+use pull::Repository;
 use registry_error::RegistryError;
 
 /// Default polling interval of a tag.
@@ -228,28 +228,26 @@ async fn see(
         return Err(trouble.clone());
     }
     let same = |brought: &Arc<BroughtArtifact>| brought.digest == digest;
-    if let Some(brought) = known.brought.clone().filter(same) {
-        // Signatures are published after the artifact that they sign.
-        let (listing, at) = repository.listing(&digest).await?;
-        if listing == brought.listing {
-            return Ok(None);
+    let brought = known.brought.clone().filter(same);
+    let artifact = match &brought {
+        Some(brought) => brought.artifact.clone(),
+        None => {
+            let pulled = repository.pull(&digest, &mut known.partial, &|_| {}).await;
+            pulled.inspect_err(|trouble| {
+                if trouble.is_lasting {
+                    known.unusable = Some((digest.clone(), trouble.clone()));
+                }
+            })?
         }
-        let artifact = Artifact {
-            evidence: repository.fetch_evidence(&listing, at).await?,
-            ..brought.artifact.clone()
-        };
-        return Ok(Some(known.brings(digest, listing, artifact)));
+    };
+    // Signatures are published after the artifact that they sign. Not all policies need one: without an answer to this
+    // question the artifact is offered, too.
+    let listed = repository.listing(&digest).await;
+    if brought.is_some_and(|brought| !listed.is_other(&brought.listing)) {
+        return Ok(None);
     }
-    let pulled = repository.pull(&digest, &mut known.partial, &|_| {}).await;
-    match pulled {
-        Ok(Pulled { artifact, listing }) => Ok(Some(known.brings(digest, listing, artifact))),
-        Err(trouble) => {
-            if trouble.is_lasting {
-                known.unusable = Some((digest, trouble.clone()));
-            }
-            Err(trouble)
-        }
-    }
+    let artifact = repository.signed(artifact, &listed).await;
+    Ok(Some(known.brings(digest, listed.listing, artifact)))
 }
 
 impl Source for OciSource {
@@ -312,10 +310,9 @@ pub async fn pull(
         let (lookup, timeouts) = (Arc::new(SystemLookup), Timeouts::default());
         let repository = Repository::new(settings, lookup, timeouts)?;
         let digest = repository.resolve().await?;
-        Ok(repository
-            .pull(&digest, &mut None, progress)
-            .await?
-            .artifact)
+        let artifact = repository.pull(&digest, &mut None, progress).await?;
+        let listed = repository.listing(&digest).await;
+        Ok(repository.signed(artifact, &listed).await)
     };
     pulling
         .await

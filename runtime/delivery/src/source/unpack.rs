@@ -90,6 +90,7 @@ pub fn artifact(
         manifest_digest: None,
         is_pinned: false,
         evidence,
+        unanswered: Vec::new(),
     })
 }
 

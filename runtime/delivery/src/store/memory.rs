@@ -18,6 +18,7 @@ impl Memory {
     pub(super) fn put(&self, artifact: &Artifact) {
         let mut artifact = artifact.clone();
         artifact.is_pinned = false;
+        artifact.unanswered.clear();
         let mut all = self.0.lock();
         all.retain(|kept| kept.digest != artifact.digest);
         all.push_front(artifact);

@@ -32,6 +32,7 @@ fn artifact(text: &str) -> Artifact {
                 time_stamp: None,
             },
         ],
+        unanswered: Vec::new(),
     }
 }
 

@@ -80,6 +80,13 @@ pub enum Distrust {
         /// The reason for each examined signature, in their order.
         reasons: Vec<EvidenceRefusal>,
     },
+    /// None of the signatures at hand is valid, and there may be others.
+    Unanswered {
+        /// Who may have them, and did not answer.
+        places: Vec<String>,
+        /// The verdict without them.
+        otherwise: Box<Distrust>,
+    },
     /// Older than the minimum version. All other checks passed.
     TooOld {
         /// The version in its manifest.
@@ -105,6 +112,17 @@ pub enum Distrust {
 const MESSAGE_BYTES: usize = 1000;
 
 impl Distrust {
+    /// The same, of a module of which these places may have other signatures.
+    pub(super) fn while_unanswered(self, places: &[String]) -> Distrust {
+        match places {
+            [] => self,
+            places => Distrust::Unanswered {
+                places: places.to_vec(),
+                otherwise: Box::new(self),
+            },
+        }
+    }
+
     /// A short, stable name for counters and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -113,6 +131,7 @@ impl Distrust {
             Distrust::Refused { reasons } => {
                 reasons.first().map_or("unsigned", EvidenceRefusal::reason)
             }
+            Distrust::Unanswered { .. } => "unanswered",
             Distrust::TooOld { .. } => "too-old",
             Distrust::Downgrade { .. } => "downgrade",
             Distrust::VersionUnreadable { .. } => "version-unreadable",
@@ -139,6 +158,10 @@ impl fmt::Display for Distrust {
                     .to_owned()
             }
             Distrust::Refused { reasons } => refused(reasons),
+            Distrust::Unanswered { places, otherwise } => format!(
+                "it may have signatures that cannot be read now: {}; without them, {otherwise}",
+                places.join("; ")
+            ),
             Distrust::TooOld { version, minimum } => format!(
                 "version {version} is older than {minimum}, the oldest that `trust.minimumVersion` allows"
             ),

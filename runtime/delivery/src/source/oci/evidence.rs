@@ -40,28 +40,29 @@ impl Listing {
     }
 }
 
-/// Lists the evidence for the manifest `digest` (`sha256:<hex>`).
-pub(super) async fn list(registry: &Registry, digest: &str) -> Result<Listing, RegistryError> {
+/// Lists the evidence for the manifest `digest` (`sha256:<hex>`). What is listed before an error counts.
+pub(super) async fn list(
+    registry: &Registry,
+    digest: &str,
+    found: &mut Listing,
+) -> Result<(), RegistryError> {
     let tag = digest.replace(':', "-");
-    let signatures = under(registry, &format!("{tag}.sig"), |manifest| {
+    found.signatures = under(registry, &format!("{tag}.sig"), |manifest| {
         let layers = manifest.layers.unwrap_or_default();
         let is_signature = |layer: &Descriptor| layer.media_type == SIMPLE_SIGNING;
         latest(layers, is_signature, MOST_EVIDENCE)
     })
     .await?;
-    let mut bundles = referrers(registry, digest).await?;
-    if bundles.is_empty() {
+    found.bundles = referrers(registry, digest).await?;
+    if found.bundles.is_empty() {
         // Fallback for registries without the referrers API: clients keep an index under a tag.
-        bundles = under(registry, &tag, |index| {
+        found.bundles = under(registry, &tag, |index| {
             let entries = index.manifests.unwrap_or_default();
             latest(entries, may_be_signature, MOST_EXAMINED)
         })
         .await?;
     }
-    Ok(Listing {
-        signatures,
-        bundles,
-    })
+    Ok(())
 }
 
 /// The tags of one registry that were read last. What has not moved is not read again.
@@ -167,12 +168,12 @@ fn names_no_other(annotations: &BTreeMap<String, String>) -> bool {
     kind.is_none_or(|kind| kind == SIGNATURE_STATEMENT)
 }
 
-/// Fetches the latest evidence, at most [`MOST_EVIDENCE`] pieces.
+/// Fetches the latest evidence, at most [`MOST_EVIDENCE`] pieces. What is fetched before an error counts.
 pub(super) async fn fetch(
     registry: &Registry,
     listing: &Listing,
-) -> Result<Vec<SignatureEvidence>, RegistryError> {
-    let mut found = Vec::new();
+    found: &mut Vec<SignatureEvidence>,
+) -> Result<(), RegistryError> {
     for entry in listing.bundles.iter().rev() {
         if found.len() == MOST_EVIDENCE {
             break;
@@ -185,7 +186,7 @@ pub(super) async fn fetch(
         }
         found.extend(signature(registry, layer).await?);
     }
-    Ok(found)
+    Ok(())
 }
 
 async fn bundle(

@@ -16,7 +16,7 @@ use super::manifest::{self, Offer};
 use super::registry::{Registry, Site};
 use super::registry_error::{Kind, RegistryError};
 use super::{BroughtArtifact, Mirror, OciSettings};
-use crate::artifact::{Artifact, SignatureEvidence};
+use crate::artifact::Artifact;
 use crate::source::{Location, OciPlace};
 
 /// The repository at all of its registries: mirrors in the operator's order, then its own registry.
@@ -25,10 +25,22 @@ pub(super) struct Repository {
     registries: Vec<Registry>,
 }
 
-/// A fetched artifact and its evidence listing.
-pub(super) struct Pulled {
-    pub(super) artifact: Artifact,
+/// What the registries list of an artifact's evidence.
+#[derive(Default)]
+pub(super) struct Listed {
     pub(super) listing: Listing,
+    /// The position of the registry that lists it.
+    at: usize,
+    /// Why there may be more: the registries that did not answer.
+    unanswered: Vec<String>,
+}
+
+impl Listed {
+    /// Whether it is other evidence than was listed before. That no registry answers says nothing about it.
+    pub(super) fn is_other(&self, before: &Listing) -> bool {
+        let is_known = self.unanswered.is_empty() || !self.listing.is_empty();
+        is_known && self.listing != *before
+    }
 }
 
 impl Repository {
@@ -95,58 +107,70 @@ impl Repository {
         Ok(Digest::of(&bytes).to_string())
     }
 
-    /// The evidence listing, from the first registry that has evidence.
-    pub(super) async fn listing(&self, digest: &str) -> Result<(Listing, usize), RegistryError> {
-        let mut answered = None;
-        let mut last = RegistryError::absent("no registry");
+    /// The evidence listing of the first registry that has evidence.
+    pub(super) async fn listing(&self, digest: &str) -> Listed {
+        let mut listed = Listed::default();
         for (at, registry) in self.registries.iter().enumerate() {
-            match evidence::list(registry, digest).await {
-                Ok(listing) if !listing.is_empty() => return Ok((listing, at)),
-                Ok(listing) => answered = Some((listing, at)),
-                Err(trouble) => last = self.next_registry(registry, last, trouble),
+            let listing = &mut listed.listing;
+            if let Err(trouble) = evidence::list(registry, digest, listing).await {
+                listed.unanswered.push(trouble.why);
+            }
+            if !listed.listing.is_empty() {
+                return Listed { at, ..listed };
             }
         }
-        if answered.is_some() && matches!(last.kind, Kind::Unavailable | Kind::Denied) {
-            warn!(place = %self.place, "no signature was found, and a registry that may have one does not give it: {}", last.why);
-        }
-        answered.ok_or(last)
+        listed
     }
 
-    /// Fetches the complete artifact of `digest`.
+    /// The artifact with the listed evidence.
+    pub(super) async fn signed(&self, artifact: Artifact, listed: &Listed) -> Artifact {
+        let (mut evidence, mut unanswered) = (Vec::new(), listed.unanswered.clone());
+        if let Some(registry) = self.registries.get(listed.at)
+            && let Err(trouble) = evidence::fetch(registry, &listed.listing, &mut evidence).await
+        {
+            unanswered.push(trouble.why);
+        }
+        Artifact {
+            evidence,
+            unanswered,
+            ..artifact
+        }
+    }
+
+    /// Fetches the artifact of `digest`, without its evidence.
     pub(super) async fn pull(
         &self,
         digest: &str,
         kept: &mut Option<Partial>,
         progress: &(dyn Fn(DownloadProgress) + Sync),
-    ) -> Result<Pulled, RegistryError> {
+    ) -> Result<Artifact, RegistryError> {
         let mut last = RegistryError::absent("no registry");
         for registry in &self.registries {
-            let wasm = match self.module(registry, digest, kept, progress).await {
-                Ok(wasm) => wasm,
+            match self.module(registry, digest, kept, progress).await {
+                Ok(wasm) => return Ok(self.artifact(digest, wasm)),
                 // The bytes are at fault, and other registries have the same.
                 Err(trouble) if trouble.is_lasting => return Err(trouble),
-                Err(trouble) => {
-                    last = self.next_registry(registry, last, trouble);
-                    continue;
-                }
-            };
-            let (listing, evidence) = self.evidence(digest).await?;
-            let origin = OciPlace {
-                tag: None,
-                digest: Some(digest.to_owned()),
-                ..self.place.clone()
-            };
-            let artifact = Artifact {
-                digest: Digest::of(&wasm),
-                wasm: wasm.into(),
-                origin: origin.to_string(),
-                manifest_digest: Some(digest.to_owned()),
-                is_pinned: self.place.digest.is_some(),
-                evidence,
-            };
-            return Ok(Pulled { artifact, listing });
+                Err(trouble) => last = self.next_registry(registry, last, trouble),
+            }
         }
         Err(last)
+    }
+
+    fn artifact(&self, digest: &str, wasm: Vec<u8>) -> Artifact {
+        let origin = OciPlace {
+            tag: None,
+            digest: Some(digest.to_owned()),
+            ..self.place.clone()
+        };
+        Artifact {
+            digest: Digest::of(&wasm),
+            wasm: wasm.into(),
+            origin: origin.to_string(),
+            manifest_digest: Some(digest.to_owned()),
+            is_pinned: self.place.digest.is_some(),
+            evidence: Vec::new(),
+            unanswered: Vec::new(),
+        }
     }
 
     /// Fetches exactly the bytes of a release that came from this repository, with its current evidence. The bytes of
@@ -170,41 +194,21 @@ impl Repository {
         };
         // As for each poll: the login may have been replaced since, and some registries do not ask for another one.
         self.forget_credentials();
-        let mut artifact = match brought.filter(|brought| brought.digest == digest) {
-            Some(brought) => Artifact {
-                evidence: self.evidence(&digest).await?.1,
-                ..brought.artifact.clone()
-            },
-            None => self.pull(&digest, &mut None, &|_| {}).await?.artifact,
+        let artifact = match brought.filter(|brought| brought.digest == digest) {
+            Some(brought) => brought.artifact.clone(),
+            None => self.pull(&digest, &mut None, &|_| {}).await?,
         };
-        artifact.is_pinned = self.place.digest.as_ref() == Some(&digest);
-        match artifact.digest.to_string() == release.digest {
-            true => Ok(artifact),
-            false => Err(RegistryError::unusable(
+        if artifact.digest.to_string() != release.digest {
+            return Err(RegistryError::unusable(
                 "what its origin names is not that version",
-            )),
+            ));
         }
-    }
-
-    async fn evidence(
-        &self,
-        digest: &str,
-    ) -> Result<(Listing, Vec<SignatureEvidence>), RegistryError> {
-        let (listing, at) = self.listing(digest).await?;
-        let found = self.fetch_evidence(&listing, at).await?;
-        Ok((listing, found))
-    }
-
-    /// Fetches the listed evidence from the registry that has it, as [`Self::listing`] returns both.
-    pub(super) async fn fetch_evidence(
-        &self,
-        listing: &Listing,
-        at: usize,
-    ) -> Result<Vec<SignatureEvidence>, RegistryError> {
-        match self.registries.get(at) {
-            Some(registry) => evidence::fetch(registry, listing).await,
-            None => Ok(Vec::new()),
-        }
+        let listed = self.listing(&digest).await;
+        let artifact = self.signed(artifact, &listed).await;
+        Ok(Artifact {
+            is_pinned: self.place.digest.as_ref() == Some(&digest),
+            ..artifact
+        })
     }
 
     async fn module(

@@ -72,6 +72,7 @@ impl Entry {
             manifest_digest: self.manifest_digest,
             is_pinned: false,
             evidence: self.evidence,
+            unanswered: Vec::new(),
         }
     }
 }

@@ -43,6 +43,7 @@ pub(super) fn artifact(wasm: &[u8], evidence: Vec<SignatureEvidence>) -> Artifac
         manifest_digest: Some(MANIFEST.to_owned()),
         is_pinned: false,
         evidence,
+        unanswered: Vec::new(),
     }
 }
 

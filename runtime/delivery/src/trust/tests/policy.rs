@@ -351,6 +351,31 @@ fn what_is_refused_is_told_in_words_that_say_what_to_do() {
     }
 }
 
+/// A failure is never an absence; and nobody waits for a signature where none is needed.
+#[test]
+fn an_answer_that_is_missing_counts_only_where_a_signature_is_missing() {
+    let (signing, public) = key();
+    let good = || vec![evidence(&sign::file(&signing, WASM))];
+    let module = artifact(WASM, Vec::new()).digest.to_string();
+    let table = [
+        ("signed", trusting(&public), good(), "trusted"),
+        ("not signed", trusting(&public), Vec::new(), "unanswered"),
+        ("by another", trusting(&key().1), good(), "unanswered"),
+        ("pinned", pinned(&module), Vec::new(), "trusted"),
+        ("none needed", unsigned(), Vec::new(), "trusted"),
+        ("no setting", TrustPolicy::default(), good(), "unsigned"),
+    ];
+    for (name, policy, evidence, expected) in table {
+        let artifact = Artifact {
+            unanswered: vec!["one.test answered 500".to_owned()],
+            ..artifact(WASM, evidence)
+        };
+        assert_eq!(reason(&policy, &artifact), expected, "{name}");
+        let is_told = verdict_text(&policy, &artifact).contains("one.test answered 500; without");
+        assert_eq!(is_told, expected == "unanswered", "{name}");
+    }
+}
+
 #[test]
 fn a_pin_is_a_whole_digest() {
     let zeros = "0".repeat(64);

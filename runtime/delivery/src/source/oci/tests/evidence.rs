@@ -1,7 +1,11 @@
 //! Evidence of an artifact, in each of the places where tools put it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::response::Response;
 use ccm_core::rollout::Release;
+use ccm_host::Digest;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -271,7 +275,7 @@ async fn evidence_that_cannot_be_read_is_left_out_and_there_is_a_limit_to_it() {
 #[tokio::test]
 async fn a_registry_that_does_not_know_the_question_has_no_evidence_and_one_that_is_ill_may_have_some()
  {
-    for (code, is_brought) in [
+    for (code, is_answer) in [
         (400, true),
         (403, true),
         (404, true),
@@ -282,13 +286,71 @@ async fn a_registry_that_does_not_know_the_question_has_no_evidence_and_one_that
     ] {
         let fake = FakeRegistry::start(
             RegistryContent::with(&module(100)).0,
-            move |asked: &Asked| {
-                let is_evidence =
-                    asked.path.contains("/referrers/") || asked.path.contains("/manifests/sha256-");
-                is_evidence.then(|| status(code))
-            },
+            move |asked: &Asked| is_for_evidence(asked).then(|| status(code)),
         )
         .await;
-        assert_eq!(fake.bring().await.is_ok(), is_brought, "{code}");
+        let artifact = fake.bring().await.unwrap();
+        assert!(artifact.evidence.is_empty());
+        let expected = match is_answer {
+            true => Vec::new(),
+            false => vec![format!("{} answered {code}", fake.host)],
+        };
+        assert_eq!(artifact.unanswered, expected);
     }
+}
+
+fn is_for_evidence(asked: &Asked) -> bool {
+    asked.path.contains("/referrers/") || asked.path.contains("/manifests/sha256-")
+}
+
+#[tokio::test]
+async fn a_module_is_not_kept_back_nor_downloaded_again_while_its_signatures_cannot_be_read() {
+    let (mut content, digest) = RegistryContent::with(&module(100));
+    sign(&mut content, &digest, b"payload", annotations());
+    let is_ill = Arc::new(AtomicBool::new(true));
+    let ill = is_ill.clone();
+    let fake = FakeRegistry::start(content, move |asked| {
+        (is_for_evidence(asked) && ill.load(Ordering::SeqCst)).then(|| status(500))
+    })
+    .await;
+    let mut source = fake.source(":1");
+    let artifact = source.next().await.unwrap();
+    assert!(artifact.evidence.is_empty() && !artifact.unanswered.is_empty());
+    is_ill.store(false, Ordering::SeqCst);
+    let artifact = source.next().await.unwrap();
+    assert_eq!(artifact.evidence, [signed(b"payload")]);
+    assert!(artifact.unanswered.is_empty());
+
+    // What was read stays until the registry answers again.
+    let signs = async {
+        is_ill.store(true, Ordering::SeqCst);
+        let before = fake.count(is_for_evidence);
+        while fake.count(is_for_evidence) < before + 4 {
+            tokio::task::yield_now().await;
+        }
+        sign(
+            &mut fake.content.lock().unwrap(),
+            &digest,
+            b"later",
+            annotations(),
+        );
+        is_ill.store(false, Ordering::SeqCst);
+    };
+    let (artifact, ()) = futures::join!(source.next(), signs);
+    assert_eq!(artifact.unwrap().evidence, [signed(b"later")]);
+    let layer = format!("/blobs/{}", Digest::of(&module(100)));
+    assert_eq!(fake.count(|asked| asked.path.ends_with(&layer)), 1);
+}
+
+#[tokio::test]
+async fn signatures_that_were_read_count_though_others_cannot_be() {
+    let (mut content, digest) = RegistryContent::with(&module(100));
+    sign(&mut content, &digest, b"payload", annotations());
+    let fake = FakeRegistry::start(content, |asked| {
+        asked.path.contains("/referrers/").then(|| status(500))
+    })
+    .await;
+    let artifact = fake.bring().await.unwrap();
+    assert_eq!(artifact.evidence, [signed(b"payload")]);
+    assert!(!artifact.unanswered.is_empty());
 }
