@@ -189,6 +189,30 @@ pub(super) async fn fetch(
     Ok(())
 }
 
+/// Fetches the latest evidence for the manifest `digest` that a registry has. What is fetched before an error counts.
+pub(super) async fn fetch_all(
+    registry: &Registry,
+    digest: &str,
+    found: &mut Vec<SignatureEvidence>,
+) -> Result<(), RegistryError> {
+    let mut listing = Listing::default();
+    let listed = list(registry, digest, &mut listing).await;
+    fetch(registry, &listing, found).await.and(listed)
+}
+
+/// At most [`MOST_EVIDENCE`] different pieces, of each registry in turn: one with many hides none of another.
+pub(super) fn merged(found: &[Vec<SignatureEvidence>]) -> Vec<SignatureEvidence> {
+    let mut all = Vec::new();
+    for turn in 0..MOST_EVIDENCE {
+        for piece in found.iter().filter_map(|pieces| pieces.get(turn)) {
+            if all.len() < MOST_EVIDENCE && !all.contains(piece) {
+                all.push(piece.clone());
+            }
+        }
+    }
+    all
+}
+
 async fn bundle(
     registry: &Registry,
     entry: &Descriptor,

@@ -173,8 +173,9 @@ impl Repository {
         }
     }
 
-    /// Fetches exactly the bytes of a release that came from this repository, with its current evidence. The bytes of
-    /// `brought` are not downloaded again: a version may wait for its signature for days.
+    /// Fetches exactly the bytes of a release that came from this repository, with the current evidence of all
+    /// registries: that of the first one may not suffice. The bytes of `brought` are not downloaded again: a version may
+    /// wait for its signature for days.
     pub(super) async fn again(
         &self,
         release: &Release,
@@ -203,10 +204,18 @@ impl Repository {
                 "what its origin names is not that version",
             ));
         }
-        let listed = self.listing(&digest).await;
-        let artifact = self.signed(artifact, &listed).await;
+        let (mut found, mut unanswered) = (Vec::new(), Vec::new());
+        for registry in &self.registries {
+            let mut pieces = Vec::new();
+            if let Err(trouble) = evidence::fetch_all(registry, &digest, &mut pieces).await {
+                unanswered.push(trouble.why);
+            }
+            found.push(pieces);
+        }
         Ok(Artifact {
             is_pinned: self.place.digest.as_ref() == Some(&digest),
+            evidence: evidence::merged(&found),
+            unanswered,
             ..artifact
         })
     }

@@ -9,10 +9,11 @@ use ccm_host::Digest;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::fake_registry::{Asked, FakeRegistry, RegistryContent, module, status};
+use super::fake_registry::{Asked, FakeRegistry, RegistryContent, module, source, status};
 use crate::artifact::{EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 use crate::source::Source as _;
-use crate::source::oci::evidence::BUNDLE;
+use crate::source::oci::Mirror;
+use crate::source::oci::evidence::{BUNDLE, merged};
 use crate::source::oci::manifest::{EMPTY, INDEX, MANIFEST};
 
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
@@ -340,6 +341,59 @@ async fn a_module_is_not_kept_back_nor_downloaded_again_while_its_signatures_can
     assert_eq!(artifact.unwrap().evidence, [signed(b"later")]);
     let layer = format!("/blobs/{}", Digest::of(&module(100)));
     assert_eq!(fake.count(|asked| asked.path.ends_with(&layer)), 1);
+}
+
+#[tokio::test]
+async fn signatures_at_the_registry_behind_a_mirror_are_read_when_those_of_the_mirror_do_not_suffice()
+ {
+    let (mut content, digest) = RegistryContent::with(&module(100));
+    let mut behind = content.clone();
+    sign(&mut behind, &digest, b"behind", annotations());
+    // As many as are examined.
+    let layers = (0..MOST_EVIDENCE).map(|number| {
+        let mut layer = content.blob(SIMPLE_SIGNING, number.to_string().as_bytes());
+        layer["annotations"] = annotations();
+        layer
+    });
+    let layers: Vec<_> = layers.collect();
+    content.artifact(&format!("{}.sig", tag(&digest)), json!(layers));
+    let mirror = FakeRegistry::honest(content).await;
+    let is_ill = Arc::new(AtomicBool::new(false));
+    let ill = is_ill.clone();
+    let own = FakeRegistry::start(behind, move |asked| {
+        (is_for_evidence(asked) && ill.load(Ordering::SeqCst)).then(|| status(500))
+    })
+    .await;
+    let mut settings = own.settings(":1");
+    settings.mirrors = vec![Mirror::parse(&mirror.host).unwrap()];
+    let mut source = source(settings);
+    let artifact = source.next().await.unwrap();
+    assert_eq!(artifact.evidence.len(), MOST_EVIDENCE);
+    assert_eq!(own.count(is_for_evidence), 0);
+
+    let release = Release {
+        digest: artifact.digest.to_string(),
+        version: String::new(),
+        origin: artifact.origin.clone(),
+    };
+    let again = source.again(&release).await.unwrap();
+    assert_eq!(again.evidence.len(), MOST_EVIDENCE);
+    assert!(again.evidence.contains(&signed(b"behind")));
+    assert!(again.unanswered.is_empty());
+    is_ill.store(true, Ordering::SeqCst);
+    let again = source.again(&release).await.unwrap();
+    assert_eq!(again.evidence, artifact.evidence);
+    assert_eq!(again.unanswered, [format!("{} answered 500", own.host)]);
+}
+
+#[test]
+fn a_signature_that_several_registries_have_is_examined_once() {
+    let [one, two, three] = [&b"1"[..], b"2", b"3"].map(signed);
+    let found = [
+        vec![one.clone(), two.clone()],
+        vec![two.clone(), three.clone()],
+    ];
+    assert_eq!(merged(&found), [one, two, three]);
 }
 
 #[tokio::test]
