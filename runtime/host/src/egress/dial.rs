@@ -139,6 +139,9 @@ fn pooled(https: HttpsConnector<Connector<Dial>>, limits: &EgressLimits) -> Clie
         .pool_max_idle_per_host(limits.in_flight)
         .http1_max_headers(MAX_ANSWER_HEADERS)
         .http2_max_header_list_size(MAX_ANSWER_HEADER_BYTES)
+        // The TCP peer may be a proxy or a gateway that still acknowledges every byte for a server that is gone.
+        .http2_keep_alive_interval(limits.ping_after)
+        .http2_keep_alive_timeout(limits.ping_answer)
         .build(connector)
 }
 

@@ -13,6 +13,10 @@ pub struct EgressLimits {
     pub first_byte: Duration,
     /// Time between two pieces of a body.
     pub idle: Duration,
+    /// Time without a byte after which an HTTP/2 connection is pinged, while requests are under way on it.
+    pub ping_after: Duration,
+    /// Time for the answer to a ping; without one the connection is closed, and its requests fail.
+    pub ping_answer: Duration,
     /// Time for one request and its whole response.
     pub total: Duration,
     /// Time after which a response has to average at least `pace`.
@@ -49,6 +53,11 @@ impl EgressLimits {
             // Vendors' own clients give up after 15 s.
             first_byte: Duration::from_secs(15),
             idle: Duration::from_secs(10),
+            // Most answers begin sooner. A request on a connection that was silent before fails after `ping_answer`, and not
+            // only after `first_byte`.
+            ping_after: Duration::from_secs(10),
+            // As for connecting: a round trip across the world, with time for repeated packets.
+            ping_answer: Duration::from_secs(5),
             // Twice what vendors' clients allow, because one answer may carry thousands of machines.
             total: Duration::from_secs(30),
             // TCP slow start is over by then; a cloud that sends less than 1 KiB/s does not work.

@@ -1,8 +1,9 @@
 //! Sends one request and reads its whole response, within limits.
 //!
-//! Sends once: there is no retry here or below. Dropping the future drops the request and its connection. The caller
-//! has asked the permit immediately before; its tenure is checked again on each write (`lease_gate`), and the request
-//! ends with the permit, renewals until then included.
+//! Sends once: there is no retry here or below. Dropping the future drops the request, and over HTTP/1.1 its
+//! connection; over HTTP/2 other requests go on with the connection, and new ones do not begin on it after a time-out.
+//! The caller has asked the permit immediately before; its tenure is checked again on each write (`lease_gate`), and
+//! the request ends with the permit, renewals until then included.
 
 use std::error::Error as StdError;
 use std::io;
@@ -16,6 +17,7 @@ use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
+use hyper_util::client::legacy::connect::capture_connection;
 use rustls::CertificateError;
 use tokio::time::{Instant, timeout_at};
 
@@ -39,20 +41,29 @@ const INITIAL_CAPACITY: usize = 64 << 10;
 /// Why there is no complete response.
 pub(super) async fn send(
     target: &Target,
-    request: Request<Full<Bytes>>,
+    mut request: Request<Full<Bytes>>,
     limits: &EgressLimits,
     until: Instant,
     permit: &Permit,
     budget: &Arc<Budget>,
 ) -> Result<FetchResponse, FetchError> {
     target.gate.enter(permit.tenure());
-    tokio::select! {
+    let used = capture_connection(&mut request);
+    let answer = tokio::select! {
         answer = exchange(target, request, limits, until, budget) => answer,
         () = over(permit) => Err(FetchError::TimedOut(format!(
             "the permit of this call ended before target {} had answered",
             target.name
         ))),
+    };
+    if matches!(answer, Err(FetchError::TimedOut(_)))
+        && let Some(connection) = &*used.connection_metadata()
+    {
+        // Only the stream of the request has ended, and the pool would use the connection for as long as requests keep
+        // coming.
+        connection.poison();
     }
+    answer
 }
 
 async fn exchange(
@@ -269,6 +280,10 @@ pub(super) fn broken(error: &(dyn StdError + 'static)) -> FetchError {
             is_unsigned |= error.get_ref().is_some_and(is_unsigned_by_all);
             is_timeout |= error.kind() == io::ErrorKind::TimedOut;
         }
+        // The answer to a ping did not come.
+        is_timeout |= cause
+            .downcast_ref::<hyper::Error>()
+            .is_some_and(hyper::Error::is_timeout);
         if cause.is::<ProxyError>() {
             // The proxy's error contains everything that the layers above it say.
             is_proxys = true;

@@ -166,13 +166,16 @@ async fn serve(
     }
 }
 
-/// A server, and an egress to it.
-async fn http2(script: impl Fn(u32) -> Answer + Send + Sync + 'static) -> (Http2, Arc<Egress>) {
+/// A server, and an egress with these limits to it.
+async fn http2(
+    limits: EgressLimits,
+    script: impl Fn(u32) -> Answer + Send + Sync + 'static,
+) -> (Http2, Arc<Egress>) {
     let authority = authority();
     let tls = acceptor(&authority, &["cloud.test"], false, &["h2"]);
     let server = Http2::start(tls, script).await;
     let url = format!("https://cloud.test:{}", server.address.port());
-    (server, limited(&url, &authority.pem(), impatient()))
+    (server, limited(&url, &authority.pem(), limits))
 }
 
 #[tokio::test]
@@ -215,7 +218,7 @@ async fn e19_frames_without_end_end_the_request_and_the_connection() {
         ),
     ];
     for (what, first, then) in rows {
-        let (server, egress) = http2(move |id| Answer {
+        let (server, egress) = http2(impatient(), move |id| Answer {
             first: first(id),
             then: then(id).repeat(64),
             ends: false,
@@ -236,7 +239,7 @@ async fn e19_frames_without_end_end_the_request_and_the_connection() {
 #[tokio::test]
 async fn e19_header_fields_beyond_the_cap_are_no_answer() {
     // Ten thousand header fields, in frames of no more than 16 KiB.
-    let (server, egress) = http2(|id| {
+    let (server, egress) = http2(impatient(), |id| {
         let fields = FIELD.repeat(10_000);
         let mut frames = frame(HEADERS, 0, id, OK);
         for fields in fields.chunks(16 << 10) {
@@ -275,7 +278,7 @@ async fn e19_a_connection_that_is_taken_away_with_each_request_is_dialled_once_f
             [refused, frame(GOAWAY, 0, 0, &GOODBYE)].concat()
         }),
     ] {
-        let (server, egress) = http2(move |id| Answer {
+        let (server, egress) = http2(impatient(), move |id| Answer {
             first: leave(id),
             then: Vec::new(),
             ends: true,
@@ -292,7 +295,7 @@ async fn e19_a_connection_that_is_taken_away_with_each_request_is_dialled_once_f
 
 #[tokio::test]
 async fn e19_an_answer_with_a_farewell_is_an_answer_and_the_next_request_dials() {
-    let (server, egress) = http2(|id| {
+    let (server, egress) = http2(impatient(), |id| {
         let answer = frame(HEADERS, END_HEADERS | END_STREAM, id, OK);
         let farewell = [id.to_be_bytes(), [0; 4]].concat();
         Answer {
@@ -306,5 +309,64 @@ async fn e19_an_answer_with_a_farewell_is_an_answer_and_the_next_request_dials()
         let answer = scope(&egress).fetch(get("/servers")).await.unwrap();
         assert_eq!(answer.status, 200);
         assert_eq!(server.connections.load(Ordering::SeqCst), number);
+    }
+}
+
+#[tokio::test]
+async fn e19_a_connection_on_which_an_answer_did_not_come_is_not_used_again() {
+    let nothing: fn(u32) -> Vec<u8> = |_| Vec::new();
+    let a_head: fn(u32) -> Vec<u8> = |id| frame(HEADERS, END_HEADERS, id, OK);
+    let (soon, patient) = (Duration::from_secs(1), EgressLimits::standard());
+    let rows = [
+        (
+            "no answer from target api",
+            nothing,
+            EgressLimits {
+                first_byte: soon,
+                ..patient
+            },
+        ),
+        (
+            "the answer stopped after 0 bytes",
+            a_head,
+            EgressLimits {
+                idle: soon,
+                ..patient
+            },
+        ),
+        // The connection ends before the time of the request is over.
+        (
+            "keep-alive timed out",
+            nothing,
+            EgressLimits {
+                ping_after: soon,
+                ping_answer: soon,
+                ..patient
+            },
+        ),
+    ];
+    for (why, first, limits) in rows {
+        let connections = AtomicUsize::new(0);
+        let (server, egress) = http2(limits, move |id| {
+            // Stream 1 is the first one of each connection.
+            let is_answered = id == 1 && connections.fetch_add(1, Ordering::SeqCst) == 1;
+            Answer {
+                first: match is_answered {
+                    true => frame(HEADERS, END_HEADERS | END_STREAM, id, OK),
+                    false => first(id),
+                },
+                then: Vec::new(),
+                ends: false,
+            }
+        })
+        .await;
+        let failed = error(scope(&egress).fetch(get("/servers")).await);
+        assert_eq!(failed.reason(), "timed-out", "{failed}");
+        assert!(failed.to_string().contains(why), "{failed}");
+        let answer = scope(&egress).fetch(get("/servers")).await.unwrap();
+        assert_eq!(answer.status, 200, "{why}");
+        eventually(why, || server.closed.load(Ordering::SeqCst) == 1).await;
+        assert_eq!(server.connections.load(Ordering::SeqCst), 2, "{why}");
+        assert_eq!(server.requests.load(Ordering::SeqCst), 2, "{why}");
     }
 }
