@@ -131,11 +131,14 @@ impl QuotaShare {
         now: Instant,
         most: Duration,
     ) -> Result<(TakenRequest<'_>, Duration), Duration> {
-        let mut taken = TakenRequest(Vec::with_capacity(2));
-        let mut wait = taken.take(&self.quota.sent, self.budget, now, most)?;
+        let mut taken = TakenRequest {
+            at: now,
+            from: Vec::with_capacity(2),
+        };
+        let mut wait = taken.take(&self.quota.sent, self.budget, most)?;
         if self.is_on_trial() {
             let tenth = self.budget.tenth();
-            wait = wait.max(taken.take(&self.quota.tried, tenth, now, most)?);
+            wait = wait.max(taken.take(&self.quota.tried, tenth, most)?);
         }
         Ok((taken, wait))
     }
@@ -164,31 +167,33 @@ impl QuotaShare {
 }
 
 /// A request that was taken out of one or two budgets. If it is dropped, it was not sent, and goes back.
-pub(super) struct TakenRequest<'a>(Vec<(&'a TokenBucket, RequestBudget)>);
+pub(super) struct TakenRequest<'a> {
+    at: Instant,
+    from: Vec<(&'a TokenBucket, RequestBudget)>,
+}
 
 impl<'a> TakenRequest<'a> {
     fn take(
         &mut self,
         bucket: &'a TokenBucket,
         budget: RequestBudget,
-        now: Instant,
         most: Duration,
     ) -> Result<Duration, Duration> {
-        let wait = bucket.take(budget, now, most)?;
-        self.0.push((bucket, budget));
+        let wait = bucket.take(budget, self.at, most)?;
+        self.from.push((bucket, budget));
         Ok(wait)
     }
 
     /// The request is sent.
     pub(super) fn spend(mut self) {
-        self.0.clear();
+        self.from.clear();
     }
 }
 
 impl Drop for TakenRequest<'_> {
     fn drop(&mut self) {
-        for (bucket, budget) in &self.0 {
-            bucket.put_back(*budget);
+        for (bucket, budget) in &self.from {
+            bucket.put_back(*budget, self.at);
         }
     }
 }

@@ -11,7 +11,16 @@ use crate::grant::RequestBudget;
 /// the budget, requests already spent still count.
 #[derive(Debug, Default)]
 pub(super) struct TokenBucket {
-    full: Mutex<Option<Instant>>,
+    /// `None`: full.
+    spent: Mutex<Option<SpentTokens>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SpentTokens {
+    /// When the bucket was last full.
+    since: Instant,
+    /// When it is full again.
+    full: Instant,
 }
 
 impl TokenBucket {
@@ -25,44 +34,56 @@ impl TokenBucket {
         now: Instant,
         most: Duration,
     ) -> Result<Duration, Duration> {
-        let mut full = self.full.lock();
+        let mut state = self.spent.lock();
         // A larger budget in force before may have spent more than this one ever grants.
-        let spent = left(*full, now).min(budget.per.saturating_add(most));
+        let spent = left(*state, now).min(budget.per.saturating_add(most));
+        let since = state
+            .filter(|state| now < state.full)
+            .map_or(now, |state| state.since.min(now));
         let next = spent + budget.per / budget.requests.get();
         let wait = next.saturating_sub(budget.per);
         let (spent, end) = match wait > most {
             true => (spent, Err(wait)),
             false => (next, Ok(wait)),
         };
-        *full = now.checked_add(spent);
+        *state = now
+            .checked_add(spent)
+            .map(|full| SpentTokens { since, full });
         end
     }
 
-    /// Returns one request that was taken and not sent.
-    pub(super) fn put_back(&self, budget: RequestBudget) {
-        let mut full = self.full.lock();
-        *full = full.and_then(|full| full.checked_sub(budget.per / budget.requests.get()));
+    /// Returns one request that was taken at `taken` and not sent. If the bucket has been full since, the request has
+    /// come back by itself.
+    pub(super) fn put_back(&self, budget: RequestBudget, taken: Instant) {
+        let mut state = self.spent.lock();
+        if let Some(spent) = &mut *state
+            && spent.since <= taken
+        {
+            let step = budget.per / budget.requests.get();
+            spent.full = spent.full.checked_sub(step).unwrap_or(spent.since);
+        }
     }
 
     /// Requests that may be sent now.
     pub(super) fn left(&self, budget: RequestBudget, now: Instant) -> u32 {
-        let full = self.full.lock();
+        let spent = self.spent.lock();
         let step = (budget.per / budget.requests.get()).max(Duration::from_nanos(1));
-        let free = budget.per.saturating_sub(left(*full, now));
+        let free = budget.per.saturating_sub(left(*spent, now));
         let requests = u32::try_from(free.as_nanos() / step.as_nanos()).unwrap_or(u32::MAX);
         requests.min(budget.requests.get())
     }
 
     /// Wait of the next request.
     pub(super) fn wait(&self, budget: RequestBudget, now: Instant) -> Duration {
-        let full = self.full.lock();
-        let next = left(*full, now) + budget.per / budget.requests.get();
+        let spent = self.spent.lock();
+        let next = left(*spent, now) + budget.per / budget.requests.get();
         next.saturating_sub(budget.per)
     }
 }
 
-fn left(full: Option<Instant>, now: Instant) -> Duration {
-    full.map(|full| full.saturating_duration_since(now))
+fn left(spent: Option<SpentTokens>, now: Instant) -> Duration {
+    spent
+        .map(|spent| spent.full.saturating_duration_since(now))
         .unwrap_or_default()
 }
 
@@ -120,6 +141,22 @@ mod tests {
         );
         let later = now + Duration::from_secs(3600);
         assert_eq!(waits(&bucket, slow, later, 2), [0, -3_600_000]);
+    }
+
+    #[test]
+    fn what_comes_back_late_comes_back_once() {
+        let (bucket, now) = (TokenBucket::default(), Instant::now());
+        let three = budget(3, 3);
+        assert_eq!(waits(&bucket, three, now, 3), [0, 0, 0]);
+        bucket.put_back(three, now);
+        assert_eq!(bucket.left(three, now), 1);
+        // The bucket is full again, and the other requests are not missing in it.
+        let later = now + Duration::from_secs(10);
+        assert_eq!(waits(&bucket, three, later, 3), [0, 0, 0]);
+        bucket.put_back(three, now);
+        assert_eq!(bucket.left(three, later), 0);
+        bucket.put_back(three, later);
+        assert_eq!(bucket.left(three, later), 1);
     }
 
     #[test]
