@@ -3,8 +3,8 @@
 //! Every guest request, whether through `ccm:provider/http` or through `wasi:http`, takes the same steps:
 //!
 //! ```text
-//! guest → rules (path, prepare) → response cache → slots → rate-limit hold, budget → permit → dial (address) → cloud
-//!         denied: 0 connections                            throttled: 0              refused: 0 connections
+//! guest → rules (path, prepare) → response cache → rate-limit hold, budget → slots → permit → dial (address) → cloud
+//!         denied: 0 connections                    throttled: 0              refused: 0 connections
 //! ```
 //!
 //! An [`Egress`] belongs to one generation of one provider and owns its connections and response cache; a [`CallScope`]

@@ -282,7 +282,7 @@ impl Call {
         }
     }
 
-    /// Waits for the credential, a slot and the rate limit, asks the permit, sends.
+    /// Waits for the credential, the rate limit and a slot, asks the permit, sends.
     async fn send(&self, prepared: &Prepared) -> Result<FetchResponse, FetchError> {
         let egress = &self.egress;
         let target = self.target(prepared.target)?;
@@ -292,12 +292,16 @@ impl Call {
             target.authentication.attachment(tenure, until).await
         };
         let (_slots, taken, request) = loop {
-            // Without the slots, which all targets share: a slow issuer holds up its own target only.
+            // Without the slots, which all targets share: a slow issuer, or a target that asks for patience, holds up its
+            // own requests only.
             drop(attachment().await?);
+            let taken = self.turn(target).await?;
             let of_call = self.slot(&self.slots).await?;
             let slots = (of_call, self.slot(&egress.slots).await?);
-            let taken = self.turn(target).await?;
-            // The credential may have ended or been refused meanwhile.
+            // The cloud may have asked for a hold meanwhile, and the credential may have ended or been refused.
+            if target.share.held(Instant::now()).is_some() {
+                continue;
+            }
             if let Some(attachment) = attachment().now_or_never() {
                 break (slots, taken, target.request(prepared, &attachment?)?);
             }
@@ -348,7 +352,15 @@ impl Call {
     /// Takes a request out of the target's budget and waits until it may be sent. Waits out short holds; reports long
     /// ones to the guest as `throttled`.
     async fn turn<'a>(&self, target: &'a Target) -> Result<TakenRequest<'a>, FetchError> {
-        self.wait_out(target).await?;
+        while let Some(left) = target.share.held(Instant::now()) {
+            let in_time = Instant::now()
+                .checked_add(left)
+                .is_some_and(|end| end < self.deadline);
+            if left > self.egress.limits.longest_wait || !in_time {
+                return Err(throttled(left));
+            }
+            sleep(left).await;
+        }
         let now = Instant::now();
         let left = self.deadline.saturating_duration_since(now);
         let most = self.egress.limits.longest_wait.min(left);
@@ -360,23 +372,8 @@ impl Call {
         })?;
         if !wait.is_zero() {
             sleep(wait).await;
-            // The cloud may have asked for a hold meanwhile.
-            self.wait_out(target).await?;
         }
         Ok(taken)
-    }
-
-    async fn wait_out(&self, target: &Target) -> Result<(), FetchError> {
-        while let Some(left) = target.share.held(Instant::now()) {
-            let in_time = Instant::now()
-                .checked_add(left)
-                .is_some_and(|end| end < self.deadline);
-            if left > self.egress.limits.longest_wait || !in_time {
-                return Err(throttled(left));
-            }
-            sleep(left).await;
-        }
-        Ok(())
     }
 
     /// Deadline of a request that begins now: the earlier of its own limit and the call's deadline. The permit's end

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ccm_fixtures::http_server::{Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
+use ccm_host::grant::RequestBudget;
+use futures::future::join_all;
+use tokio::time::{Instant, timeout};
 
-use crate::world::{egress, error, fresh, get, granted, scope, scraped};
+use crate::world::{SOON, egress, error, fresh, generous, get, granted, scope, scraped};
 
 #[tokio::test]
 async fn a_target_that_asked_for_patience_is_left_alone_by_every_call() {
@@ -78,6 +82,51 @@ async fn a_hold_is_one_targets_own() {
         error(scope.fetch(get("/servers")).await),
         FetchError::Throttled(_)
     ));
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_one_target_keep_none_to_another_waiting() {
+    let hour = Duration::from_secs(3600);
+    let narrow = RequestBudget {
+        requests: 16.try_into().unwrap(),
+        per: 16 * hour,
+    };
+    // A hold of half an hour after the first request, or an hour for each request after the sixteenth.
+    for (status, budget, sent) in [(429, RequestBudget::default(), 1), (200, narrow, 16)] {
+        let server = Server::start(move |_| answer(status, &[("retry-after", "1800")], "")).await;
+        let other = Server::start(|_| ok("{}")).await;
+        let endpoints = [&server, &other].map(|server| format!("http://{}", server.address));
+        let granted = granted(
+            &[("api", &endpoints[0]), ("other", &endpoints[1])],
+            |grants| grants.targets[0].requests = budget,
+        );
+        let limits = EgressLimits {
+            longest_wait: 16 * hour,
+            ..EgressLimits::standard()
+        };
+        let egress = Arc::new(Egress::new("test", &granted, limits).unwrap());
+        let call = || egress.scope(generous(), Instant::now() + 24 * hour, false);
+        for _ in 0..sent {
+            call().fetch(get("/servers")).await.unwrap();
+        }
+        let calls = [call(), call()];
+        let waiting = calls
+            .iter()
+            .map(|call| call.fetch_all(vec![get("/servers"); 8]));
+        let request = FetchRequest {
+            target: "other".to_owned(),
+            ..get("/servers")
+        };
+        tokio::select! {
+            // All of them wait before the other request begins.
+            biased;
+            ends = join_all(waiting) => panic!("they were not held back: {ends:?}"),
+            answer = timeout(SOON, calls[0].fetch(request)) => {
+                assert_eq!(answer.unwrap().unwrap().status, 200);
+            }
+        }
+        assert_eq!((server.requests(), other.requests()), (sent, 1), "{status}");
+    }
 }
 
 #[tokio::test]
