@@ -76,6 +76,7 @@ use crate::manifest::{Contract, Granted};
 use crate::sanitize;
 use budget::Budget;
 use credentials::{InstanceMetadata, IssuerSettings};
+use guest_requests::SlotShare;
 use response_cache::ResponseCache;
 use target::Target;
 
@@ -220,6 +221,7 @@ pub struct Egress {
     kept: Arc<ResponseCache>,
     budget: Arc<Budget>,
     slots: Semaphore,
+    slots_beside_nodes: Semaphore,
     requests: RequestMetrics,
     interceptor: Option<Arc<dyn Interceptor>>,
 }
@@ -276,6 +278,7 @@ impl Egress {
             kept: ResponseCache::new(limits.kept_bytes),
             budget: Budget::of_provider(limits.held_bytes),
             slots: Semaphore::new(limits.in_flight),
+            slots_beside_nodes: Semaphore::new(limits.in_flight_beside_nodes),
             limits,
             requests: RequestMetrics::default(),
             interceptor: None,
@@ -353,7 +356,23 @@ impl Egress {
         deadline: Instant,
         fresh: bool,
     ) -> CallScope {
-        CallScope::new(self.clone(), permit, deadline, fresh)
+        CallScope::new(self.clone(), permit, deadline, fresh, SlotShare::Whole)
+    }
+
+    /// [`Egress::scope`] of a call that is not about nodes: of the provider's slots it leaves some to calls that are.
+    pub fn scope_beside_nodes(
+        self: &Arc<Egress>,
+        permit: Arc<Permit>,
+        deadline: Instant,
+        fresh: bool,
+    ) -> CallScope {
+        CallScope::new(
+            self.clone(),
+            permit,
+            deadline,
+            fresh,
+            SlotShare::BesideNodes,
+        )
     }
 
     /// Name of the provider, as used in permits and logs.

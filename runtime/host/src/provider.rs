@@ -7,6 +7,7 @@ use std::time::Duration;
 use ccm_core::cloud::{Capabilities, ProviderError};
 use ccm_core::safety::permit::Permit;
 
+use crate::bindings::lifecycle::Capability;
 use crate::call::{Call, Calls, deadline};
 use crate::digest::Digest;
 use crate::egress::{Egress, TargetLevel, now};
@@ -97,23 +98,30 @@ impl Provider {
         if !self.checks_itself {
             return Ok(());
         }
-        let call = self.call(permit, false);
+        let ask = Ask::SelfCheck;
+        let call = self.call(&ask, permit, false);
         let read = |answer| match answer {
             Answer::Well => Ok(()),
             _ => Err(not_asked()),
         };
-        self.calls.run(call, Ask::SelfCheck, read).await
+        self.calls.run(call, ask, read).await
     }
 
-    /// Parameters of a call under this permit. A fresh one gets no cached answers and an empty state.
-    pub(crate) fn call(&self, permit: Arc<Permit>, fresh: bool) -> Call {
+    /// Parameters of a call that asks this under this permit. A fresh one gets no cached answers and an empty state.
+    pub(crate) fn call(&self, ask: &Ask, permit: Arc<Permit>, fresh: bool) -> Call {
         let deadline = deadline(
             self.limits.call_limit(&self.manifest),
             now().until(permit.call_ends()),
         );
+        let scope = match ask.capability() {
+            Some((Capability::LoadBalancer | Capability::Routes, _)) => {
+                self.egress.scope_beside_nodes(permit, deadline, fresh)
+            }
+            Some((Capability::Instances, _)) | None => self.egress.scope(permit, deadline, fresh),
+        };
         Call {
             deadline,
-            scope: Some(self.egress.scope(permit, deadline, fresh)),
+            scope: Some(scope),
             fresh,
         }
     }

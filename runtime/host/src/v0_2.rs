@@ -171,7 +171,7 @@ impl Provider {
             let why = format!("{} {lacks}", self.name);
             return Err(ProviderError::Unsupported(why));
         }
-        let call = self.call(permit, fresh);
+        let call = self.call(&ask, permit, fresh);
         let scope = call.scope.clone();
         Ok((self.calls.run(call, ask, read).await?, scope))
     }

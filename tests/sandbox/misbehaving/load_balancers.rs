@@ -237,6 +237,10 @@ pub(crate) fn law(balancing: Balancing) -> Law<Function> {
                 assert_eq!(reply.absent(), None, "it saw what `ensure` kept");
             }),
         ]),
+        Balancing::ManyLooks => Law::new([answers(Get, |reply| {
+            assert_eq!(reply.absent(), None, "{reply:?}");
+        })])
+        .asking(TargetMode::Well, &["GET /v1/balancers/uid-1"; 8]),
     }
 }
 

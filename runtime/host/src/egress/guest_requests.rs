@@ -34,11 +34,20 @@ pub(crate) const MAX_TOGETHER: usize = 64;
 #[derive(Clone)]
 pub struct CallScope(Arc<Call>);
 
+/// The slots of the provider that the requests of a call may use.
+pub(super) enum SlotShare {
+    /// All.
+    Whole,
+    /// Those that are not left to calls about nodes.
+    BesideNodes,
+}
+
 struct Call {
     egress: Arc<Egress>,
     permit: Arc<Permit>,
     deadline: Instant,
     fresh: bool,
+    share: SlotShare,
     slots: Semaphore,
     /// One permit for each request body that is being read.
     bodies: Semaphore,
@@ -52,6 +61,7 @@ impl CallScope {
         permit: Arc<Permit>,
         deadline: Instant,
         fresh: bool,
+        share: SlotShare,
     ) -> CallScope {
         let slots = Semaphore::new(egress.limits.in_flight_per_call);
         let bodies = Semaphore::new(egress.limits.in_flight_per_call);
@@ -62,6 +72,7 @@ impl CallScope {
             permit,
             deadline,
             fresh,
+            share,
             slots,
             bodies,
             records: Records::default(),
@@ -297,7 +308,12 @@ impl Call {
             drop(attachment().await?);
             let taken = self.turn(target).await?;
             let of_call = self.slot(&self.slots).await?;
-            let slots = (of_call, self.slot(&egress.slots).await?);
+            // In this order: a request that waits for the narrower share takes no general slot.
+            let of_share = match self.share {
+                SlotShare::Whole => None,
+                SlotShare::BesideNodes => Some(self.slot(&egress.slots_beside_nodes).await?),
+            };
+            let slots = (of_call, of_share, self.slot(&egress.slots).await?);
             // The cloud may have asked for a hold meanwhile, and the credential may have ended or been refused.
             if target.share.held(Instant::now()).is_some() {
                 continue;

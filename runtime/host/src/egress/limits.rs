@@ -31,6 +31,8 @@ pub struct EgressLimits {
     pub in_flight_per_call: usize,
     /// Concurrent requests of the whole provider.
     pub in_flight: usize,
+    /// Concurrent requests among them of all calls that are not about nodes.
+    pub in_flight_beside_nodes: usize,
     /// Requests of one guest call, those answered from the response cache included.
     pub requests_per_call: usize,
     /// Size of the response cache in bytes, all targets together.
@@ -70,6 +72,9 @@ impl EgressLimits {
             in_flight_per_call: 8,
             // Two calls with all their slots in use.
             in_flight: 16,
+            // Five calls about load balancers could use every slot for as long as the cloud takes. A quarter is left to
+            // nodes.
+            in_flight_beside_nodes: 12,
             // 5000 nodes at 50 a page are 100 requests; a guest that asks one by one for 1000 nodes also fits.
             requests_per_call: 2000,
             // Compressed, a listing of 15 000 machines takes two thirds of it. One that does not fit is read anew by every

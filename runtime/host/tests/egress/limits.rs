@@ -6,14 +6,15 @@ use std::time::Duration;
 use ccm_core::safety::permit::Mode;
 use ccm_fixtures::audit::RecordingAudit;
 use ccm_fixtures::http_server::{Reply, Server, ok};
-use ccm_host::egress::{Egress, EgressLimits, FetchError};
+use ccm_host::egress::{CallScope, Egress, EgressLimits, FetchError};
 use ccm_host::grant::RequestBudget;
 use http::Method;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::world::{
-    SOON, counts, egress, error, eventually, get, get_kept, granted, limited, permit, plain, scope,
+    SOON, counts, egress, error, eventually, generous, get, get_kept, granted, limited, permit,
+    plain, scope,
 };
 
 #[tokio::test]
@@ -45,6 +46,32 @@ async fn at_most_eight_requests_of_a_call_and_sixteen_of_a_provider_are_on_the_w
         assert!(call.await.unwrap().iter().all(Result::is_ok));
     }
     assert_eq!((server.lines().len(), server.connections()), (5 * 32, 16));
+}
+
+#[tokio::test]
+async fn of_the_requests_on_the_wire_four_are_left_to_calls_about_nodes() {
+    let places = Arc::new(Semaphore::new(0));
+    let server = Server::start({
+        let places = places.clone();
+        move |_| Reply::Held(places.clone(), Box::new(ok("{}")))
+    })
+    .await;
+    let egress = egress(&format!("http://{}", server.address));
+    let start = |scope: CallScope, request| {
+        tokio::spawn(async move { scope.fetch_all(vec![request; 8]).await })
+    };
+    let mut calls: Vec<_> = (0..5)
+        .map(|_| egress.scope_beside_nodes(generous(), Instant::now() + SOON, false))
+        .map(|scope| start(scope, get("/servers/7")))
+        .collect();
+    eventually("the narrower share is used up", || server.requests() == 12).await;
+    calls.push(start(scope(&egress), get("/servers")));
+    eventually("every slot is used", || server.requests() == 16).await;
+    assert_eq!(server.lines()[12..], ["GET /servers"; 4]);
+    places.add_permits(1000);
+    for call in calls {
+        assert!(call.await.unwrap().iter().all(Result::is_ok));
+    }
 }
 
 #[tokio::test]

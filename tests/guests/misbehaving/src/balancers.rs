@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ccm_guest::http::{Request, Response};
+use ccm_guest::http::{Request, Response, send_all};
 use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, Progress, ProgressReply, Service,
     UpdateRequest,
@@ -115,6 +115,14 @@ pub fn get(balancing: Balancing, service: &Service) -> Result<Found, Error> {
         }
         Balancing::BelievesKept => found(look(service, true)?),
         Balancing::BelievesState if state::get("verdict").is_some() => Ok(Found::Absent),
+        Balancing::ManyLooks => {
+            let looks = (0..8).map(|_| Request::get("api", path(service)));
+            let mut last = None;
+            for answer in send_all(looks.collect()) {
+                last = answer?.found()?;
+            }
+            found(last)
+        }
         Balancing::DeletesInGet => {
             Request::delete("api", path(service)).send()?.ok()?;
             Ok(Found::Absent)

@@ -36,6 +36,10 @@ pub(crate) const TESTS: &[Test] = &[
         many_that_wait_for_their_cloud_leave_room_for_nodes,
     ),
     (
+        "load_balancers::requests_about_many_leave_requests_to_look_ups_of_nodes",
+        requests_about_many_leave_requests_to_look_ups_of_nodes,
+    ),
+    (
         "load_balancers::what_init_did_not_enable_is_not_called",
         what_init_did_not_enable_is_not_called,
     ),
@@ -249,6 +253,39 @@ fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
                 let reply = found.unwrap();
                 assert!(matches!(reply.lookups.as_slice(), [Lookup::Found(_)]), "{reply:?}");
             }
+        }
+    });
+}
+
+fn requests_about_many_leave_requests_to_look_ups_of_nodes() {
+    block_on(async {
+        let cloud = Target::start(TargetMode::Silent).await;
+        let words = [
+            ("behaviour", "honest-requests"),
+            ("balancing", "many-looks"),
+        ];
+        let provider = world::load_making(&words, &cloud.endpoint()).await.unwrap();
+        let service = service();
+        let waiting = (0..5).map(|_| provider.get_load_balancer(&service, permit()));
+        let nodes = [cloud_node("one")];
+        let pause = Duration::from_millis(10);
+        let looked_up = async {
+            while cloud.requests() < 12 {
+                tokio::time::sleep(pause).await;
+            }
+            provider.find(&nodes, permit()).await
+        };
+        let arrived = async {
+            while !cloud.asked().contains(&"GET /v1/machines/one".to_owned()) {
+                tokio::time::sleep(pause).await;
+            }
+        };
+        tokio::select! {
+            () = arrived => {}
+            (end, ..) = futures::future::select_all(waiting) => {
+                panic!("the node had to wait until a load balancer was done: {end:?}")
+            }
+            end = looked_up => panic!("nothing is answered: {end:?}"),
         }
     });
 }

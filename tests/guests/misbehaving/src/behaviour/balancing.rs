@@ -74,4 +74,6 @@ behaviours! {
     BelievesKept = "believes-kept",
     /// `ensure` keeps in `state` that nothing is there, and `get` believes it. `get` must not see it.
     BelievesState = "believes-state",
+    /// Asks eight times side by side. Such calls, in any number, leave requests to look-ups of nodes.
+    ManyLooks = "many-looks",
 }
