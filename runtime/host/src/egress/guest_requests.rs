@@ -270,7 +270,11 @@ impl Call {
                 Lookup::Answer(answer) => return (answer, true),
                 Lookup::Lead(lead) => {
                     let end = self.send(prepared).await;
-                    lead.done(&end);
+                    match end {
+                        // Its followers may have more time.
+                        Err(FetchError::TimedOut(_)) if self.is_over() => drop(lead),
+                        _ => lead.done(&end),
+                    }
                     return (end, false);
                 }
                 Lookup::Follow(mut leader) => {
@@ -390,6 +394,11 @@ impl Call {
             sleep(wait).await;
         }
         Ok(taken)
+    }
+
+    /// Whether this call is out of time, so that a request may have ended for that alone.
+    fn is_over(&self) -> bool {
+        self.deadline <= Instant::now() || self.permit.valid_until() <= now()
     }
 
     /// Deadline of a request that begins now: the earlier of its own limit and the call's deadline. The permit's end

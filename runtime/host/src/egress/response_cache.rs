@@ -2,9 +2,9 @@
 //! and the guest's contract is not 0.1.
 //!
 //! A guest opts in with `Cache-Control: max-age=N`. The first caller leads and sends the request; callers with an equal
-//! request follow and get the same answer. When a leader is cancelled or fails for a reason of its own, one of its
-//! followers leads. A request that may change something drops the cached answers of its target. Nothing here sends
-//! anything.
+//! request follow and get the same answer, or the same failure of the cloud. When a leader is cancelled or fails for a
+//! reason of its own, one of its followers leads. A request that may change something drops the cached answers of its
+//! target. Nothing here sends anything.
 //!
 //! Long bodies are stored compressed: machines in a listing share most of their text. Expired answers are dropped
 //! within seconds.
@@ -316,18 +316,18 @@ pub(super) struct Lead {
 }
 
 impl Lead {
-    /// Reports the result to the followers, and caches a complete answer of status 200. If the lead is dropped
-    /// without this, or fails for a reason of its own (its deadline, its permit), one of the followers leads.
+    /// Reports the result to the followers, and caches a complete answer of status 200. If it is a failure for a reason
+    /// of the leader's own, or the lead is dropped without this, as when the leader's own time is over, one of the
+    /// followers leads.
     pub(super) fn done(self, end: &Shared) {
         let share = match end {
-            Ok(_) | Err(FetchError::Unavailable(_)) => true,
+            Ok(_) | Err(FetchError::Unavailable(_) | FetchError::TimedOut(_)) => true,
             Err(
                 FetchError::Denied(_)
                 | FetchError::Invalid(_)
                 // Another call's budget may have room for the answer.
                 | FetchError::TooLarge(_)
-                | FetchError::Throttled(_)
-                | FetchError::TimedOut(_),
+                | FetchError::Throttled(_),
             ) => false,
         };
         if let Ok(answer) = end

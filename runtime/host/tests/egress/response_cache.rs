@@ -1,15 +1,19 @@
 //! Cached answers: one request for a burst, dropped by every change, not used by fresh calls.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ccm_core::safety::permit::Permit;
 use ccm_fixtures::http_server::{Reply, Server, answer, ok};
-use ccm_host::egress::{Egress, EgressLimits};
+use ccm_host::egress::{Egress, EgressLimits, now};
 use ccm_host::manifest::Contract;
 use http::Method;
+use tokio::time::Instant;
 
 use crate::world::{
-    counts, egress, eventually, fresh, get, get_kept, granted, plain, post_form, scope,
+    SOON, counts, egress, error, eventually, fresh, generous, get, get_kept, granted, limited,
+    plain, post_form, scope,
 };
 
 #[tokio::test]
@@ -262,14 +266,48 @@ async fn e21_what_a_cloud_says_of_dates_and_ages_decides_nothing() {
 async fn what_failed_for_several_is_not_counted_as_kept() {
     let broken = Reply::Close(Vec::new());
     let pause = Duration::from_millis(200);
-    let server = Server::start(move |_| Reply::After(pause, Box::new(broken.clone()))).await;
-    let egress = egress(&format!("http://{}", server.address));
-    let calls = (0..3).map(|_| {
-        let scope = scope(&egress);
-        async move { scope.fetch(get_kept("/servers")).await }
-    });
-    let ends = futures::future::join_all(calls).await;
-    assert!(ends.iter().all(Result::is_err), "{ends:?}");
-    assert_eq!(server.lines().len(), 1, "they share the error");
-    assert_eq!(counts(&egress), ["api GET unavailable 3"]);
+    for (reply, why) in [
+        (Reply::After(pause, Box::new(broken)), "unavailable"),
+        (Reply::Silence, "timed-out"),
+    ] {
+        let server = Server::start(move |_| reply.clone()).await;
+        let limits = EgressLimits {
+            first_byte: Duration::from_secs(1),
+            ..EgressLimits::standard()
+        };
+        let egress = limited(&format!("http://{}", server.address), limits);
+        let calls = (0..4).map(|_| {
+            let scope = scope(&egress);
+            async move { scope.fetch(get_kept("/servers")).await }
+        });
+        let ends = futures::future::join_all(calls).await;
+        assert!(ends.iter().all(Result::is_err), "{ends:?}");
+        assert_eq!(server.lines().len(), 1, "they share the error");
+        assert_eq!(counts(&egress), [format!("api GET {why} 4")]);
+    }
+}
+
+#[tokio::test]
+async fn a_leader_whose_own_time_is_over_is_not_the_end_of_its_followers() {
+    let short = Duration::from_secs(1);
+    for ends_with_its_permit in [false, true] {
+        let is_first = AtomicBool::new(true);
+        let server = Server::start(move |_| match is_first.swap(false, Ordering::SeqCst) {
+            true => Reply::Silence,
+            false => ok("{}"),
+        })
+        .await;
+        let egress = egress(&format!("http://{}", server.address));
+        let (permit, time) = match ends_with_its_permit {
+            true => (Arc::new(Permit::read_only(now().after(short))), SOON),
+            false => (generous(), short),
+        };
+        let leader = egress.scope(permit, Instant::now() + time, false);
+        let follower = scope(&egress);
+        let [led, followed] = [&leader, &follower].map(|scope| scope.fetch(get_kept("/servers")));
+        let (led, followed) = futures::future::join(led, followed).await;
+        assert_eq!(error(led).reason(), "timed-out");
+        assert_eq!(followed.unwrap().status, 200);
+        assert_eq!(server.lines().len(), 2);
+    }
 }

@@ -187,7 +187,7 @@ async fn a_leaders_own_trouble_is_not_its_followers() {
     let text = String::new;
     for (end, shared) in [
         (FetchError::Denied(text()), false),
-        (FetchError::TimedOut(text()), false),
+        (FetchError::TimedOut(text()), true),
         (FetchError::Throttled(1), false),
         (FetchError::Invalid(text()), false),
         (FetchError::Unavailable(text()), true),
