@@ -1,27 +1,26 @@
-//! One call of a provider: its slots, memory, time and result. A guest that traps, spins, floods or waits forever
+//! One call of a provider: its admission, time and result. A guest that traps, spins, floods or waits forever
 //! ends in a [`ProviderError`], never in a panic and never late. The sandbox decides where it runs.
 
+mod admission;
 mod backoff;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use crate::bindings::common;
-use crate::bindings::lifecycle::Capability;
 use crate::digest::Digest;
 use crate::egress::CallScope;
 use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
 use crate::interceptor::{CallUsage, Interceptor};
-use crate::limits;
-use crate::memory_budget::{GUESTS, MemoryBudget};
+use crate::memory_budget::GUESTS;
 use crate::sandbox::{Answer, Ask, CallPhase, Performance, Sandbox};
 use crate::v0_2;
 
+pub(crate) use admission::Admission;
 pub(crate) use backoff::CallBackoff;
 
 /// State shared by all calls of one generation.
@@ -29,15 +28,8 @@ pub(crate) struct Calls {
     pub(crate) provider: Arc<str>,
     pub(crate) digest: Digest,
     pub(crate) sandbox: Sandbox,
-    pub(crate) memory_bytes: usize,
-    /// The provider's share of the guest memory budget.
-    pub(crate) memory: MemoryBudget,
-    /// One permit per concurrent call.
-    pub(crate) slots: Semaphore,
-    /// One permit per concurrent load-balancer call; such a call needs one of `slots` as well.
-    pub(crate) balancing: Semaphore,
-    /// One permit per concurrent route call; such a call needs one of `slots` as well.
-    pub(crate) routing: Semaphore,
+    /// Limits the concurrent calls, and with them their memory.
+    pub(crate) admission: Admission,
     /// Delays calls after bad ones.
     pub(crate) backoff: CallBackoff,
     /// Watches and disturbs the calls; see `Loading::interceptor`.
@@ -69,14 +61,11 @@ impl Calls {
     ) -> Result<R, ProviderError> {
         let (function, began) = (ask.function(), Instant::now());
         let waiting = Waiting { function, began };
-        // In this order: a call that waits for the narrower limit takes no general slot.
-        let _part = match self.narrower_slots(&ask) {
-            Some((slots, at_once)) => Some(turn(slots, at_once, &call, waiting).await?),
-            None => None,
-        };
-        let _slot = turn(&self.slots, limits::CALLS_AT_ONCE, &call, waiting).await?;
-        let needed = self.memory_bytes;
-        let _reservation = room(&self.memory, &GUESTS, needed, call.deadline, waiting).await?;
+        let interface = ask.capability().map(|(interface, _)| interface);
+        let _admitted = self
+            .admission
+            .admit(&GUESTS, interface, call.deadline, waiting)
+            .await?;
         timeout_at(call.deadline, self.backoff.begin())
             .await
             .map_err(|_| {
@@ -129,57 +118,6 @@ impl Calls {
             }
         }
     }
-
-    /// The slots that only a part of the calls needs, and how many there are.
-    fn narrower_slots(&self, ask: &Ask) -> Option<(&Semaphore, usize)> {
-        match ask.capability()?.0 {
-            // Tenants can create any number of load balancers.
-            Capability::LoadBalancer => Some((&self.balancing, limits::BALANCING_AT_ONCE)),
-            Capability::Routes => Some((&self.routing, limits::ROUTING_AT_ONCE)),
-            Capability::Instances => None,
-        }
-    }
-}
-
-/// Waits until one of `at_once` slots is free or the call's deadline passes.
-async fn turn<'a>(
-    slots: &'a Semaphore,
-    at_once: usize,
-    call: &Call,
-    waiting: Waiting,
-) -> Result<SemaphorePermit<'a>, ProviderError> {
-    match timeout_at(call.deadline, slots.acquire()).await {
-        Ok(Ok(slot)) => Ok(slot),
-        _ => {
-            Err(waiting
-                .timed_out(|ms| format!("{at_once} calls were under way for the whole {ms} ms")))
-        }
-    }
-}
-
-/// Waits until a guest of this size fits into the share of its module and into the memory of all guests, or the
-/// deadline passes.
-async fn room<'a>(
-    share: &'a MemoryBudget,
-    all: &'a MemoryBudget,
-    guest_bytes: usize,
-    deadline: Instant,
-    waiting: Waiting,
-) -> Result<[Option<SemaphorePermit<'a>>; 2], ProviderError> {
-    let part = timeout_at(deadline, share.take(guest_bytes)).await;
-    let part = part.map_err(|_| {
-        waiting.timed_out(|ms| {
-            format!("other calls of the same module had its memory for the whole {ms} ms")
-        })
-    })?;
-    let whole = timeout_at(deadline, all.take(guest_bytes)).await;
-    // One module cannot fill all of it, so others have it: no version may be rejected for that.
-    let whole = whole.map_err(|_| {
-        waiting.interrupted(|ms| {
-            format!("there was no memory for it in the whole {ms} ms, because calls of other modules have it")
-        })
-    })?;
-    Ok([part, whole])
 }
 
 /// Function that waits, and the start of its wait; for error messages.
@@ -207,31 +145,4 @@ impl Waiting {
 /// Deadline of a call: `call` or `permit` from now on, the shorter one.
 pub(crate) fn deadline(call: Duration, permit: Duration) -> Instant {
     Instant::now() + call.min(permit)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_call_is_late_for_the_memory_of_its_own_module_and_interrupted_for_that_of_others() {
-        for (is_own, expected) in [(true, "timed-out"), (false, "interrupted")] {
-            let (share, all) = (MemoryBudget::of(Some(1)), MemoryBudget::of(Some(1)));
-            let full = if is_own { &share } else { &all };
-            let taken = full.take(1).await;
-            let attempt = || {
-                let began = Instant::now();
-                let function = "init";
-                let waiting = Waiting { function, began };
-                room(&share, &all, 1, began + limits::INIT, waiting)
-            };
-            let error = attempt().await.map(drop).unwrap_err();
-            assert_eq!(error.reason(), expected, "{error}");
-            assert!(error.to_string().contains("init: "), "{error}");
-            drop(taken);
-            assert!(attempt().await.is_ok());
-        }
-    }
 }

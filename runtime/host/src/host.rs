@@ -8,13 +8,12 @@ use bytes::Bytes;
 use ccm_core::cloud::Capabilities;
 use ccm_metrics::requests::RequestMetrics;
 use thiserror::Error;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wasmtime::Engine;
 use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::bindings::lifecycle;
-use crate::call::{Call, CallBackoff, Calls};
+use crate::call::{Admission, Call, CallBackoff, Calls};
 use crate::compile::cache::CacheError;
 use crate::compile::{CompilePipeline, Compiler};
 use crate::component::{Inspection, inspect, named_by_manifest};
@@ -206,11 +205,7 @@ impl Host {
             provider: name.clone(),
             digest,
             sandbox,
-            memory_bytes,
-            memory: GUESTS.part(),
-            slots: Semaphore::new(limits::CALLS_AT_ONCE),
-            balancing: Semaphore::new(limits::BALANCING_AT_ONCE),
-            routing: Semaphore::new(limits::ROUTING_AT_ONCE),
+            admission: Admission::new(&GUESTS, memory_bytes),
             backoff: CallBackoff::default(),
             interceptor,
         };

@@ -84,13 +84,15 @@ pub const INIT: Duration = Duration::from_secs(10);
 pub const CALL_CPU: Duration = Duration::from_secs(10);
 /// CPU time after which a call counts as long: see `sandbox::cpu_scheduler`. Most calls need a few milliseconds.
 pub const CALL_CPU_AT_ONCE: Duration = Duration::from_millis(20);
-/// Concurrent calls of one provider. Equal to its concurrent requests, since a call without a request ends at once.
+/// Concurrent calls of one provider, or as many as fit into its share of the memory. Equal to its concurrent requests,
+/// since a call without a request ends at once.
 pub const CALLS_AT_ONCE: usize = 8;
 /// Concurrent load-balancer calls among them: tenants create any number of Services, and the cloud may take its time
 /// with each.
 pub const BALANCING_AT_ONCE: usize = 5;
 /// Concurrent route calls among them: one that lists and one that changes something. Clouds change the routes of a
-/// network one after the other anyway. Together with load balancers this always leaves one slot to nodes.
+/// network one after the other anyway. Together with load balancers this leaves one call to nodes; where fewer calls fit,
+/// both get less: see `call::admission`.
 pub const ROUTING_AT_ONCE: usize = 2;
 /// Interval at which a running guest yields to other tasks. Also its delay in noticing a deadline. Most calls of
 /// other providers finish within one tick, so they wait for a tick and not for many times their own length.

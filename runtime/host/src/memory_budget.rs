@@ -74,24 +74,30 @@ impl MemoryBudget {
         }
     }
 
-    /// Budget of one provider: at most half, so that no other provider waits for all of its calls.
-    pub(crate) fn part(&self) -> MemoryBudget {
-        MemoryBudget::of(self.all.map(|all| all / 2))
+    /// Share of one provider in MiB: at most half, so that no other provider waits for all of its calls. `None`: the
+    /// available memory is unknown.
+    pub(crate) fn share_mib(&self) -> Option<u32> {
+        self.all.map(|all| all / 2)
     }
 
-    /// Total budget in MiB, used or not. `None`: the available memory is unknown.
-    pub(crate) fn mebibytes(&self) -> Option<u32> {
-        self.all
+    /// Number of calls with this much guest memory that fit into the share of one provider; at least one.
+    pub(crate) fn calls_of_one(&self, guest_bytes: usize) -> usize {
+        let share = self.share_mib().unwrap_or(MOST);
+        (share / needed_mib(guest_bytes)).max(1) as usize
     }
 
-    /// Waits until there is room for a call with this much guest memory and the host's share for it. A call larger
-    /// than the whole budget takes the whole budget.
+    /// Waits until there is room for a call with this much guest memory. A call larger than the whole budget takes the
+    /// whole budget.
     pub(crate) async fn take(&self, guest_bytes: usize) -> Option<SemaphorePermit<'_>> {
-        let wanted = (guest_bytes + limits::HELD_BYTES) >> 20;
-        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
-        let wanted = wanted.min(self.all.unwrap_or(MOST));
+        let wanted = needed_mib(guest_bytes).min(self.all.unwrap_or(MOST));
         self.free.acquire_many(wanted).await.ok()
     }
+}
+
+/// Memory of a call with this much guest memory, with what the host holds for it.
+fn needed_mib(guest_bytes: usize) -> u32 {
+    let needed = (guest_bytes + limits::HELD_BYTES) >> 20;
+    u32::try_from(needed).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -139,20 +145,12 @@ mod tests {
     #[test]
     fn one_provider_leaves_half_of_it_to_the_others() {
         let budget = MemoryBudget::new(Some(2 * GIB));
-        let part = budget.part();
-        let take = || {
-            part.take(limits::MEMORY_CEILING_BYTES)
-                .now_or_never()
-                .flatten()
-        };
-        let under_way: Vec<_> = std::iter::from_fn(take).collect();
-        assert_eq!(under_way.len(), 2);
-        assert_eq!(part.mebibytes(), Some(768));
-        assert_eq!(
-            MemoryBudget::new(None).part().mebibytes(),
-            None,
-            "nothing says so"
-        );
+        assert_eq!(budget.share_mib(), Some(768));
+        assert_eq!(budget.calls_of_one(limits::MEMORY_CEILING_BYTES), 2);
+        assert_eq!(budget.calls_of_one(limits::MEMORY_BYTES), 8);
+        let unknown = MemoryBudget::new(None);
+        assert_eq!(unknown.share_mib(), None, "nothing says so");
+        assert!(unknown.calls_of_one(limits::MEMORY_BYTES) > limits::CALLS_AT_ONCE);
     }
 
     #[test]
@@ -167,5 +165,6 @@ mod tests {
         let alone = take();
         assert!(alone.is_some());
         assert!(take().is_none());
+        assert_eq!(budget.calls_of_one(limits::MEMORY_CEILING_BYTES), 1);
     }
 }

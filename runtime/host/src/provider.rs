@@ -13,6 +13,7 @@ use crate::digest::Digest;
 use crate::egress::{Egress, TargetLevel, now};
 use crate::load_options::{CallLimits, LimitsGranted};
 use crate::manifest::Manifest;
+use crate::memory_budget::GUESTS;
 use crate::sandbox::{Answer, Ask, Sandbox};
 
 /// A cloud provider in the sandbox. Created by [`crate::Host::load`]; calls under way keep the parts that they need.
@@ -56,7 +57,7 @@ impl Provider {
     /// Memory budget of all concurrent calls together, host memory included, in MiB. Calls that do not fit wait.
     /// `None`: the available memory is unknown.
     pub fn memory_share_mib(&self) -> Option<u32> {
-        self.calls.memory.mebibytes()
+        GUESTS.share_mib()
     }
 
     /// Number of CPU permits that its calls have used so far: one for each poll, between two waits or until the next

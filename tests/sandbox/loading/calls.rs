@@ -221,7 +221,7 @@ fn waiting_for_a_turn_counts() {
         let (_, answer) = futures::future::join(futures::future::join_all(long), short).await;
         match answer {
             Err(ProviderError::TimedOut(text)) => {
-                assert!(text.contains("8 calls were under way"), "{text}")
+                assert!(text.contains("(8 at once)"), "{text}")
             }
             other => panic!("{other:?}"),
         }
