@@ -238,7 +238,7 @@ impl Host {
         let exports = Exports::find(&linked, load.contract, load.capabilities(), load.self_check)
             .map_err(|error| signature(source, difference(&error)))?;
         Ok(match &self.isolation {
-            Isolation::InProcess => Sandbox::InProcess(InProcess {
+            Isolation::InProcess => Sandbox::InProcess(Box::new(InProcess {
                 component: linked,
                 exports,
                 config: load.config,
@@ -246,7 +246,7 @@ impl Host {
                 ticker: self.ticker.clone(),
                 scheduler: self.scheduler.beside(),
                 state: Arc::default(),
-            }),
+            })),
             Isolation::ChildProcess(program) => {
                 let process = SandboxProcess::new(program.clone(), component, load);
                 process.ready().await.map_err(|what| LoadError::Host {

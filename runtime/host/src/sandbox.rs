@@ -56,7 +56,7 @@ pub struct SandboxProgram {
 /// Sandbox of one module.
 pub(crate) enum Sandbox {
     /// On threads of this process.
-    InProcess(InProcess),
+    InProcess(Box<InProcess>),
     /// In a child process.
     Process(SandboxProcess),
 }

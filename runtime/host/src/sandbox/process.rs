@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::net::UnixStream;
 use tokio::process::Command;
-use tokio::sync::Mutex;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 use wasmtime::component::Component;
 
@@ -31,21 +32,32 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Sandbox process of one module.
 pub(crate) struct SandboxProcess {
+    launch: Arc<Launch>,
+    /// The last start of the process; `None` until the first call.
+    last: Mutex<Option<Start>>,
+}
+
+/// What a process is started from.
+struct Launch {
     program: SandboxProgram,
     component: Component,
     load: Load,
-    /// `None` until the first call, and after the process has ended.
-    connection: Mutex<Option<Arc<Connection>>>,
 }
+
+/// How a start of the process ended; `None` while it is under way.
+type Start = watch::Receiver<Option<Result<Arc<Connection>, ProcessEnd>>>;
 
 impl SandboxProcess {
     /// Creates a sandbox for this component; its process starts with the first call.
     pub(crate) fn new(program: SandboxProgram, component: Component, load: Load) -> SandboxProcess {
-        SandboxProcess {
+        let launch = Launch {
             program,
             component,
             load,
-            connection: Mutex::default(),
+        };
+        SandboxProcess {
+            launch: Arc::new(launch),
+            last: Mutex::default(),
         }
     }
 
@@ -75,7 +87,11 @@ impl SandboxProcess {
                 })
             }
             Ok(Err(end)) => failed(CallPhase::Instantiation, end.into(), began),
-            Err(_) => failed(CallPhase::Instantiation, Failure::Deadline, began),
+            Err(_) => {
+                // Nothing of the module has run.
+                let end = ProcessEnd::from_outside("the sandbox's process is still starting");
+                failed(CallPhase::Instantiation, end.into(), began)
+            }
         };
         CallEnd {
             answer: ended.answer.map(read),
@@ -85,23 +101,49 @@ impl SandboxProcess {
         }
     }
 
-    /// Connection to a running process; starts one if necessary.
+    /// Connection to a running process; starts one if necessary. Calls share a start, and it goes on when they end.
     async fn connected(&self) -> Result<Arc<Connection>, ProcessEnd> {
-        let mut connection = self.connection.lock().await;
-        if let Some(open) = connection.as_ref().filter(|open| open.is_open()) {
-            return Ok(open.clone());
-        }
-        *connection = None;
-        let started = timeout(START, self.start()).await;
-        let late = |_| {
+        let mut start = self.current_start();
+        let started = start.wait_for(Option::is_some).await;
+        let started = started.ok().and_then(|started| (*started).clone());
+        started.unwrap_or_else(|| {
             Err(ProcessEnd::from_outside(
-                "the sandbox's process does not start",
+                "the start of the sandbox's process was ended",
             ))
-        };
-        let open = started.unwrap_or_else(late)?;
-        let open = Arc::new(open);
-        *connection = Some(open.clone());
-        Ok(open)
+        })
+    }
+
+    /// The last start if it is under way or its process runs; otherwise a new one.
+    fn current_start(&self) -> Start {
+        let mut last = self.last.lock();
+        let current = last.take().filter(|start| match &*start.borrow() {
+            None => start.has_changed().is_ok(),
+            Some(Ok(connection)) => connection.is_open(),
+            Some(Err(_)) => false,
+        });
+        let current = current.unwrap_or_else(|| self.launch.clone().begin());
+        last.insert(current).clone()
+    }
+}
+
+impl Launch {
+    /// Starts a process in a task of its own, which ends early when its sandbox is dropped.
+    fn begin(self: Arc<Launch>) -> Start {
+        let (ended, start) = watch::channel(None);
+        tokio::spawn(async move {
+            let result = tokio::select! {
+                result = timeout(START, self.start()) => result,
+                () = ended.closed() => return,
+            };
+            let late = |_| {
+                Err(ProcessEnd::from_outside(
+                    "the sandbox's process does not start",
+                ))
+            };
+            let result = result.unwrap_or_else(late);
+            ended.send_replace(Some(result.map(Arc::new)));
+        });
+        start
     }
 
     async fn start(&self) -> Result<Connection, ProcessEnd> {
@@ -172,5 +214,68 @@ fn failed(phase: CallPhase, failure: Failure, began: Instant) -> Ended {
         answer: Err((phase, failure)),
         // The CPU time is unknown. Starting a process also costs CPU time.
         computed: began.elapsed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::bindings::lifecycle::Config;
+    use crate::guest_log::GuestLog;
+    use crate::manifest::Contract;
+    use crate::sandbox::Ask;
+    use crate::{engine, fixtures, limits};
+
+    const LOAD: Load = Load {
+        contract: Contract::V0_2,
+        config: Config {
+            cluster_name: String::new(),
+            cluster_cidrs: Vec::new(),
+            values: Vec::new(),
+            targets: Vec::new(),
+            schemes: Vec::new(),
+            extra: Vec::new(),
+        },
+        memory_bytes: limits::MEMORY_BYTES,
+        instances: true,
+        load_balancer: false,
+        routes: false,
+        self_check: false,
+    };
+
+    /// With short calls, a process that starts slowly would never be there, and the module would be blamed.
+    #[tokio::test]
+    async fn calls_that_end_during_a_start_are_interrupted_and_the_start_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let starts = folder.path().join("starts");
+        let script = format!("echo >> '{}'; exec sleep 60", starts.display());
+        let program = SandboxProgram {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+        };
+        let engine = engine::new().unwrap();
+        let component = Component::new(&engine, fixtures::component(&[], &[], &[])).unwrap();
+        let process = SandboxProcess::new(program, component, LOAD);
+        for _ in 0..2 {
+            let performance = Performance {
+                ask: Ask::Init,
+                deadline: Instant::now() + Duration::from_millis(300),
+                fresh: true,
+                egress: None,
+                log: GuestLog::new(&Arc::from("test"), None),
+            };
+            let end = process.perform(performance, |_| ()).await;
+            assert!(matches!(end.answer, Err((_, Failure::Interrupted(_)))));
+        }
+        let begun = || std::fs::read_to_string(&starts).unwrap_or_default();
+        let first = async {
+            while begun().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(START, first).await.unwrap();
+        assert_eq!(begun(), "\n", "one start");
     }
 }
