@@ -33,6 +33,7 @@ const TESTS: &[Test] = &[
     ("a_compiler_ends_with_its_parent", compiler_ends),
     ("a_program_that_is_no_sandbox_is_told", no_sandbox),
     ("too_much_memory_is_the_fault_of_the_module", own_memory),
+    ("a_process_forgets_the_state_of_its_guests", forgets),
 ];
 
 /// Tests that count this program's children, so that no other test may have any.
@@ -317,6 +318,22 @@ fn own_memory() {
         let error = provider.find(&nodes, permit).await.unwrap_err();
         assert!(matches!(error, ProviderError::Trapped(_)), "{error}");
         assert!(error.to_string().contains("of memory"), "{error}");
+    });
+}
+
+fn forgets() {
+    block_on(async {
+        let (provider, _) = loaded(Behaviour::FromState, "http://127.0.0.1:1").await;
+        let nodes = [cloud_node("one")];
+        let find = async || {
+            let reply = provider.find(&nodes, permits::reads_for(TIMEOUT)).await;
+            reply.unwrap().lookups.remove(0)
+        };
+        for _ in 0..2 {
+            assert!(matches!(find().await, Lookup::Found(_)));
+            assert_eq!(find().await, Lookup::Gone);
+            provider.forgets();
+        }
     });
 }
 

@@ -23,7 +23,8 @@
 //!
 //! A call ends on the generation that it began with, even if that is replaced meanwhile. Generations share no response
 //! cache, no `state`, no hints and no connections. They share only the rate-limit hold of the serving generation and
-//! the request budgets, of which a candidate has a tenth.
+//! the request budgets, of which a candidate has a tenth. A generation that begins to answer what another one answered so
+//! far, which may have changed the cloud, begins with an empty response cache and an empty `state`.
 
 mod calls;
 mod compare;
@@ -59,6 +60,9 @@ pub trait Holding: CloudProvider + 'static {
 
     /// Marks the provider as serving: it answers all calls and is no longer on trial.
     fn serves(&self);
+
+    /// Empties what the provider remembers of former calls.
+    fn forgets(&self);
 }
 
 impl Holding for Provider {
@@ -68,6 +72,10 @@ impl Holding for Provider {
 
     fn serves(&self) {
         Provider::serves(self);
+    }
+
+    fn forgets(&self) {
+        Provider::forgets(self);
     }
 }
 
@@ -180,10 +188,19 @@ impl<P: Holding> Active<P> {
         trial: Option<(TrialKind, Arc<Generation<P>>)>,
     ) {
         let number = |it: &(TrialKind, Arc<Generation<P>>)| (it.0, it.1.number);
-        if self.serving().number != serving.number {
+        let former = self.trial();
+        let is_new = self.serving().number != serving.number;
+        if is_new {
             serving.provider.serves();
-        } else if self.trial().as_ref().map(number) == trial.as_ref().map(number) {
+        } else if former.as_ref().map(number) == trial.as_ref().map(number) {
             return;
+        }
+        // It answers what another one answered so far, which may have changed the cloud; one in a shadow has not.
+        if is_new || matches!(former, Some((TrialKind::Canary, _))) {
+            serving.provider.forgets();
+        }
+        if let Some((TrialKind::Canary, candidate)) = &trial {
+            candidate.provider.forgets();
         }
         let trial = trial
             .map(|(kind, candidate)| Arc::new(Trial::new(kind, candidate, self.changed.clone())));

@@ -335,6 +335,13 @@ impl Egress {
         }
     }
 
+    /// Drops the cached responses of all targets.
+    pub(crate) fn forget_responses(&self) {
+        for target in 0..self.targets.len() {
+            self.kept.forget(target);
+        }
+    }
+
     /// Longest remaining rate-limit hold or budget wait over all targets; `None` if no target waits.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         let now = Instant::now();

@@ -56,6 +56,11 @@ impl StateStore {
     pub(crate) fn delete(&self, key: &str) {
         self.entries.lock().remove(key);
     }
+
+    /// Removes all keys.
+    pub(crate) fn clear(&self) {
+        self.entries.lock().clear();
+    }
 }
 
 #[cfg(test)]

@@ -80,6 +80,12 @@ impl Provider {
         self.egress.serves(true);
     }
 
+    /// Empties what this generation remembers of former calls: its guests' `state` and cached responses.
+    pub fn forgets(&self) {
+        self.calls.sandbox.forget();
+        self.egress.forget_responses();
+    }
+
     /// Longest rate-limit hold or wait for a request budget over all targets; `None` if no target waits.
     pub fn held_for(&self) -> Option<Duration> {
         self.egress.held_for()

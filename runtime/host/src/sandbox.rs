@@ -109,4 +109,12 @@ impl Sandbox {
             Sandbox::Process(sandbox) => sandbox.perform(performance, read).await,
         }
     }
+
+    /// Empties the state that outlives calls.
+    pub(crate) fn forget(&self) {
+        match self {
+            Sandbox::InProcess(sandbox) => sandbox.state.clear(),
+            Sandbox::Process(sandbox) => sandbox.forget(),
+        }
+    }
 }

@@ -21,11 +21,11 @@ use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
     (
-        "state_ends_with_its_generation",
+        "state_ends_with_its_generation_and_with_a_canary_beside_it",
         state_ends_with_its_generation,
     ),
     (
-        "kept_answers_end_with_their_generation",
+        "kept_answers_end_with_their_generation_and_with_a_canary_beside_it",
         kept_answers_end_with_their_generation,
     ),
     (
@@ -70,7 +70,17 @@ fn state_ends_with_its_generation() {
             "the same module, another generation"
         );
         assert_eq!(find().await, Lookup::Gone);
+        ends_without_promotion(&active, TrialKind::Shadow, next().await);
+        assert_eq!(find().await, Lookup::Gone);
+        ends_without_promotion(&active, TrialKind::Canary, next().await);
+        assert!(matches!(find().await, Lookup::Found(_)));
     });
+}
+
+/// A trial beside the active version. Only a canary may change what that one remembers.
+fn ends_without_promotion(active: &Active, kind: TrialKind, candidate: Arc<Generation>) {
+    active.set_roles(active.serving(), Some((kind, candidate)));
+    active.set_roles(active.serving(), None);
 }
 
 fn kept_answers_end_with_their_generation() {
@@ -93,7 +103,12 @@ fn kept_answers_end_with_their_generation() {
             (1, 0),
             "the second answer was kept"
         );
+        let (shadow, canary) = (next().await, next().await);
         active.set_roles(next().await, None);
+        assert_eq!((asked().await, asked().await), (1, 0));
+        ends_without_promotion(&active, TrialKind::Shadow, shadow);
+        assert_eq!(asked().await, 0);
+        ends_without_promotion(&active, TrialKind::Canary, canary);
         assert_eq!((asked().await, asked().await), (1, 0));
     });
 }

@@ -234,7 +234,8 @@ impl ResponseCache {
         }
     }
 
-    fn forget(&self, target: usize) {
+    /// Drops the answers of a target. Those of requests under way are not cached.
+    pub(super) fn forget(&self, target: usize) {
         let mut state = self.state.lock();
         *state.changes.entry(target).or_default() += 1;
         state.under_way.retain(|key, _| key.target != target);

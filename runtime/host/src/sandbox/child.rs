@@ -136,6 +136,7 @@ async fn serve(engine: Engine, socket: StdUnixStream) -> io::Result<()> {
                 let task = tokio::spawn(performed).abort_handle();
                 calls.begun(call, task, parent);
             }
+            ToChild::Forget => sandbox.state.clear(),
             ToChild::Cancel { call } => calls.cancel(call),
             ToChild::Answered { call, request, end } => calls.answered(call, request, end, body),
         }

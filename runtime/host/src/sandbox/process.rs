@@ -101,6 +101,15 @@ impl SandboxProcess {
         }
     }
 
+    /// Empties the state that outlives calls, which the process has: [`super::Sandbox::forget`].
+    pub(super) fn forget(&self) {
+        if let Some(start) = &*self.last.lock()
+            && let Some(Ok(connection)) = &*start.borrow()
+        {
+            connection.forget();
+        }
+    }
+
     /// Connection to a running process; starts one if necessary. Calls share a start, and it goes on when they end.
     async fn connected(&self) -> Result<Arc<Connection>, ProcessEnd> {
         let mut start = self.current_start();

@@ -36,6 +36,8 @@ pub(super) enum ToChild {
         /// Whether the call may send requests.
         open: bool,
     },
+    /// Empties the state that outlives calls.
+    Forget,
     /// Cancels the call with this number.
     Cancel { call: u64 },
     /// Result of a request. The body is the response's.

@@ -1,7 +1,7 @@
 //! A provider with scripted answers, which records its calls.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(super) struct Scripted {
     pub(super) held: Mutex<Option<Duration>>,
     /// Whether [`Holding::serves`] was called.
     pub(super) serves: AtomicBool,
+    /// How often [`Holding::forgets`] was called.
+    pub(super) forgets: AtomicUsize,
     /// Changes wanted by `ensure` for the Services with these UIDs, call by call; the last one is repeated. `true`: it
     /// tries to change something; `false`: the load balancer is ready. For all other Services it is pending.
     pub(super) wants: Mutex<BTreeMap<String, Vec<bool>>>,
@@ -57,6 +59,7 @@ impl Scripted {
             lists: Mutex::new(vec![Ok(Vec::new())]),
             held: Mutex::new(None),
             serves: AtomicBool::new(false),
+            forgets: AtomicUsize::new(0),
             wants: Mutex::default(),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
             asked: Mutex::default(),
@@ -145,6 +148,10 @@ impl Holding for Scripted {
 
     fn serves(&self) {
         self.serves.store(true, Ordering::Relaxed);
+    }
+
+    fn forgets(&self) {
+        self.forgets.fetch_add(1, Ordering::Relaxed);
     }
 }
 

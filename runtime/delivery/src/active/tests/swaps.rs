@@ -63,6 +63,21 @@ async fn a_version_learns_that_it_serves_when_it_does_and_not_while_it_is_tried(
     assert!(told(&play.new));
 }
 
+/// Otherwise it would believe of load balancers what was so before the other one changed them.
+#[test]
+fn who_answers_in_the_place_of_another_has_forgotten_what_was_before() {
+    let play = Play::new();
+    let forgot = || [&play.old, &play.new].map(|provider| provider.forgets.load(Ordering::Relaxed));
+    play.shadow();
+    assert_eq!(forgot(), [0, 0], "a shadow changes nothing");
+    play.canary();
+    assert_eq!(forgot(), [0, 1]);
+    play.ends_trial();
+    assert_eq!(forgot(), [1, 1]);
+    play.swaps();
+    assert_eq!(forgot(), [1, 2]);
+}
+
 #[tokio::test]
 async fn hints_come_back_whole_and_never_to_another_generation() {
     let play = Play::new();

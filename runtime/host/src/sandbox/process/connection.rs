@@ -129,6 +129,11 @@ impl Connection {
         self.0.stop.notify_one();
     }
 
+    /// Has the child empty the state that outlives calls.
+    pub(super) fn forget(&self) {
+        self.0.send_message(&ToChild::Forget, Bytes::new());
+    }
+
     /// Performs a call. Dropping the future cancels the call in the child.
     pub(super) async fn call(&self, performance: Performance) -> Ended {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
