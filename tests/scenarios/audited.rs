@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ccm_core::safety::audit::{Act, AuditRecord, AuditSink, End, Refused, Unrecordable};
+use ccm_core::safety::audit::{Act, AuditRecord, AuditSink, End, Refused, Subject, Unrecordable};
 use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::CloudRequest;
 use ccm_sim::cluster::Write;
@@ -54,9 +54,9 @@ impl Audit {
 }
 
 impl AuditSink for Audit {
-    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
+    fn before(&self, subject: &Subject, request: &CloudRequest) -> Result<(), Unrecordable> {
         match &self.life {
-            Some(life) => life.before(request),
+            Some(life) => life.before(subject, request),
             None => Ok(()),
         }
     }

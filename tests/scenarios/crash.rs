@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Subject, Unrecordable};
 use ccm_core::safety::permit::CloudRequest;
 use futures::FutureExt as _;
 use tokio::sync::Notify;
@@ -167,7 +167,7 @@ impl Life {
 /// The crash points of mutations: the sink stands where the request is written, below buffers and pools. A permit for a
 /// process under test has its [`Life`] as the sink.
 impl AuditSink for Life {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+    fn before(&self, _: &Subject, _: &CloudRequest) -> Result<(), Unrecordable> {
         if self.is_over() {
             std::panic::resume_unwind(Box::new(Killed));
         }

@@ -4,7 +4,8 @@
 //!
 //! A change is not made if its record cannot be written. When a disk fills up, records of changes already on the wire
 //! may not be writable: they are kept in memory, written first when there is room again, and no other changes are made
-//! until then. Changes on the wire when the process is killed have no record.
+//! until then. Changes on the wire when the process ends are recorded as `unknown` beforehand; when it is killed, they
+//! have no record.
 //!
 //! Lines are written to the kernel one by one and not synced to the disk: a killed process loses no written line, a
 //! machine that loses power may. The file is opened for each line, so that it can be moved away at any time.
@@ -22,7 +23,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use ccm_core::safety::audit::{
-    Attempt, AuditRecord, AuditSink, Leader, Refused, Subject, Unrecordable,
+    Act, Attempt, AuditRecord, AuditSink, Author, End, Leader, Refused, Subject, Unrecordable,
 };
 use ccm_core::safety::permit::CloudRequest;
 use k8s_openapi::jiff::Timestamp;
@@ -35,15 +36,18 @@ use refusals::Refusals;
 const FILE_MODE: u32 = 0o600;
 
 /// See the module's documentation. All writers derived from one another share the output.
+#[derive(Clone)]
 pub(crate) struct AuditWriter {
     lines: Arc<Lines>,
     leader: Leader,
 }
 
-/// The output, and the lines that wait for it.
+/// The output, the lines that wait for it, and the changes under way.
 struct Lines {
     place: Place,
     waiting: Mutex<Waiting>,
+    /// Locked before `waiting`.
+    under_way: Mutex<UnderWay>,
     refusals: Mutex<Refusals>,
 }
 
@@ -51,6 +55,14 @@ enum Place {
     Log,
     Stdout,
     File(PathBuf),
+}
+
+/// Changes that were announced and have not ended.
+enum UnderWay {
+    /// Each with its record if it does not end, and its leader.
+    Changes(Vec<(AuditRecord, Leader)>),
+    /// The process is about to end: every change has its record, and no other begins.
+    Over,
 }
 
 /// Lines that could not be written yet.
@@ -85,6 +97,7 @@ impl AuditWriter {
             lines: Arc::new(Lines {
                 place,
                 waiting: Mutex::default(),
+                under_way: Mutex::new(UnderWay::Changes(Vec::new())),
                 refusals: Mutex::default(),
             }),
             leader: Leader::default(),
@@ -102,14 +115,57 @@ impl AuditWriter {
         }
     }
 
+    /// Records the changes under way as `unknown`, because the process is about to end. No others begin.
+    pub(crate) fn end(&self) {
+        let mut under_way = self.lines.under_way.lock();
+        if let UnderWay::Changes(changes) = std::mem::replace(&mut *under_way, UnderWay::Over) {
+            for (record, leader) in changes {
+                self.lines.write(&record, &leader);
+            }
+        }
+    }
+
+    fn begin(&self, author: &Author, subject: &Subject, act: Act) -> Result<(), Unrecordable> {
+        let mut under_way = self.lines.under_way.lock();
+        let UnderWay::Changes(changes) = &mut *under_way else {
+            return Err(Unrecordable);
+        };
+        self.lines.ready()?;
+        let record = AuditRecord {
+            author: author.clone(),
+            subject: subject.clone(),
+            act,
+            end: End::Unknown,
+            took: None,
+            brake: None,
+        };
+        changes.push((record, self.leader.clone()));
+        Ok(())
+    }
+
     fn write(&self, record: &AuditRecord) {
-        let time = format!("{:.3}", Timestamp::now());
-        let line = record.to_json(&time, &self.leader).to_string();
-        self.lines.add(line);
+        // Held until the line is written, so that the process does not end in between.
+        let mut under_way = self.lines.under_way.lock();
+        let UnderWay::Changes(changes) = &mut *under_way else {
+            return;
+        };
+        let is_it = |(begun, _): &(AuditRecord, Leader)| {
+            (&begun.author, &begun.subject, &begun.act)
+                == (&record.author, &record.subject, &record.act)
+        };
+        if let Some(index) = changes.iter().position(is_it) {
+            changes.remove(index);
+        }
+        self.lines.write(record, &self.leader);
     }
 }
 
 impl Lines {
+    fn write(&self, record: &AuditRecord, leader: &Leader) {
+        let time = format!("{:.3}", Timestamp::now());
+        self.add(record.to_json(&time, leader).to_string());
+    }
+
     fn add(&self, line: String) {
         let mut waiting = self.waiting.lock();
         waiting.lines.push_back(line);
@@ -194,8 +250,8 @@ fn put(out: &mut impl Write, line: &str, is_torn: &mut bool) -> io::Result<()> {
 }
 
 impl AuditSink for AuditWriter {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
-        self.lines.ready()
+    fn before(&self, subject: &Subject, request: &CloudRequest) -> Result<(), Unrecordable> {
+        self.begin(&request.author, subject, Act::of(request))
     }
 
     fn after(&self, record: &AuditRecord) {
@@ -227,8 +283,8 @@ impl AuditSink for AuditWriter {
         self.lines.add(line.to_string());
     }
 
-    fn before_deletion(&self, _: &Subject) -> Result<(), Unrecordable> {
-        self.lines.ready()
+    fn before_deletion(&self, author: &Author, subject: &Subject) -> Result<(), Unrecordable> {
+        self.begin(author, subject, Act::NodeDeletion)
     }
 
     fn deleted(&self, record: &AuditRecord) {

@@ -16,9 +16,11 @@ use ccm_host::egress::now;
 use kube::Config;
 use tokio::sync::{oneshot, watch};
 
+use crate::audit::AuditWriter;
+
 /// Longest sleep of the watchdog. Its sleep pauses while the machine is suspended, the lease does not.
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
-/// Time limit for the last log line: standard error may be a pipe that nobody reads.
+/// Time limit for the last records and the last log line: standard error may be a pipe that nobody reads.
 const LAST_LINE: Duration = Duration::from_millis(400);
 /// Time limit for releasing the lease: three tries on a healthy API server need a tenth of it.
 const RELEASE: Duration = Duration::from_secs(2);
@@ -31,6 +33,8 @@ pub(crate) struct Lock {
     pub settings: ElectionSettings,
     /// Last log line when the lease is lost, in upstream's words.
     pub lost_message: &'static str,
+    /// Records the changes that are on the wire when the lease is lost.
+    pub audit: AuditWriter,
     /// Metrics and limit of the clients.
     pub clients: RestClients,
     /// Receives the identity of the holder.
@@ -120,7 +124,10 @@ impl Campaign {
 
     async fn campaign(self) {
         let tenure = self.tenure;
-        let lost_message = self.lock.lost_message;
+        let last_words = LastWords {
+            message: self.lock.lost_message,
+            audit: self.lock.audit.clone(),
+        };
         let mut election = match election(self.lock, tenure.clone(), self.metrics) {
             Ok(election) => election,
             Err(error) => {
@@ -140,13 +147,13 @@ impl Campaign {
             () = &mut stopped => false,
         };
         if has_won {
-            let watchdog = match Watchdog::start(tenure, lost_message) {
+            let watchdog = match Watchdog::start(tenure, last_words.clone()) {
                 Ok(watchdog) => watchdog,
-                Err(error) => lost(lost_message, format!("it cannot be watched: {error}")),
+                Err(error) => last_words.lost(format!("it cannot be watched: {error}")),
             };
             let _ = self.has_won.send(Ok(election.transitions()));
             tokio::select! {
-                reason = election.hold() => lost(lost_message, reason.to_string()),
+                reason = election.hold() => last_words.lost(reason.to_string()),
                 () = &mut stopped => watchdog.dismiss(),
             }
         }
@@ -184,7 +191,7 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    fn start(tenure: Arc<Tenure>, lost_message: &'static str) -> io::Result<Watchdog> {
+    fn start(tenure: Arc<Tenure>, last_words: LastWords) -> io::Result<Watchdog> {
         let is_dismissed = Arc::new(AtomicBool::new(false));
         let dismissed = is_dismissed.clone();
         let watching = thread::Builder::new()
@@ -194,10 +201,7 @@ impl Watchdog {
                     let (now, end) = (now(), tenure.begins_until());
                     if now > end {
                         tenure.close();
-                        lost(
-                            lost_message,
-                            "it was not renewed within the renew deadline".to_owned(),
-                        );
+                        last_words.lost("it was not renewed within the renew deadline".to_owned());
                     }
                     thread::park_timeout(
                         now.until(end).min(LONGEST_PAUSE) + Duration::from_millis(1),
@@ -216,21 +220,32 @@ impl Watchdog {
     }
 }
 
-/// Logs and ends the process with exit code 1 (PROC-042), which aborts requests on the wire.
-fn lost(lost_message: &'static str, reason: String) -> ! {
-    static IS_ENDING: AtomicBool = AtomicBool::new(false);
-    // The watchdog and the election may both call this.
-    while IS_ENDING.swap(true, Ordering::AcqRel) {
-        thread::park();
+/// What is said when the lease is lost.
+#[derive(Clone)]
+struct LastWords {
+    message: &'static str,
+    audit: AuditWriter,
+}
+
+impl LastWords {
+    /// Records what is on the wire, logs, and ends the process with exit code 1 (PROC-042), which aborts requests.
+    fn lost(&self, reason: String) -> ! {
+        static IS_ENDING: AtomicBool = AtomicBool::new(false);
+        // The watchdog and the election may both call this.
+        while IS_ENDING.swap(true, Ordering::AcqRel) {
+            thread::park();
+        }
+        let LastWords { message, audit } = self.clone();
+        let (logged, received) = mpsc::channel();
+        // Logging may block until the log's reader continues.
+        let logging = thread::Builder::new().spawn(move || {
+            audit.end();
+            tracing::error!(reason, "{message}");
+            let _ = logged.send(());
+        });
+        if logging.is_ok() {
+            let _ = received.recv_timeout(LAST_LINE);
+        }
+        std::process::exit(i32::from(crate::exit::Exit::Failed.code()))
     }
-    let (logged, received) = mpsc::channel();
-    // Logging may block until the log's reader continues.
-    let logging = thread::Builder::new().spawn(move || {
-        tracing::error!(reason, "{lost_message}");
-        let _ = logged.send(());
-    });
-    if logging.is_ok() {
-        let _ = received.recv_timeout(LAST_LINE);
-    }
-    std::process::exit(i32::from(crate::exit::Exit::Failed.code()))
 }

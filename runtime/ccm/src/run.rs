@@ -133,7 +133,10 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
         (None, None) => {}
     }
     manager.able_to_lead(&groups, stop.clone()).await?;
-    manager.lead(groups, stop).await?;
+    let led = manager.lead(groups, stop).await;
+    // Requests may be on the wire: after the drain, or because something failed.
+    manager.audit.end();
+    led?;
     tracing::info!("stopped");
     if !plans {
         return Ok(None);

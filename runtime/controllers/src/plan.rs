@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ccm_core::reconciliation::effect::{Effect, When};
-use ccm_core::safety::audit::{Attempt, AuditRecord, AuditSink, Refused, Subject, Unrecordable};
+use ccm_core::safety::audit::{
+    Attempt, AuditRecord, AuditSink, Author, Refused, Subject, Unrecordable,
+};
 use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::{CloudRequest, Mode, Refusal};
 use ccm_core::safety::plan::{Plan, PlanVerdict, Planned};
@@ -218,8 +220,8 @@ impl Planner {
 }
 
 impl AuditSink for Planner {
-    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
-        self.audit.before(request)
+    fn before(&self, subject: &Subject, request: &CloudRequest) -> Result<(), Unrecordable> {
+        self.audit.before(subject, request)
     }
 
     fn after(&self, record: &AuditRecord) {
@@ -246,8 +248,8 @@ impl AuditSink for Planner {
         self.audit.attempted(attempt);
     }
 
-    fn before_deletion(&self, subject: &Subject) -> Result<(), Unrecordable> {
-        self.audit.before_deletion(subject)
+    fn before_deletion(&self, author: &Author, subject: &Subject) -> Result<(), Unrecordable> {
+        self.audit.before_deletion(author, subject)
     }
 
     fn deleted(&self, record: &AuditRecord) {
@@ -264,7 +266,7 @@ mod tests {
     use ccm_core::moment::Moment;
     use ccm_core::node::object::NodeRef;
     use ccm_core::node_lifecycle::{LifecycleEffect, NodeDeletion};
-    use ccm_core::safety::audit::{Author, NoAudit};
+    use ccm_core::safety::audit::NoAudit;
     use prometheus_client::registry::Registry;
 
     use super::*;

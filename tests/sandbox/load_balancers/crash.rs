@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Subject, Unrecordable};
 use ccm_core::safety::permit::CloudRequest;
 use tokio::sync::watch;
 
@@ -82,7 +82,7 @@ impl Life {
 
 /// The sink stands where a request is written to the wire, below buffers and pools.
 impl AuditSink for Life {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+    fn before(&self, _: &Subject, _: &CloudRequest) -> Result<(), Unrecordable> {
         if self.is_over() {
             return Err(Unrecordable);
         }

@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_core::reconciliation::effect::ObjectKind;
-use ccm_core::safety::audit::{Act, Author, End};
 use ccm_fixtures::permits::change;
 use serde_json::Value;
 
@@ -36,16 +35,15 @@ fn open(path: &Path) -> anyhow::Result<AuditWriter> {
 }
 
 fn names(path: &Path) -> Vec<String> {
+    texts(path, "/object/name")
+}
+
+/// The value at this place of each record.
+fn texts(path: &Path, pointer: &str) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().map(serde_json::from_str::<Value>);
-    lines
-        .map(|value| {
-            value.unwrap()["object"]["name"]
-                .as_str()
-                .unwrap()
-                .to_owned()
-        })
-        .collect()
+    let text = |value: Value| value.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+    lines.map(|value| text(value.unwrap())).collect()
 }
 
 #[test]
@@ -103,20 +101,51 @@ fn while_it_cannot_be_written_nothing_is_changed_and_no_record_is_lost() {
     std::fs::create_dir(&inner).unwrap();
     let path = inner.join("audit.jsonl");
     let writer = open(&path).unwrap();
-    assert_eq!(writer.before(&request()), Ok(()));
+    let before = || writer.before(&Subject::default(), &request());
+    assert_eq!(before(), Ok(()));
     std::fs::rename(&inner, folder.path().join("away")).unwrap();
     // Two changes were on the wire when the folder was removed.
     writer.after(&record("one"));
     writer.led_by("pod-1_x", 7).after(&record("two"));
-    assert_eq!(writer.before(&request()), Err(Unrecordable));
+    assert_eq!(before(), Err(Unrecordable));
     assert_eq!(
-        writer.before_deletion(&Subject::default()),
+        writer.before_deletion(&Author::default(), &Subject::default()),
         Err(Unrecordable)
     );
     std::fs::create_dir(&inner).unwrap();
-    assert_eq!(writer.before(&request()), Ok(()));
+    assert_eq!(before(), Ok(()));
     writer.after(&record("three"));
     assert_eq!(names(&path), ["one", "two", "three"]);
+}
+
+#[test]
+fn what_is_under_way_when_the_process_ends_has_one_record_and_nothing_else_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let writer = open(&path).unwrap();
+    let led = writer.led_by("pod-1_x", 7);
+    let change = |name: &str| AuditRecord {
+        author: request().author,
+        act: Act::of(&request()),
+        ..record(name)
+    };
+    let begin = |name: &str| led.before(&record(name).subject, &request());
+    let deletion = record("node");
+    assert_eq!((begin("one"), begin("two")), (Ok(()), Ok(())));
+    led.before_deletion(&deletion.author, &deletion.subject)
+        .unwrap();
+    led.after(&change("one"));
+    writer.end();
+    assert_eq!(names(&path), ["one", "two", "node"]);
+    assert_eq!(texts(&path, "/outcome"), ["done", "unknown", "unknown"]);
+    assert_eq!(texts(&path, "/leader/identity"), ["pod-1_x"; 3]);
+
+    // The process still runs for a moment.
+    led.after(&change("two"));
+    led.deleted(&deletion);
+    assert_eq!(begin("three"), Err(Unrecordable));
+    writer.end();
+    assert_eq!(names(&path).len(), 3);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ccm_core::safety::audit::{Attempt, AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::safety::audit::{Attempt, AuditRecord, AuditSink, Refused, Subject, Unrecordable};
 use ccm_core::safety::permit::{Access, CloudRequest};
 use ccm_host::egress::FetchError;
 use ccm_host::{CallUsage, InjectedFault, Interceptor};
@@ -189,7 +189,7 @@ impl Interceptor for ObservedCalls {
 
 /// The commands call one function at a time, so that each refusal belongs to the call under way.
 impl AuditSink for ObservedCalls {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+    fn before(&self, _: &Subject, _: &CloudRequest) -> Result<(), Unrecordable> {
         Ok(())
     }
 

@@ -204,6 +204,7 @@ impl Manager {
             config: as_user(&self.kubernetes, "/leader-election"),
             settings: lease.settings,
             lost_message: lease.lost_message,
+            audit: self.audit.clone(),
             clients: self.clients.clone(),
             holder,
         };

@@ -79,6 +79,7 @@ impl Manager {
             config: as_user(&self.kubernetes, "/leader-election"),
             settings,
             lost_message,
+            audit: self.audit.clone(),
             clients: self.clients.clone(),
             holder: watch::Sender::default(),
         };

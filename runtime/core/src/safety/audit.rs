@@ -75,6 +75,18 @@ pub enum Act {
     NodeDeletion,
 }
 
+impl Act {
+    /// The change that this request may make.
+    pub fn of(request: &CloudRequest) -> Act {
+        Act::CloudMutation {
+            method: request.method.clone(),
+            host: request.host.clone(),
+            path: request.template.clone(),
+            sha256: request.sha256.clone(),
+        }
+    }
+}
+
 /// Result of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
@@ -149,11 +161,11 @@ pub struct Refused<'a> {
 /// Notified before and after every change at a cloud and every deletion of a node. An implementation writes records;
 /// tests also inject crashes here, before or after the k-th change.
 pub trait AuditSink: Send + Sync {
-    /// The request is about to be sent. Exactly one record follows if this succeeds.
+    /// The request about this object is about to be sent. Exactly one record follows if this succeeds.
     ///
     /// # Errors
     /// The record could not be written, so that the request must not be sent.
-    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable>;
+    fn before(&self, subject: &Subject, request: &CloudRequest) -> Result<(), Unrecordable>;
 
     /// The request ended, or its end is not awaited any more.
     fn after(&self, record: &AuditRecord);
@@ -167,12 +179,12 @@ pub trait AuditSink: Send + Sync {
         let _ = attempt;
     }
 
-    /// A node is about to be deleted. One [`AuditSink::deleted`] follows if this succeeds.
+    /// A node is about to be deleted, on this provider's answers. One [`AuditSink::deleted`] follows if this succeeds.
     ///
     /// # Errors
     /// The record could not be written, so that the node must not be deleted.
-    fn before_deletion(&self, subject: &Subject) -> Result<(), Unrecordable> {
-        let _ = subject;
+    fn before_deletion(&self, author: &Author, subject: &Subject) -> Result<(), Unrecordable> {
+        let _ = (author, subject);
         Ok(())
     }
 
@@ -193,7 +205,7 @@ impl fmt::Debug for dyn AuditSink {
 pub struct NoAudit;
 
 impl AuditSink for NoAudit {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+    fn before(&self, _: &Subject, _: &CloudRequest) -> Result<(), Unrecordable> {
         Ok(())
     }
 
@@ -308,7 +320,7 @@ impl Deletion {
         brake: Option<BrakeState>,
         now: Moment,
     ) -> Result<Deletion, Unrecordable> {
-        sink.before_deletion(&subject)?;
+        sink.before_deletion(&author, &subject)?;
         Ok(Deletion {
             sink,
             began: now,

@@ -282,7 +282,8 @@ impl Permit {
                 return Ok(());
             }
             // The count of a change that cannot be recorded is not returned, which does no harm.
-            self.audit.before(request).map_err(|_| Refusal::Unaudited)
+            let announced = self.audit.before(&self.subject, request);
+            announced.map_err(|_| Refusal::Unaudited)
         });
         if let Err(refusal) = verdict {
             if let Refusal::Mode(_) = refusal {
@@ -317,12 +318,7 @@ impl Permit {
         self.audit.after(&AuditRecord {
             author: request.author.clone(),
             subject: self.subject.clone(),
-            act: Act::CloudMutation {
-                method: request.method.clone(),
-                host: request.host.clone(),
-                path: request.template.clone(),
-                sha256: request.sha256.clone(),
-            },
+            act: Act::of(request),
             end: match outcome {
                 RequestOutcome::Answered(status, request_id) => {
                     End::Answered { status, request_id }

@@ -13,7 +13,7 @@ use ccm_core::cloud::load_balancer::{CloudService, EnsureRequest};
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::moment::Moment;
 use ccm_core::rollout::Plans;
-use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
+use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Subject, Unrecordable};
 use ccm_core::safety::permit::{CloudRequest, Mode, Permit, Refusal};
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
@@ -169,7 +169,7 @@ where
 struct ChangeWanted(AtomicBool);
 
 impl AuditSink for ChangeWanted {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+    fn before(&self, _: &Subject, _: &CloudRequest) -> Result<(), Unrecordable> {
         // Never reached by a change in plan mode.
         Err(Unrecordable)
     }

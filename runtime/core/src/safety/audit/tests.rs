@@ -136,7 +136,7 @@ struct Kept {
 }
 
 impl AuditSink for Kept {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+    fn before(&self, _: &Subject, _: &CloudRequest) -> Result<(), Unrecordable> {
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl AuditSink for Kept {
 
     fn refused(&self, _: &Refused<'_>) {}
 
-    fn before_deletion(&self, _: &Subject) -> Result<(), Unrecordable> {
+    fn before_deletion(&self, _: &Author, _: &Subject) -> Result<(), Unrecordable> {
         if self.is_broken {
             Err(Unrecordable)
         } else {

@@ -15,7 +15,7 @@ struct OtherVote {
 }
 
 impl AuditSink for OtherVote {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
+    fn before(&self, _: &Subject, _: &CloudRequest) -> Result<(), Unrecordable> {
         if self.is_broken {
             Err(Unrecordable)
         } else {
