@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use ccm_controllers::{RestClients, tenure_client};
+use ccm_controllers::{RestClients, tenure_client, with_response_timeout};
 use ccm_core::safety::tenure::Tenure;
 use ccm_proxy::{from_environment, without_login};
 use http::Uri;
@@ -24,15 +24,15 @@ pub(crate) fn set_proxy(config: &mut Config, named: Option<String>) -> anyhow::R
 }
 
 /// A client of this configuration, through its proxy and bound to no lease: for reads, and for the commands of a
-/// person.
+/// person, who gets an error where a server takes a request and does not answer.
 ///
 /// # Errors
 /// The configuration or its proxy is unusable.
 pub(crate) fn unbound_client(config: &Config) -> kube::Result<Client> {
-    counted_client(config, &RestClients::default())
+    counted_client(config, &RestClients::default()).map(with_response_timeout)
 }
 
-/// A client like [`unbound_client`], whose requests `clients` counts.
+/// A client like [`unbound_client`] that waits for each answer, and whose requests `clients` counts.
 ///
 /// # Errors
 /// The configuration or its proxy is unusable.

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 use ccm_core::safety::permit::Mode;
+use tokio::time::timeout;
 
 use crate::api_server_proxy::unbound_client;
 use crate::cli::{self, Invocation};
@@ -48,7 +49,9 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
     let mut arguments = Vec::new();
     if let Some(name) = &check.from {
         let client = unbound_client(&kubernetes)?;
-        let found = workload::read(&client, name, check.container.as_deref()).await;
+        let read = workload::read(&client, name, check.container.as_deref());
+        let late = |_| Err(anyhow!("--timeout: no answer within {:?}", check.timeout));
+        let found = timeout(check.timeout, read).await.unwrap_or_else(late);
         let found = found.with_context(|| cluster_server(&kubernetes))?;
         arguments.extend(found.arguments.into_iter().map(OsString::from));
         set_workload(found.context);
@@ -57,7 +60,7 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
     let mut flags = flags_of(arguments)?;
     // The plan is the result; warnings and errors go to standard error.
     telemetry::begin_for_result(&flags.logs, &Invocation::Ccm)?;
-    let differences = differences::of(&flags, &kubernetes).await;
+    let differences = differences::of(&flags, &kubernetes, check.timeout).await;
     // Only now: that the Go manager takes its proxy without a flag is a difference.
     cli::use_proxy_of_go(&mut flags);
     let examination = Examination {

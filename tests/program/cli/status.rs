@@ -145,6 +145,21 @@ fn clusters_that_do_not_answer_are_told_apart() {
     assert!(output.err.contains("/nowhere"), "{}", output.err);
 }
 
+#[test]
+fn the_check_of_a_workload_waits_for_the_cluster_as_long_as_its_timeout() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", silent.local_addr().unwrap());
+    let folder = TempDir::new().unwrap();
+    let kubeconfig = kubeconfig(&folder, &server);
+    let from = "--from=daemonset/kube-system/ccm";
+    let arguments = ["migrate", "check", from, "--timeout=100ms", "--kubeconfig"];
+    let output = ccm(&[&arguments[..], &[text(&kubeconfig)]].concat());
+    assert_eq!(output.code, 1, "{}", output.out);
+    assert!(output.err.contains(&server), "{}", output.err);
+    let expected = "--timeout: no answer within 100ms";
+    assert!(output.err.contains(expected), "{}", output.err);
+}
+
 /// kubectl skips what is missing or empty, and reads the home folder only if the variable is not set.
 #[test]
 fn without_its_option_the_kubeconfig_is_found_as_by_kubectl() {

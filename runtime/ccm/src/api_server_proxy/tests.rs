@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
+use std::time::Duration;
+
 use super::*;
 
 /// The proxy's URL for this server in this environment, or `-`.
@@ -89,4 +91,14 @@ fn the_kubeconfigs_proxy_counts_before_the_environment_and_whatever_no_proxy_say
     let server = "https://127.0.0.1".parse().unwrap();
     let found = proxy(named, &server, |_| Some("*".to_owned())).unwrap();
     assert_eq!(found.unwrap().to_string(), "http://named:1/");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_takes_a_request_and_does_not_answer_is_an_error() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", silent.local_addr().unwrap());
+    let client = unbound_client(&Config::new(server.parse().unwrap())).unwrap();
+    let request = http::Request::get("/").body(Vec::new()).unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(60), client.request_text(request));
+    assert!(answer.await.unwrap().is_err());
 }

@@ -49,7 +49,8 @@ pub(crate) struct MigrateArguments {
     pub container: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterOptions,
-    /// The longest time to wait for all decisions; a change that needs a second answer takes about a minute
+    /// The longest time to wait for each read of the check itself, and then for all decisions; a change that needs a second
+    /// answer takes about a minute
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = flags::go_duration)]
     pub timeout: Duration,
     /// How the result is printed

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use ccm_core::route::read_network;
 use ccm_core::well_known::SOURCE_RANGES;
@@ -13,6 +14,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::ListParams;
 use kube::{Api, Config, ResourceExt as _};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::api_server_proxy::unbound_client;
 use crate::flags::RunFlags;
@@ -73,16 +75,19 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All differences in these flags, the variables, the nodes and the Services.
-pub(super) async fn of(flags: &RunFlags, kubernetes: &Config) -> Vec<Difference> {
+/// All differences in these flags, the variables, the nodes and the Services. Each list of the cluster is awaited for
+/// `limit`; one that fails adds nothing.
+pub(super) async fn of(flags: &RunFlags, kubernetes: &Config, limit: Duration) -> Vec<Difference> {
     let mut differences = of_settings(flags, PROCESS.variable);
     let vendor = flags.cloud_provider.as_deref().unwrap_or_default();
     if OF_SERVICES.iter().any(|(of, ..)| *of == vendor) {
-        differences.extend(of_services(vendor, kubernetes).await);
+        let found = timeout(limit, of_services(vendor, kubernetes)).await;
+        differences.extend(found.unwrap_or_default());
     }
     let network = &flags.pod_network;
     if network.configures_routes {
-        differences.extend(of_nodes(&network.route.cluster_cidrs, kubernetes).await);
+        let found = timeout(limit, of_nodes(&network.route.cluster_cidrs, kubernetes)).await;
+        differences.extend(found.unwrap_or_default());
     }
     differences
 }

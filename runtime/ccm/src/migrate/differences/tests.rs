@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use serde_json::from_value;
+use tokio::time::Instant;
 
 use super::*;
 use crate::migrate::flags_of;
@@ -182,4 +183,18 @@ fn annotations_that_mean_something_else_here_are_named_for_their_vendor() {
         assert_eq!(found.iter().any(is_stale), vendor == "hcloud", "{vendor}");
         assert!(of_annotations(vendor, "", &BTreeMap::new()).is_empty());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_does_not_answer_adds_nothing_within_the_limit() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", silent.local_addr().unwrap());
+    let cluster = Config::new(server.parse().unwrap());
+    let flags = [HCLOUD, "--leader-elect=false", "--cluster-cidr=10.0.0.0/8"];
+    let flags = flags_of(flags.map(OsString::from).into()).unwrap();
+    let begun = Instant::now();
+    let found = of(&flags, &cluster, Duration::from_secs(1)).await;
+    // Two lists, each for a second.
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert_eq!(found, of_settings(&flags, PROCESS.variable));
 }
