@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use ipnet::IpNet;
 
 use super::{EntryOptions, Form, ModuleOptions};
@@ -131,8 +131,19 @@ fn range(text: &str) -> Result<String, String> {
     }
 }
 
+/// Without [`EntryOptions::config`], a module that answers is loaded otherwise than one that is only loaded.
+fn explained(argument: Arg) -> Arg {
+    match argument.get_id().as_str() {
+        "config" => argument.help(WITHOUT_CONFIG),
+        _ => argument,
+    }
+}
+
+const WITHOUT_CONFIG: &str = "Configuration with the module's grants and trust; without it: the built-in grants of a shipped module, with the variables and files of this machine, as for `run`; any other module may send no requests";
+
 /// See [`super::ProviderCommand::Try`].
 #[derive(Args)]
+#[command(mut_args(explained))]
 pub(crate) struct Try {
     #[command(flatten)]
     pub module: ModuleOptions,
@@ -150,6 +161,7 @@ pub(crate) struct Try {
 
 /// See [`super::ProviderCommand::Test`].
 #[derive(Args)]
+#[command(mut_args(explained))]
 pub(crate) struct Test {
     #[command(flatten)]
     pub module: ModuleOptions,
