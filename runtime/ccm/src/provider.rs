@@ -28,7 +28,7 @@ mod verify;
 use std::fmt;
 use std::process::ExitCode;
 
-use ccm_delivery::source::SourceError;
+use ccm_delivery::source::{RefusedPart, SourceError};
 use ccm_delivery::trust::Distrust;
 use ccm_host::LoadError;
 use serde_json::json;
@@ -184,7 +184,10 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let by_source = matches!(
             cause.downcast_ref::<SourceError>(),
-            Some(SourceError::Refused { .. })
+            Some(SourceError::Refused {
+                part: RefusedPart::Content,
+                ..
+            })
         );
         let by_host = cause.is::<LoadError>();
         by_source || by_host || cause.is::<Distrust>() || cause.is::<Refusal>()

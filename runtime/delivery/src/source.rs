@@ -60,14 +60,34 @@ pub enum SourceError {
         /// The reason, for people.
         why: String,
     },
-    /// The content cannot be a module or does not match its digest; none of it is used until it changes.
-    #[error("{place}: what is there is refused: {why}")]
+    /// The content, or the way to it, is refused; nothing of it is used until it changes.
+    #[error("{place}: {} is refused: {why}", .part.words())]
     Refused {
+        /// What is refused.
+        part: RefusedPart,
         /// The location of the source, as the operator wrote it.
         place: String,
         /// The reason, for people.
         why: String,
     },
+}
+
+/// What a source refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusedPart {
+    /// The content: it cannot be a module or does not match its digest.
+    Content,
+    /// The way to it: an address, a proxy, a redirect, or the code of an answer. That says nothing about a module.
+    Way,
+}
+
+impl RefusedPart {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Content => "what is there",
+            Self::Way => "the way there",
+        }
+    }
 }
 
 impl SourceError {
@@ -91,8 +111,8 @@ impl SourceError {
 
     /// The content of `place` is refused.
     pub fn refused(place: &str, why: impl Into<String>) -> Self {
-        let (place, why) = (place.to_owned(), why.into());
-        Self::Refused { place, why }
+        let (part, place, why) = (RefusedPart::Content, place.to_owned(), why.into());
+        Self::Refused { part, place, why }
     }
 }
 

@@ -8,6 +8,7 @@ use axum::http::{StatusCode, Uri};
 use axum::routing::get;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 use super::{ProgramOutput, ccm, ended, file, text};
 
@@ -16,7 +17,7 @@ const OTHER: &str = "sha256:aaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
 
 /// Runs the command on an API server with this answer to the list of providers.
 fn status(code: u16, body: Value, more: &[&str]) -> ProgramOutput {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let runtime = Runtime::new().unwrap();
     let listener = runtime
         .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
         .unwrap();
@@ -222,15 +223,21 @@ fn status_page(server: &str, more: &[&str]) -> ProgramOutput {
 
 /// `ccm status` of a manager that gives this answer.
 fn status_page_of(code: u16, body: &'static str) -> ProgramOutput {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (_runtime, host) = answering(code, body);
+    status_page(&format!("http://{host}"), &[])
+}
+
+/// The host of a server that gives this answer to everything, as long as its runtime is kept.
+pub(super) fn answering(code: u16, body: &'static str) -> (Runtime, String) {
+    let runtime = Runtime::new().unwrap();
     let listener = runtime
         .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
         .unwrap();
-    let server = format!("http://{}", listener.local_addr().unwrap());
+    let host = listener.local_addr().unwrap().to_string();
     let code = StatusCode::from_u16(code).unwrap();
     let router = Router::new().fallback(get(async move || (code, body)));
     runtime.spawn(async move { axum::serve(listener, router).await });
-    status_page(&server, &[])
+    (runtime, host)
 }
 
 /// 401 says nothing about rights: nobody knows who asks.

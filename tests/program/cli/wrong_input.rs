@@ -4,6 +4,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use super::status::answering;
 use super::{ccm, ended, file, other_module, text};
 
 #[test]
@@ -215,5 +216,29 @@ fn what_is_wrong_with_an_option_is_not_blamed_on_the_module() {
         assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
         let expected = "providers: there is none in the list";
         assert!(ran.err.contains(expected), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_registry_that_cannot_be_asked_says_nothing_about_the_module() {
+    let (_refusing, refusing) = answering(405, "");
+    let (_lying, lying) = answering(200, "{");
+    for (place, code, expected) in [
+        (format!("oci://{refusing}/a/b:1"), 1, "answered 405"),
+        ("oci://169.254.169.254/a/b:1".to_owned(), 1, "link-local"),
+        (
+            format!("oci://{lying}/a/b:1"),
+            2,
+            "the manifest cannot be read",
+        ),
+    ] {
+        let loopback = place.contains("127.0.0.1").then_some("--plain-http");
+        let mut arguments = vec!["provider", "inspect", place.as_str()];
+        arguments.extend(loopback);
+        let ran = ccm(&arguments);
+        assert_eq!(ran.code, code, "{place}: {}{}", ran.out, ran.err);
+        let told = [ran.err, ran.out];
+        let told = &told[usize::from(code == 2)];
+        assert!(told.contains(expected), "{place}: {told}");
     }
 }

@@ -149,7 +149,7 @@ impl Connections {
         url: &Url,
     ) -> Result<RequestBuilder, RegistryError> {
         let no = |why: &str| {
-            Err(RegistryError::refused(format!(
+            Err(RegistryError::barred(format!(
                 "{} is not asked: {why}",
                 host(url)
             )))
@@ -220,7 +220,7 @@ fn with_proxy(
     let Some(grant) = grant else {
         return Ok(client.no_proxy());
     };
-    let wrong = || RegistryError::refused(format!("{} is no proxy for registries", grant.proxy));
+    let wrong = || RegistryError::barred(format!("{} is no proxy for registries", grant.proxy));
     if !grant.proxy.speaks_http() || behind_proxy::ranges(grant).is_err() {
         return Err(wrong());
     }
@@ -291,7 +291,7 @@ impl Resolve for Names {
 fn tls(trust: Trust<'_>) -> Result<ClientConfig, RegistryError> {
     client_config(trust).map_err(|error| match error {
         TlsError::Certificates(why) => {
-            RegistryError::refused(format!("the CA certificates cannot be read: {why}"))
+            RegistryError::barred(format!("the CA certificates cannot be read: {why}"))
         }
         TlsError::Setup(why) => RegistryError::unavailable(format!("TLS cannot be set up: {why}")),
     })

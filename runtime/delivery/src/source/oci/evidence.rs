@@ -289,6 +289,6 @@ const ACCEPTED_OR_ANY: &str = "application/vnd.oci.image.manifest.v1+json, */*";
 fn absent<T>(trouble: RegistryError) -> Result<Option<T>, RegistryError> {
     match trouble.kind {
         Kind::Unavailable => Err(trouble),
-        Kind::Absent | Kind::Denied | Kind::Refused => Ok(None),
+        Kind::Absent | Kind::Denied | Kind::Refused(_) => Ok(None),
     }
 }

@@ -269,7 +269,7 @@ impl Repository {
         }
         let kind = match (before.kind, trouble.kind) {
             (Kind::Denied, Kind::Absent) => Kind::Denied,
-            (Kind::Unavailable | Kind::Refused, Kind::Absent) => Kind::Unavailable,
+            (Kind::Unavailable | Kind::Refused(_), Kind::Absent) => Kind::Unavailable,
             _ => return trouble,
         };
         RegistryError {

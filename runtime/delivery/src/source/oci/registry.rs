@@ -99,7 +99,7 @@ impl Site {
             "https"
         };
         let base = Url::parse(&format!("{scheme}://{served_by}/v2/{repository}/"))
-            .map_err(|error| RegistryError::refused(format!("{host} is no registry: {error}")))?;
+            .map_err(|error| RegistryError::barred(format!("{host} is no registry: {error}")))?;
         Ok(Self {
             base,
             host: host.to_owned(),
@@ -115,7 +115,7 @@ impl Site {
 
     /// The URL of a path in the repository.
     pub(super) fn join(&self, path: &str) -> Result<Url, RegistryError> {
-        let wrong = |_| RegistryError::refused(format!("{} has no such address", self.host));
+        let wrong = |_| RegistryError::barred(format!("{} has no such address", self.host));
         self.base.join(path).map_err(wrong)
     }
 }
@@ -287,7 +287,7 @@ impl Registry {
             }
             url = redirected(&url, answer.headers())?;
         }
-        Err(RegistryError::refused(format!(
+        Err(RegistryError::barred(format!(
             "{} redirects without end",
             self.site.host
         )))
@@ -303,7 +303,7 @@ impl Registry {
         if status.is_success() {
             let encoded = answer.headers().get(CONTENT_ENCODING);
             if encoded.is_some_and(|encoding| encoding != "identity") {
-                return Err(RegistryError::refused(format!(
+                return Err(RegistryError::barred(format!(
                     "{who} packs what was to be sent as it is"
                 )));
             }
@@ -329,7 +329,7 @@ impl Registry {
             408 | 500..=599 if status.as_u16() != 501 => {
                 RegistryError::unavailable(format!("{who} answered {}", status.as_u16()))
             }
-            _ => RegistryError::refused(format!("{who} answered {}", status.as_u16())),
+            _ => RegistryError::barred(format!("{who} answered {}", status.as_u16())),
         })
     }
 
@@ -373,12 +373,12 @@ pub(super) fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url, Registr
     let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
     let to = to.and_then(|to| from.join(to).ok());
     let to =
-        to.ok_or_else(|| RegistryError::refused(format!("{} redirects to nowhere", host(from))))?;
+        to.ok_or_else(|| RegistryError::barred(format!("{} redirects to nowhere", host(from))))?;
     match (from.scheme(), to.scheme()) {
         ("https", "https") | ("http", _) => Ok(to),
         _ => {
             let why = format!("{} redirects to {}, without TLS", host(from), host(&to));
-            Err(RegistryError::refused(why))
+            Err(RegistryError::barred(why))
         }
     }
 }

@@ -80,7 +80,7 @@ impl Registry {
         login: Option<Login>,
     ) -> Result<Hidden, RegistryError> {
         let mut url = Url::parse(realm).map_err(|_| {
-            RegistryError::refused(format!(
+            RegistryError::barred(format!(
                 "{} sends us for a token to an address that is none",
                 self.site.host
             ))

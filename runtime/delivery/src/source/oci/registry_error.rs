@@ -10,7 +10,7 @@ use ccm_host::egress::address_policy::{self, AddressRefused};
 use ccm_host::egress::resolve::{NameRefused, WhyRefused};
 use ipnet::IpNet;
 
-use crate::source::SourceError;
+use crate::source::{RefusedPart, SourceError};
 
 /// Maximum length of a shown media type.
 const SHOWN: usize = 100;
@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Absent,
     Unavailable,
     Denied,
-    Refused,
+    Refused(RefusedPart),
 }
 
 /// Why content was not fetched.
@@ -61,14 +61,19 @@ impl RegistryError {
     }
 
     pub(super) fn refused(why: impl Into<String>) -> Self {
-        Self::new(Kind::Refused, why)
+        Self::new(Kind::Refused(RefusedPart::Content), why)
+    }
+
+    /// The content is not reached, which says nothing about it.
+    pub(super) fn barred(why: impl Into<String>) -> Self {
+        Self::new(Kind::Refused(RefusedPart::Way), why)
     }
 
     /// The content of a digest is unusable, permanently.
     pub(super) fn unusable(why: impl Into<String>) -> Self {
         Self {
             is_lasting: true,
-            ..Self::new(Kind::Refused, why)
+            ..Self::refused(why)
         }
     }
 
@@ -82,7 +87,7 @@ impl RegistryError {
                 return Self::of_name(host, &refused.why);
             }
             if let Some(refused) = cause.downcast_ref::<AddressNotGranted>() {
-                return Self::refused(format!("{host} is not asked: {refused}"));
+                return Self::barred(format!("{host} is not asked: {refused}"));
             }
             let cause_text = cause.to_string();
             // Some layers repeat the text of the layer below.
@@ -101,14 +106,14 @@ impl RegistryError {
     fn of_name(host: &str, why: &WhyRefused) -> Self {
         match why {
             WhyRefused::NoAddress => Self::unavailable(format!("{host} has no address")),
-            why => Self::refused(format!("{host} is not asked: {why}")),
+            why => Self::barred(format!("{host} is not asked: {why}")),
         }
     }
 
     /// The error about content that was there before: a refusal that may pass is no reason to give it up.
     pub(super) fn of_known_content(self) -> Self {
         match self.kind {
-            Kind::Refused if !self.is_lasting => Self {
+            Kind::Refused(_) if !self.is_lasting => Self {
                 kind: Kind::Unavailable,
                 ..self
             },
@@ -127,7 +132,7 @@ impl RegistryError {
             Kind::Absent => SourceError::Absent { place, why },
             Kind::Unavailable => SourceError::Unavailable { place, why },
             Kind::Denied => SourceError::Denied { place, why },
-            Kind::Refused => SourceError::Refused { place, why },
+            Kind::Refused(part) => SourceError::Refused { part, place, why },
         }
     }
 }

@@ -9,12 +9,12 @@ use http::{Method, header};
 use serde_json::{Value, json};
 
 use super::fake_registry::{
-    AllAt, Asked, FakeRegistry, RegistryContent, cut, module, redirect, source_with, timeouts,
-    unmeasured,
+    AllAt, Asked, FakeRegistry, RegistryContent, cut, module, redirect, source_with, status,
+    timeouts, unmeasured,
 };
 use crate::artifact::MODULE_BYTES;
 use crate::source::oci::manifest::{INDEX, MANIFEST, MANIFEST_BYTES, WASM_LAYER};
-use crate::source::{Source as _, SourceError};
+use crate::source::{RefusedPart, Source as _, SourceError};
 
 /// The reason of a refusal; anything else is a failure of the test.
 async fn refusal(fake: &FakeRegistry) -> String {
@@ -284,6 +284,33 @@ async fn a7_a_layer_that_is_not_what_its_manifest_names_is_refused() {
         .await;
         let why = refusal(&fake).await;
         assert!(why.contains(expected), "{name}: {why}");
+    }
+}
+
+#[tokio::test]
+async fn what_bars_the_way_to_a_layer_is_no_fault_of_the_layer() {
+    type Answer = fn() -> Response;
+    let cases: [(Answer, RefusedPart); 7] = [
+        (|| status(400), RefusedPart::Way),
+        (|| status(405), RefusedPart::Way),
+        (|| status(501), RefusedPart::Way),
+        (|| redirect("http://10.0.0.1/"), RefusedPart::Way),
+        (|| redirect("http://"), RefusedPart::Way),
+        (|| redirect("."), RefusedPart::Way),
+        (
+            || Response::new(Body::from(vec![7; 5000])),
+            RefusedPart::Content,
+        ),
+    ];
+    for (at, (answer, expected)) in cases.into_iter().enumerate() {
+        let fake = FakeRegistry::start(RegistryContent::with(&module(5000)).0, move |asked| {
+            asked.path.contains("blobs").then(answer)
+        })
+        .await;
+        let Err(SourceError::Refused { part, .. }) = fake.bring().await else {
+            panic!("case {at} is not refused")
+        };
+        assert_eq!(part, expected, "case {at}");
     }
 }
 
