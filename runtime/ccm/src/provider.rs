@@ -26,6 +26,7 @@ mod try_command;
 mod verify;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ccm_delivery::source::{RefusedPart, SourceError};
@@ -33,6 +34,7 @@ use ccm_delivery::trust::Distrust;
 use ccm_host::LoadError;
 use serde_json::json;
 
+use self::arguments::InspectForm;
 pub(crate) use self::arguments::{ClusterOptions, ConfigCommand, Form, ProviderCommand};
 pub(crate) use self::cluster::{config as cluster_config, server as cluster_server};
 use self::terminal::Screen;
@@ -54,7 +56,26 @@ pub(crate) fn main(command: &ProviderCommand) -> ExitCode {
     let outcome = runtime.block_on(run(command, screen));
     // Name look-ups block runtime threads, which must not keep the process from ending.
     runtime.shutdown_background();
-    finish(outcome, &subject, form)
+    match outcome {
+        Err(error) if prints_document(command) && is_refusal(&error) => {
+            cli::print_error(&error);
+            Exit::Refused.into()
+        }
+        outcome => finish(outcome, &subject, form),
+    }
+}
+
+/// Whether standard output is a module, an object or a configuration, which a refusal must not be taken for.
+fn prints_document(command: &ProviderCommand) -> bool {
+    let is_standard_output = |path: &PathBuf| path.as_os_str() == "-";
+    match command {
+        ProviderCommand::Init(_) => true,
+        ProviderCommand::Inspect(options) => options.output == InspectForm::Grants,
+        // Without a file, the ConfigMap is printed.
+        ProviderCommand::Pack(options) => options.to.as_ref().is_none_or(is_standard_output),
+        ProviderCommand::Pull(options) => is_standard_output(&options.to),
+        _ => false,
+    }
 }
 
 /// Runs a command of `ccm config` and prints its result.

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use super::status::answering;
 use super::{ccm, ended, file, text};
 
 /// Commands that print something.
@@ -46,6 +47,33 @@ fn a_pipe_that_nobody_reads_is_no_error() {
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
         assert_eq!(told, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_refusal_is_not_printed_in_place_of_a_document() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "text.wasm", b"hello, this is text");
+    let module = text(&module);
+    let (_registry, registry) = answering(200, "{");
+    let place = format!("oci://{registry}/a/b:1");
+    for (arguments, reason) in [
+        (&["init", module][..], "not WebAssembly"),
+        (&["inspect", "-o", "grants", module], "not WebAssembly"),
+        (&["pack", module, "--to", "-"], "not WebAssembly"),
+        (
+            &["pack", module, "--configmap", "ns/name"],
+            "not WebAssembly",
+        ),
+        (
+            &["pull", &place, "--plain-http", "--to", "-"],
+            "the manifest cannot be read",
+        ),
+    ] {
+        let ran = ccm(&[&["provider"], arguments].concat());
+        assert_eq!(ran.code, 2, "{arguments:?}: {}{}", ran.out, ran.err);
+        assert_eq!(ran.out, "", "{arguments:?}");
+        assert!(ran.err.contains(reason), "{arguments:?}: {}", ran.err);
     }
 }
 

@@ -318,7 +318,7 @@ fn a_module_that_is_split_over_keys_is_put_together_again() {
         "5000",
     ]);
     assert_eq!(output.code, 2, "{}{}", output.out, output.err);
-    assert!(output.out.contains("at most 100"), "{}", output.out);
+    assert!(output.err.contains("at most 100"), "{}", output.err);
 }
 
 #[test]
