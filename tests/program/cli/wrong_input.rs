@@ -242,3 +242,61 @@ fn a_registry_that_cannot_be_asked_says_nothing_about_the_module() {
         assert!(told.contains(expected), "{place}: {told}");
     }
 }
+
+/// A metadata service is not asked, and may know what no variable says.
+#[test]
+fn a_shipped_module_that_is_to_run_here_lacks_what_no_variable_says() {
+    let folder = TempDir::new().unwrap();
+    let token = "x".repeat(64);
+    let disabled = ("AWS_EC2_METADATA_DISABLED", "true");
+    for (name, variables, mistakes) in [
+        (
+            "hcloud",
+            &[][..],
+            &["neither HCLOUD_TOKEN nor HCLOUD_TOKEN_FILE is set"][..],
+        ),
+        ("hcloud", &[("HCLOUD_TOKEN", token.as_str())], &[]),
+        ("static", &[], &["STATIC_NODES is required"]),
+        (
+            "static",
+            &[("STATIC_NODES", "rules: [{ names: [a] }]")],
+            &[],
+        ),
+        (
+            "proxmox",
+            &[],
+            &[
+                "PROXMOX_ENDPOINT is not set",
+                "PROXMOX_TOKEN",
+                "PROXMOX_REGION",
+            ],
+        ),
+        ("aws", &[], &[]),
+        (
+            "aws",
+            &[disabled],
+            &["AWS_REGION is not set", "no keys of AWS"],
+        ),
+    ] {
+        let yaml = format!(
+            "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders: [{{ name: {name} }}]\n"
+        );
+        let config = file(&folder, "ccm.yaml", yaml.as_bytes());
+        let check = |more: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+            command.args(["config", "check", text(&config)]).args(more);
+            ended(command.env_clear().envs(variables.iter().copied()))
+        };
+        assert_eq!(check(&[]).code, 0, "{name}");
+        let output = check(&["--require-inputs"]);
+        let told = format!("{name} {variables:?}: {}{}", output.out, output.err);
+        assert_eq!(
+            output.code,
+            if mistakes.is_empty() { 0 } else { 2 },
+            "{told}"
+        );
+        for mistake in mistakes {
+            assert!(output.out.contains(mistake), "{told}");
+        }
+    }
+}

@@ -371,7 +371,8 @@ pub(crate) struct ConfigCheck {
     /// [Global]
     #[arg(long, value_name = "NAME")]
     pub cloud_provider: Option<String>,
-    /// Variables and files that it names and this machine does not have are mistakes: ccm will run here
+    /// Variables and files that it names, or that a shipped module without grants needs, and this machine does not have are
+    /// mistakes: ccm will run here
     #[arg(long)]
     pub require_inputs: bool,
     #[command(flatten)]

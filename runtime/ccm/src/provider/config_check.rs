@@ -4,19 +4,24 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
+use ccm_delivery::load_policy::LoadPolicy;
 use ccm_delivery::source::Location;
 use ccm_delivery::source::file::FileSource;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, ProxyGrant, TargetGrant};
-use ccm_host::{GuestConfig, limits};
+use ccm_host::{GuestConfig, Inspection, limits};
 use serde_json::{Value, json};
 
 use super::arguments::{ConfigCheck, Form};
 use super::configured_providers::{self, Inputs, Read};
-use super::{Verdict, output};
+use super::{Verdict, cluster_name, output};
 use crate::builtin_grants;
 use crate::config::{self, Mistakes, ProviderConfig, ProxyChoice};
-use crate::load_policy::needs_grants;
+use crate::load_policy::{ConfiguredLoadPolicy, Remarks, needs_grants};
+use crate::provider_loading::PROCESS;
+
+/// The region that a metadata service is assumed to name.
+const REGION: &str = "us-east-1";
 
 /// Reads the configuration and reports the result.
 pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
@@ -34,7 +39,7 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
         let mut mistakes = Vec::new();
         for provider in &providers {
             match module(provider) {
-                Module::Here(wasm) => mistakes.extend(of_module(provider, &wasm)),
+                Module::Here(wasm) => mistakes.extend(of_module(provider, &wasm, inputs)),
                 Module::Unusable(why) => mistakes.push(about(provider, &why)),
                 Module::Absent(what) if inputs == Inputs::Here => {
                     mistakes.push(about(provider, &format!("there is no {what}")));
@@ -145,9 +150,9 @@ fn about(provider: &ProviderConfig, mistake: &str) -> String {
     format!("provider {:?}: {mistake}", provider.name)
 }
 
-/// Mistakes that `run` would find when it loads this module. Ignores values that a shipped module reads from variables:
-/// those are set on another machine.
-fn of_module(provider: &ProviderConfig, wasm: &[u8]) -> Vec<String> {
+/// Mistakes that `run` would find when it loads this module. Ignores what a shipped module reads from variables, unless
+/// they have to be on this machine.
+fn of_module(provider: &ProviderConfig, wasm: &[u8], inputs: Inputs) -> Vec<String> {
     let place = |mistake: String| about(provider, &mistake);
     let inspection = match ccm_host::inspect(&provider.source.to_string(), wasm) {
         Ok(inspection) => inspection,
@@ -161,6 +166,13 @@ fn of_module(provider: &ProviderConfig, wasm: &[u8]) -> Vec<String> {
             let missing = manifest.narrow(grants.clone()).err();
             mistakes.extend(missing.into_iter().flat_map(|missing| missing.lines));
         }
+        None if inputs == Inputs::Here => match of_variables(provider, &inspection) {
+            Ok((policy, missing)) => {
+                values = policy.config.values;
+                mistakes.extend(missing);
+            }
+            Err(mistake) => mistakes.push(mistake),
+        },
         None if builtin_grants::recognise(&inspection.digest).is_none() => {
             mistakes.push(needs_grants(&provider.source));
         }
@@ -177,6 +189,28 @@ fn of_module(provider: &ProviderConfig, wasm: &[u8]) -> Vec<String> {
     };
     mistakes.extend(config.mistakes(manifest));
     mistakes.into_iter().map(place).collect()
+}
+
+/// The load policy of a shipped module by this machine's variables and files, and what is missing of them. The machine's
+/// metadata service is not asked, and is assumed to answer.
+///
+/// # Errors
+/// The module is not a shipped one.
+fn of_variables(
+    provider: &ProviderConfig,
+    inspection: &Inspection,
+) -> Result<(LoadPolicy, Vec<String>), String> {
+    let mut config = provider.clone();
+    if builtin_grants::region_issuer(&config, &PROCESS).is_some() {
+        config.region = Some(Ok(REGION.to_owned()));
+    }
+    let policy = ConfiguredLoadPolicy {
+        config,
+        cluster_name: cluster_name(),
+        cluster_cidrs: Vec::new(),
+        remarks: Remarks::default(),
+    };
+    policy.read(inspection)
 }
 
 fn describe(provider: &ProviderConfig) -> String {
