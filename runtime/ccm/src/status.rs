@@ -105,15 +105,20 @@ async fn ask(command: &StatusCommand) -> anyhow::Result<String> {
     let answered = client.request_text(request.body(Vec::new())?).await;
     match answered {
         Ok(answer) => Ok(answer),
-        Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => {
+        Err(kube::Error::Api(status)) => {
             let hint = match status.code {
-                403 => "the user needs the verb get on the nonResourceURL /",
-                _ => {
-                    "the credential is not valid, or the manager could not have the API server review it: its log says which, \
+                401 => {
+                    "; the credential is not valid, or the manager could not have the API server review it: its log says which, \
                      and it needs the ClusterRole system:auth-delegator"
                 }
+                403 => "; the user needs the verb get on the nonResourceURL /",
+                _ => "",
             };
-            bail!("{server}: {}; {hint}", status.message)
+            bail!(
+                "{server} answered {}: {}{hint}",
+                status.code,
+                status.message
+            )
         }
         Err(error) => Err(error).with_context(|| format!("{server} does not answer")),
     }

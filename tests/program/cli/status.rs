@@ -257,6 +257,19 @@ fn who_lacks_a_right_is_told_apart_from_who_is_unknown() {
 }
 
 #[test]
+fn a_manager_that_answers_with_an_error_is_not_called_silent_or_the_api_server() {
+    for code in [404, 429, 500, 503] {
+        let ran = status_page_of(code, "not now");
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        let expected = format!("answered {code}: not now");
+        assert!(ran.err.contains(&expected), "{}", ran.err);
+        for not in ["does not answer", "API server"] {
+            assert!(!ran.err.contains(not), "{}", ran.err);
+        }
+    }
+}
+
+#[test]
 fn the_proxy_of_the_cloud_is_none_to_the_manager_beside_it() {
     let ran = status_page_of(200, "no report");
     assert_eq!(ran.code, 1, "{}", ran.out);
