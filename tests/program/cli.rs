@@ -251,7 +251,7 @@ fn edge_095_what_is_wrong_is_said_before_anybody_is_elected() {
         ),
         (
             &[&away, "--enable-leader-migration", &migration],
-            "resourceLock value must be \"leases\"",
+            r#"resourceLock value must be \"leases\""#,
         ),
         (
             &[&away, "--leader-elect-renew-deadline=15s"],
@@ -284,7 +284,7 @@ fn a_cluster_that_is_away_does_not_hide_a_wrong_provider() {
     assert_eq!(ran.code, 1);
     assert!(
         ran.err
-            .contains("unknown cloud provider \"nimbus\": known are aws, digitalocean, hcloud"),
+            .contains(r#"unknown cloud provider \"nimbus\": known are aws, digitalocean, hcloud"#),
         "{}",
         ran.err
     );

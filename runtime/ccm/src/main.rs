@@ -67,7 +67,10 @@ fn main() -> ExitCode {
         #[cfg(feature = "demo")]
         cli::Command::Demo { json, serves } => report(demo::main(json, serves)),
         cli::Command::Run { flags, called } => {
-            run(*flags, &called).unwrap_or_else(|error| report(Err(error)))
+            run(*flags, &called).unwrap_or_else(|error| match telemetry::logs_end(&error) {
+                true => Exit::Failed.into(),
+                false => report(Err(error)),
+            })
         }
         cli::Command::Status(command) => {
             status::main(&command).unwrap_or_else(|error| report(Err(error)))

@@ -20,7 +20,7 @@ use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
-use crate::cli::Invocation;
+use crate::cli::{self, Invocation};
 use crate::flags::{LogFlags, LogFormat};
 
 /// The form of log lines.
@@ -49,6 +49,9 @@ impl Form {
 /// The verbosity of this process's log, which can be set while it runs. A process has one log, and so one of these.
 static VERBOSITY: OnceLock<reload::Handle<verbosity::Verbosity, Registry>> = OnceLock::new();
 
+/// The form of this process's log, once [`begin`] has started it.
+static FORM: OnceLock<Form> = OnceLock::new();
+
 /// Starts logging for `ccm run`.
 ///
 /// # Errors
@@ -61,7 +64,18 @@ pub(crate) fn begin(logs: &LogFlags, called: &Invocation) -> anyhow::Result<()> 
         .with(layer(form, std::io::stderr))
         .try_init()?;
     VERBOSITY.get_or_init(|| handle);
+    FORM.get_or_init(|| form);
     Ok(())
+}
+
+/// Logs the reason for which the program ends, in upstream's words, and returns whether there is such a log: a person at
+/// a terminal, and whoever has an error before [`begin`], gets the reason line by line.
+pub(crate) fn logs_end(error: &anyhow::Error) -> bool {
+    let has_format = FORM.get().is_some_and(|form| *form != Form::Person);
+    if has_format {
+        tracing::error!(error = cli::in_one_line(error), "command failed");
+    }
+    has_format
 }
 
 /// Sets the verbosity in place of `-v`; `--vmodule` stays. Without a log that [`begin`] has started nothing happens.

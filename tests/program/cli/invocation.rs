@@ -330,7 +330,9 @@ fn in_a_pod_flags_without_a_command_are_those_of_a_go_manager() {
     ];
     let output = in_a_pod(&flags);
     assert_eq!(output.code, 1);
-    assert_eq!(output.err, called(HCLOUD, &flags).err);
+    // The lines begin with their time.
+    let message = |output: &ProgramOutput| output.err.split_once("] ").unwrap().1.to_owned();
+    assert_eq!(message(&output), message(&called(HCLOUD, &flags)));
     assert!(output.err.contains("/nowhere"), "{}", output.err);
     assert_eq!(
         in_a_pod(&["run", "--version"]).out,
@@ -367,10 +369,14 @@ fn proc_002_the_log_has_klogs_lines_or_component_bases_objects() {
             .find(|line| line.contains("has no effect"))
             .unwrap();
         assert_eq!(severity(warning), Some('W'), "{warning}");
+        let end = output.lines().last().unwrap();
+        assert_eq!(severity(end), Some('E'), "{end}");
+        let expected = r#"] "command failed" err="cannot read kubeconfig /nowhere: "#;
+        assert!(end.contains(expected), "{end}");
     }
     let output = run(&["--logging-format=json"]);
-    let lines = output.lines().filter(|line| line.starts_with('{'));
-    let lines: Vec<Value> = lines
+    let lines: Vec<Value> = output
+        .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let with = |part| {
@@ -381,6 +387,11 @@ fn proc_002_the_log_has_klogs_lines_or_component_bases_objects() {
     assert!(flag["ts"].as_f64().unwrap() > 1.7e12, "{flag}");
     assert_eq!(flag["v"], 0, "{flag}");
     assert_eq!(with("has no effect")["severity"], "warning");
+    let end = with("command failed")["err"].as_str().unwrap();
+    assert!(
+        end.starts_with("cannot read kubeconfig /nowhere: "),
+        "{end}"
+    );
 }
 
 #[test]

@@ -46,24 +46,32 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     let _ = std::io::stderr().write_all(provider::visible(&text).as_bytes());
 }
 
-/// The error and its causes, one per line. A cause is left out if the line above ends with it: many libraries repeat
-/// the cause in their own text.
+/// The error and its causes, one per line.
 fn with_causes(error: &anyhow::Error) -> String {
-    let mut above = error.to_string();
-    let mut text = format!("Error: {above}\n");
+    format!("Error: {}\n", texts(error).join("\n  caused by: "))
+}
+
+/// The error and its causes as the value of a log line, which escapes them.
+pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
+    texts(error).join(": ")
+}
+
+/// The texts of the error and its causes. A cause is left out if the text above ends with it: many libraries repeat the
+/// cause in their own text.
+fn texts(error: &anyhow::Error) -> Vec<String> {
+    let mut texts = vec![error.to_string()];
     for cause in error.chain().skip(1) {
         let whole = in_our_words(cause);
         let is_whole = whole.is_some();
         let cause = whole.unwrap_or_else(|| cause.to_string());
-        if !above.ends_with(&cause) {
-            text.push_str(&format!("  caused by: {cause}\n"));
-            above = cause;
+        if texts.last().is_none_or(|above| !above.ends_with(&cause)) {
+            texts.push(cause);
         }
         if is_whole {
             break;
         }
     }
-    text
+    texts
 }
 
 /// The text of an error of the Kubernetes client, its causes included, where the client's own text has structures of
