@@ -300,3 +300,23 @@ fn a_shipped_module_that_is_to_run_here_lacks_what_no_variable_says() {
         }
     }
 }
+
+#[test]
+fn an_issuer_and_a_root_need_the_identity_that_they_are_about() {
+    let digest = format!("--digest=sha256:{}", "1".repeat(64));
+    let one = "--certificate-identity=me@example.com";
+    let (issuer, root) = ("--certificate-oidc-issuer=https://x", "--trust-root=x");
+    for (more, expected) in [
+        (&[issuer][..], "--certificate-identity"),
+        (&[root], "--certificate-identity"),
+        (&[one, issuer], "--trust-root"),
+        (
+            &[one, "--certificate-identity-regexp=.*", issuer, root],
+            "cannot be used with",
+        ),
+    ] {
+        let ran = ccm(&[&["provider", "verify", "embedded:static", &digest], more].concat());
+        assert_eq!(ran.code, 1, "{more:?}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(expected), "{more:?}: {}", ran.err);
+    }
+}

@@ -256,6 +256,7 @@ pub(crate) struct Verify {
     #[arg(
         long,
         value_name = "NAME",
+        group = "identity",
         requires = "certificate_oidc_issuer",
         requires = "trust_root"
     )]
@@ -264,16 +265,16 @@ pub(crate) struct Verify {
     #[arg(
         long,
         value_name = "PATTERN",
+        group = "identity",
         requires = "certificate_oidc_issuer",
-        requires = "trust_root",
-        conflicts_with = "certificate_identity"
+        requires = "trust_root"
     )]
     pub certificate_identity_regexp: Option<String>,
     /// The issuer that must have verified the identity
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", requires = "identity")]
     pub certificate_oidc_issuer: Option<String>,
     /// The authorities to trust for identities, in Sigstore's form (trusted_root.json)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "identity")]
     pub trust_root: Option<PathBuf>,
     /// Refuse older versions
     #[arg(long, value_name = "VERSION")]
