@@ -90,9 +90,13 @@ fn what_cannot_be_compared_is_no_narrower_version() {
     let folder = TempDir::new().unwrap();
     let old = module(&folder, &manifest("1.0.0", &["GET /servers"]));
     let broken = file(&folder, "broken.wasm", b"\0asm\x0d\0\x01\0\x07");
-    let output = ccm(&["provider", "diff", &old, text(&broken)]);
-    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
-    assert!(output.out.contains("broken.wasm"), "{}", output.out);
+    let broken = text(&broken);
+    for (from, to) in [(old.as_str(), broken), (broken, old.as_str())] {
+        let output = ccm(&["provider", "diff", from, to]);
+        assert_eq!(output.code, 2, "{}{}", output.out, output.err);
+        let expected = format!("{broken}: no\n");
+        assert!(output.out.starts_with(&expected), "{}", output.out);
+    }
     let output = ccm(&["provider", "diff", "/nowhere.wasm", &old]);
     assert_eq!(output.code, 1);
     assert!(output.err.contains("/nowhere.wasm"), "{}", output.err);

@@ -6,16 +6,22 @@ use ccm_delivery::difference::{Difference, Requests};
 use ccm_host::Inspection;
 use serde_json::{Value, json};
 
-use super::arguments::{Diff, Form};
+use super::arguments::{Diff, Form, RegistryArguments};
+use super::module_reference::ModuleReference;
 use super::terminal::Screen;
-use super::{Verdict, output};
+use super::{Verdict, is_refusal, output, refused};
 
 /// Compares two modules.
 pub(super) async fn diff(options: &Diff, screen: Screen) -> anyhow::Result<Verdict> {
     let mut found = Vec::new();
     for place in [&options.old, &options.new] {
-        let artifact = place.bring(&options.access, screen).await?;
-        found.push(ccm_host::inspect(&place.to_string(), &artifact.wasm)?);
+        match read(place, &options.access, screen).await {
+            Err(error) if is_refusal(&error) => {
+                let form = options.printed.output;
+                return Ok(refused(&place.to_string(), &error, form));
+            }
+            inspected => found.push(inspected?),
+        }
     }
     let [old, new] = found.as_slice() else {
         anyhow::bail!("two modules are compared");
@@ -35,6 +41,15 @@ pub(super) async fn diff(options: &Diff, screen: Screen) -> anyhow::Result<Verdi
         text,
         is_yes: !difference.is_wider(),
     })
+}
+
+async fn read(
+    place: &ModuleReference,
+    access: &RegistryArguments,
+    screen: Screen,
+) -> anyhow::Result<Inspection> {
+    let artifact = place.bring(access, screen).await?;
+    Ok(ccm_host::inspect(&place.to_string(), &artifact.wasm)?)
 }
 
 fn version(found: &Inspection) -> Value {
