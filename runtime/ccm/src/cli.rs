@@ -244,7 +244,7 @@ fn no_command(place: InvokedIn) -> Answer {
     };
     let text = format!(
         "{subject}: the flags of a cloud-controller-manager start the controllers, alone or after `ccm run`; \
-         `ccm --help` lists the other commands\n"
+         `ccm help` lists the other commands\n"
     );
     let kind = clap::error::ErrorKind::MissingSubcommand;
     Answer(clap::Error::raw(kind, text))
@@ -284,7 +284,7 @@ fn with_demo(command: clap::Command) -> clap::Command {
 
 /// Adds a hint for a likely mistake: a flag of the Go binary without `run`, or before the `--` of `migrate check`.
 /// `first` is the command's first word.
-fn hint(mut error: clap::Error, first: &OsStr) -> clap::Error {
+pub(crate) fn hint(mut error: clap::Error, first: &OsStr) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let word = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) => word.clone(),

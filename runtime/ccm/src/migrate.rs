@@ -10,7 +10,7 @@ mod pod_template;
 mod report;
 mod workload;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -101,7 +101,7 @@ fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
     let words = cli::with_flags_of_vendor(words, &called);
     let matches = flags::go_command()
         .try_get_matches_from(words)
-        .map_err(|error| in_short(&error))?;
+        .map_err(|error| in_short(&cli::hint(error, OsStr::new("run"))))?;
     if flags::version_form(&matches).is_some() {
         bail!(NO_MANAGER);
     }

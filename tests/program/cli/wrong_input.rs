@@ -128,6 +128,7 @@ fn a_mistake_in_the_go_managers_arguments_is_told_once() {
             &["--clod-provider=x"],
             "unexpected argument '--clod-provider'",
         ),
+        (&["--no-such-flag"], "unexpected argument '--no-such-flag'"),
         (&["--help"], "ask for help or a version"),
         (&["--version"], "ask for help or a version"),
     ] {
@@ -135,6 +136,7 @@ fn a_mistake_in_the_go_managers_arguments_is_told_once() {
         assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
         assert!(ran.err.starts_with("Error: "), "{}", ran.err);
         assert!(!ran.err.contains("error:"), "{}", ran.err);
+        assert!(!ran.err.contains("as a value"), "{}", ran.err);
         assert!(!ran.err.ends_with("\n\n"), "{:?}", ran.err);
         assert!(ran.err.contains(expected), "{}", ran.err);
     }

@@ -76,5 +76,7 @@ fn an_empty_command_line_is_told_that_flags_alone_start_the_controllers() {
         let Answer(error) = no_command(place);
         let text = error.to_string();
         assert!(text.contains("alone or after `ccm run`"), "{text}");
+        // In a pod, `ccm --help` is about these flags.
+        assert!(text.contains("`ccm help` lists"), "{text}");
     }
 }
