@@ -44,6 +44,7 @@ pub(crate) fn main(command: MigrateCommand) -> anyhow::Result<ExitCode> {
 }
 
 async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
+    let meanwhile = telemetry::meanwhile();
     let mut kubernetes = cluster_config(&check.cluster).await?;
     kubernetes.default_retry = false;
     let mut arguments = Vec::new();
@@ -58,6 +59,7 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
     }
     arguments.extend(check.arguments);
     let mut flags = flags_of(arguments)?;
+    drop(meanwhile);
     // The plan is the result; warnings and errors go to standard error.
     telemetry::begin_for_result(&flags.logs, &Invocation::Ccm)?;
     let differences = differences::of(&flags, &kubernetes, check.timeout).await;

@@ -39,8 +39,8 @@ pub(crate) use self::arguments::{ClusterOptions, ConfigCommand, Form, ProviderCo
 pub(crate) use self::cluster::{config as cluster_config, server as cluster_server};
 use self::terminal::Screen;
 pub(crate) use self::terminal::visible;
-use crate::cli;
 use crate::exit::Exit;
+use crate::{cli, telemetry};
 
 /// Runs a command of `ccm provider` and prints its result.
 pub(crate) fn main(command: &ProviderCommand) -> ExitCode {
@@ -87,6 +87,7 @@ pub(crate) fn config_main(command: &ConfigCommand) -> ExitCode {
 }
 
 async fn run(command: &ProviderCommand, screen: Screen) -> anyhow::Result<Verdict> {
+    telemetry::begin_for_person()?;
     match command {
         ProviderCommand::Pack(options) => pack::pack(options, screen).await,
         ProviderCommand::Inspect(options) => inspect::inspect(options, screen).await,

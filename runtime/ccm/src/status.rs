@@ -18,7 +18,7 @@ use kube::config::{
 };
 
 use crate::api_server_proxy::{set_proxy, unbound_client};
-use crate::{cli, provider};
+use crate::{cli, provider, telemetry};
 
 /// Path of a pod's own token.
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -83,6 +83,7 @@ impl StatusCommand {
 /// # Errors
 /// The manager does not answer, or refuses this user.
 pub(crate) fn main(command: &StatusCommand) -> anyhow::Result<ExitCode> {
+    telemetry::begin_for_person()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -12,8 +12,9 @@ use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
 use k8s_openapi::jiff::Timestamp;
+use tracing::subscriber::DefaultGuard;
 use tracing::{Metadata, Subscriber};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::prelude::*;
@@ -98,11 +99,44 @@ pub(crate) fn begin_for_result(logs: &LogFlags, called: &Invocation) -> anyhow::
         return begin(logs, called);
     }
     let form = Form::chosen(logs.format, called, std::io::stderr().is_terminal());
-    tracing_subscriber::registry()
-        .with(LevelFilter::WARN)
-        .with(layer(form, std::io::stderr))
+    quiet(form, std::io::stderr).try_init()?;
+    Ok(())
+}
+
+/// Starts logging for a command that has no flags of the log: its warnings and errors. What the host logs about a module
+/// is left to the result.
+///
+/// # Errors
+/// Logging was started before.
+pub(crate) fn begin_for_person() -> anyhow::Result<()> {
+    let of_host = ["ccm_host", "egress", "guest"].map(|target| (target, LevelFilter::OFF));
+    let others = Targets::new().with_default(LevelFilter::WARN);
+    quiet(of_person(), std::io::stderr)
+        .with(others.with_targets(of_host))
         .try_init()?;
     Ok(())
+}
+
+/// Logs the warnings and errors of this thread until the guard is dropped, for a command that does not know its flags of
+/// the log yet.
+pub(crate) fn meanwhile() -> DefaultGuard {
+    tracing::subscriber::set_default(quiet(of_person(), std::io::stderr))
+}
+
+/// The form for whoever has started a command of `ccm`.
+fn of_person() -> Form {
+    Form::chosen(None, &Invocation::Ccm, std::io::stderr().is_terminal())
+}
+
+/// A log of the warnings and errors that are shown without `-v`.
+fn quiet<W>(form: Form, writer: W) -> impl Subscriber + Send + Sync + 'static
+where
+    W: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
+{
+    tracing_subscriber::registry()
+        .with(LevelFilter::WARN)
+        .with(verbosity::Verbosity::new(&LogFlags::default()))
+        .with(layer(form, writer))
 }
 
 /// The layer that writes lines in this form.

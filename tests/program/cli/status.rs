@@ -161,6 +161,25 @@ fn the_check_of_a_workload_waits_for_the_cluster_as_long_as_its_timeout() {
     assert!(output.err.contains(expected), "{}", output.err);
 }
 
+#[test]
+fn a_warning_about_the_connection_to_the_cluster_is_shown() {
+    let folder = TempDir::new().unwrap();
+    // Port 9 (discard) is closed.
+    let path = kubeconfig(&folder, "http://127.0.0.1:9");
+    let written = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, written.replace("user: {}", "user: {token: t}")).unwrap();
+    for command in [
+        &["provider", "status"][..],
+        &["provider", "inspect", "configmap://system/modules/hcloud"],
+        &["migrate", "check", "--from=daemonset/kube-system/ccm"],
+    ] {
+        let output = ccm(&[command, &["--kubeconfig", text(&path)]].concat());
+        assert_eq!(output.code, 1, "{command:?}: {}", output.out);
+        let expected = "the credentials are not sent";
+        assert!(output.err.contains(expected), "{command:?}: {}", output.err);
+    }
+}
+
 /// kubectl skips what is missing or empty, and reads the home folder only if the variable is not set.
 #[test]
 fn without_its_option_the_kubeconfig_is_found_as_by_kubectl() {

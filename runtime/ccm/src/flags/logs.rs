@@ -5,7 +5,7 @@ use clap::ArgMatches;
 use super::{given, list, text};
 
 /// The flags of the log, validated.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LogFlags {
     /// `--logging-format`; `None`: not given.
     pub format: Option<LogFormat>,
