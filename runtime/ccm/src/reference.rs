@@ -233,7 +233,7 @@ fn value(kind: FlagKind) -> &'static str {
         FlagKind::File => "file",
         FlagKind::Folder => "folder",
         FlagKind::Cidrs => "ranges",
-        FlagKind::Number | FlagKind::Float => "number",
+        FlagKind::Number | FlagKind::Level | FlagKind::Float => "number",
         FlagKind::Duration => "duration",
         FlagKind::List => "list",
         FlagKind::Repeated => "text; may be repeated",

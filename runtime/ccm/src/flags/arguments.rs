@@ -149,6 +149,7 @@ fn argument(flag: &'static table::Flag) -> Arg {
         FlagKind::Folder => argument.value_name("FOLDER").value_hint(ValueHint::DirPath),
         FlagKind::Cidrs => argument.value_name("CIDRS"),
         FlagKind::Number => argument.value_name("N").value_parser(go_number),
+        FlagKind::Level => argument.value_name("N").value_parser(go_level),
         FlagKind::Float => argument
             .value_name("N")
             .value_parser(clap::value_parser!(f32)),
@@ -312,7 +313,19 @@ pub(super) fn go_number(text: &str) -> Result<u32, String> {
     let number = number
         .flatten()
         .and_then(|number| u32::try_from(number).ok());
-    number.ok_or_else(|| format!("expected a whole number from 0 to {}", i32::MAX))
+    number.ok_or_else(no_number)
+}
+
+/// Parses a verbosity as Go's `strconv.ParseUint` with base 10 and 31 bits does: digits alone.
+pub(super) fn go_level(text: &str) -> Result<u32, String> {
+    let are_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse::<i32>().ok().filter(|_| are_digits);
+    let number = number.and_then(|number| u32::try_from(number).ok());
+    number.ok_or_else(no_number)
+}
+
+fn no_number() -> String {
+    format!("expected a whole number from 0 to {}", i32::MAX)
 }
 
 /// Parses a Go duration as `time.ParseDuration` does: numbers with units, such as `1h30m`, `1.5h`, `500ms` or `0`. A
@@ -380,6 +393,7 @@ pub(super) fn same_value(kind: FlagKind, one: &str, other: &str) -> bool {
         || match kind {
             FlagKind::Bool => same(go_bool, one, other),
             FlagKind::Number => same(go_number, one, other),
+            FlagKind::Level => same(go_level, one, other),
             FlagKind::Float => same(str::parse::<f32>, one, other),
             FlagKind::Duration => same(go_duration, one, other),
             FlagKind::Text

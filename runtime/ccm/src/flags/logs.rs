@@ -2,6 +2,7 @@
 
 use clap::ArgMatches;
 
+use super::arguments::go_level;
 use super::{given, list, text};
 
 /// The flags of the log, validated.
@@ -85,15 +86,8 @@ fn module(entry: &str) -> Result<ModuleVerbosity, String> {
     if pattern.is_empty() || number.is_empty() {
         return Err(format!("{entry:?} does not have the pattern=N format"));
     }
-    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-    let verbosity = number.parse::<u32>().ok().filter(|_| is_number);
-    let verbosity = verbosity.filter(|number| i32::try_from(*number).is_ok());
-    let verbosity = verbosity.ok_or_else(|| {
-        format!(
-            "parsing verbosity in {entry:?}: {number:?} is no whole number from 0 to {}",
-            i32::MAX
-        )
-    })?;
+    let verbosity = go_level(number)
+        .map_err(|expected| format!("parsing verbosity in {entry:?}: {number:?}: {expected}"))?;
     Ok(ModuleVerbosity {
         pattern: (*pattern).to_owned(),
         verbosity,

@@ -26,7 +26,7 @@ fn value(matches: &ArgMatches, flag: &Flag) -> String {
     let name = flag.name;
     let parsed = match flag.kind {
         FlagKind::Bool => matches.get_one::<bool>(name).map(bool::to_string),
-        FlagKind::Number => matches.get_one::<u32>(name).map(u32::to_string),
+        FlagKind::Number | FlagKind::Level => matches.get_one::<u32>(name).map(u32::to_string),
         FlagKind::Float => matches.get_one::<f32>(name).map(f32::to_string),
         FlagKind::Duration => matches.get_one(name).copied().map(duration),
         FlagKind::List => Some(match (name, list(matches, name)) {
@@ -108,7 +108,8 @@ mod tests {
             // Number.
             (&[], "v=0"),
             (&["-v2"], "v=2"),
-            (&["--v", "+010"], "v=8"),
+            (&["--v", "010"], "v=10"),
+            (&["--secure-port", "+010"], "secure-port=8"),
             (&["--secure-port=0x1f90"], "secure-port=8080"),
             // Float.
             (&[], "kube-api-qps=20"),

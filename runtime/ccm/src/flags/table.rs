@@ -17,6 +17,8 @@ pub(crate) enum FlagKind {
     Cidrs,
     /// A non-negative whole number.
     Number,
+    /// A verbosity: a whole number in decimal digits alone.
+    Level,
     /// A number with an optional fraction.
     Float,
     /// A Go duration, such as `5m0s`.
@@ -83,7 +85,7 @@ const fn flag(
     }
 }
 
-use FlagKind::{Bool, Cidrs, Duration, File, Float, Folder, List, Number, Repeated, Text};
+use FlagKind::{Bool, Cidrs, Duration, File, Float, Folder, Level, List, Number, Repeated, Text};
 use FulfilledValues::{All, These};
 use State::{Accepted, Fulfilled, Works};
 
@@ -205,7 +207,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("webhook serving", "webhook-tls-min-version", Text, "", NO_WEBHOOKS, "Lowest TLS version"),
     flag("webhook serving", "webhook-tls-sni-cert-key", Repeated, "", NO_WEBHOOKS, "More certificates"),
     flag("global", "logging-format", Text, "text", Works, "text: klog's lines; json: component-base's objects, one per line. Not given, and `ccm run` in a terminal: a human-readable format"),
-    flag("global", "v", Number, "0", Works, "Verbosity: 0 what happened, 2 each decision, 4 each cloud request, 6 everything"),
+    flag("global", "v", Level, "0", Works, "Verbosity: 0 what happened, 2 each decision, 4 each cloud request, 6 everything"),
     flag("global", "vmodule", List, "", Works, "Verbosity of single source files, as PATTERN=N,…; the pattern is of the file's name without .rs, such as node*=4"),
     flag("global", "log-flush-frequency", Duration, "5s", Fulfilled(All, "each line is written at once"), "Time between two flushes"),
     flag("global", "log-text-split-stream", Bool, "false", ONE_STREAM, "Errors to another stream"),

@@ -26,6 +26,7 @@ fn values(kind: FlagKind) -> &'static [&'static str] {
         FlagKind::File | FlagKind::Folder => &["/a/b_c", "-", "rel/ative", ""],
         FlagKind::Cidrs => &["10.0.0.0/8", "10.0.0.0/8,fd00::/8", ""],
         FlagKind::Number => &["0", "7", "+7", "0x10", "0o17", "017", "0b11", "2147483647"],
+        FlagKind::Level => &["0", "7", "017", "2147483647"],
         FlagKind::Float => &["0", "1.5", "1e3", "+20"],
         FlagKind::Duration => &[
             "0", "0s", "5m", "1h2m3s", "1.5h", "250ms", "3us", "3µs", "9ns",
@@ -90,7 +91,8 @@ fn upstream_default_flags_names_kinds_and_defaults_are_upstreams() {
             FlagKind::Bool => *kind == "bool",
             FlagKind::Duration => *kind == "duration",
             FlagKind::Float => *kind == "float32",
-            FlagKind::Number => ["int", "int32", "Level"].contains(kind),
+            FlagKind::Number => ["int", "int32"].contains(kind),
+            FlagKind::Level => *kind == "Level",
             FlagKind::Text => ["string", "ip", "quantity"].contains(kind),
             FlagKind::File | FlagKind::Folder | FlagKind::Cidrs => *kind == "string",
             FlagKind::Repeated => *kind == "namedCertKey",
@@ -144,6 +146,7 @@ fn a_value_that_is_missing_or_not_of_its_kind_is_refused() {
         assert!(parse(&[&name]).is_err(), "{name}");
         let wrong: &[&str] = match flag.kind {
             FlagKind::Number => &["", "x", "-1", "1.5", "2147483648", "++1", "+", "0x"],
+            FlagKind::Level => &["", "x", "-1", "+7", "0x10", "1_0", "1.5", "2147483648"],
             FlagKind::Float => &["", "x"],
             FlagKind::Duration => &["", "x", "5", "s"],
             _ => &[],
