@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use ccm_controllers::lease::{Election, ElectionMetrics, ElectionSettings};
@@ -236,15 +236,23 @@ impl LastWords {
             thread::park();
         }
         let LastWords { message, audit } = self.clone();
-        let (logged, received) = mpsc::channel();
-        // Logging may block until the log's reader continues.
-        let logging = thread::Builder::new().spawn(move || {
-            audit.end();
-            tracing::error!(reason, "{message}");
-            let _ = logged.send(());
+        // Each may block, until its disk or its reader goes on, and keeps the other from nothing.
+        let acts: [Box<dyn FnOnce() + Send>; 2] = [
+            Box::new(move || audit.end()),
+            Box::new(move || tracing::error!(reason, "{message}")),
+        ];
+        let (done, ended) = mpsc::channel();
+        let until = Instant::now() + LAST_LINE;
+        let are_begun = acts.map(|act| {
+            let done = done.clone();
+            let begun = thread::Builder::new().spawn(move || {
+                act();
+                let _ = done.send(());
+            });
+            begun.is_ok()
         });
-        if logging.is_ok() {
-            let _ = received.recv_timeout(LAST_LINE);
+        for _ in are_begun.into_iter().filter(|is_begun| *is_begun) {
+            let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
         }
         std::process::exit(i32::from(crate::exit::Exit::Failed.code()))
     }

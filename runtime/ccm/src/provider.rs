@@ -203,6 +203,11 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     if loads.any(LoadError::is_of_host) {
         return false;
     }
+    let is_unanswered = |distrust: &Distrust| matches!(distrust, Distrust::Unanswered { .. });
+    let mut distrusts = error.chain().filter_map(|cause| cause.downcast_ref());
+    if distrusts.any(is_unanswered) {
+        return false;
+    }
     error.chain().any(|cause| {
         let by_source = matches!(
             cause.downcast_ref::<SourceError>(),

@@ -146,6 +146,16 @@ fn a_start_goes_by_the_signatures_that_the_source_has_now() {
         let [by_old, by_new] = [0, 1].map(|key| signed(&keys[key], module("1.0.0", "honest")));
         has_served(start(&keys[0]), &by_old).await;
 
+        // The signature in the store is as good as the one that the registry cannot give now.
+        let world = World::start(start(&keys[0]));
+        world.finds(&Artifact {
+            evidence: Vec::new(),
+            unanswered: vec!["one.test answered 500".to_owned()],
+            ..by_old.clone()
+        });
+        world.serves(&by_old).await;
+        world.ends().await;
+
         // Whether the source has another signature is unknown: the version is not lost.
         let world = World::start(start(&keys[1]));
         world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));

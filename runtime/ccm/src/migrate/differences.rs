@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::ListParams;
 use kube::{Api, Config, ResourceExt as _};
 use serde_json::{Value, json};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use crate::api_server_proxy::unbound_client;
@@ -82,14 +83,24 @@ pub(super) async fn of(flags: &RunFlags, kubernetes: &Config, limit: Duration) -
     let vendor = flags.cloud_provider.as_deref().unwrap_or_default();
     if OF_SERVICES.iter().any(|(of, ..)| *of == vendor) {
         let found = timeout(limit, of_services(vendor, kubernetes)).await;
-        differences.extend(found.unwrap_or_default());
+        differences.extend(listed(found));
     }
     let network = &flags.pod_network;
     if network.configures_routes {
         let found = timeout(limit, of_nodes(&network.route.cluster_cidrs, kubernetes)).await;
-        differences.extend(found.unwrap_or_default());
+        differences.extend(listed(found));
     }
     differences
+}
+
+/// What was found in a list, if it came in time.
+fn listed<T: Default>(found: Result<T, Elapsed>) -> T {
+    found.unwrap_or_else(|_| {
+        tracing::warn!(
+            "the cluster's objects were not listed within --timeout: what differs in them is not known"
+        );
+        T::default()
+    })
 }
 
 fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> Vec<Difference> {

@@ -52,6 +52,12 @@ pub(super) async fn pack(options: &Pack, screen: Screen) -> anyhow::Result<Verdi
     let Some(target) = &options.configmap else {
         return write(options, &found, &packed);
     };
+    if options.manifest.is_none()
+        && bundle(&artifact).is_none()
+        && let Some(why) = artifact.unanswered.first()
+    {
+        bail!("{place} may have a signature that cannot be read now: {why}");
+    }
     let shape = Shape {
         target,
         extension: extension(options.compress),

@@ -170,14 +170,16 @@ impl Examined {
 }
 
 impl Job {
-    /// Finds exactly these bytes: in the current offer, in the store on this machine, or at the source.
+    /// Finds exactly these bytes: in the current offer, in the store on this machine, or at the source. The store comes first
+    /// where it may have signatures that the source could not read for the offer.
     async fn bytes(
         &self,
         resources: &Resources,
         release: &Release,
     ) -> Result<Unverified, WorkResult> {
         let is_it = |it: &&Arc<Artifact>| it.digest.to_string() == release.digest;
-        if let Some(offered) = self.offered.as_ref().filter(is_it) {
+        let offered = self.offered.as_ref().filter(is_it);
+        if let Some(offered) = offered.filter(|offered| offered.unanswered.is_empty()) {
             return Ok(Unverified::elsewhere(offered.clone()));
         }
         let Some(digest) = Digest::parse(&release.digest) else {
@@ -190,6 +192,9 @@ impl Job {
                 artifact: Arc::new(kept),
                 is_stored: true,
             });
+        }
+        if let Some(offered) = offered {
+            return Ok(Unverified::elsewhere(offered.clone()));
         }
         let current = self.current(resources, release).await;
         current.map(Unverified::elsewhere)
