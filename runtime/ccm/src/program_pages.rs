@@ -15,17 +15,18 @@ use std::time::Duration;
 
 use rustix::mm::{Advice, madvise};
 
-/// Between the first two releases, and at most between two. What the beginning of the work needs once is released soon; code
-/// that is used again costs some hundred faults, a fraction of a millisecond.
-const INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(60));
+/// Time between the first two releases; it doubles from one to the next. The first look-ups need the most memory.
+const FIRST_INTERVAL: Duration = Duration::from_millis(250);
+/// Longest time between two releases. Code that is used again costs some hundred faults, a fraction of a millisecond.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Releases at once, and again and again. Never completes.
 pub(crate) async fn keep_released() {
-    let (mut interval, most) = INTERVALS;
+    let mut interval = FIRST_INTERVAL;
     loop {
         release();
         tokio::time::sleep(interval).await;
-        interval = most.min(interval * 2);
+        interval = LONGEST_INTERVAL.min(interval * 2);
     }
 }
 

@@ -24,8 +24,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::CloudEvent;
 use ccm_core::cloud_provider::CloudProvider;
-use ccm_core::node::object::NodeRef;
-use ccm_core::node::object::PrunedNode;
+use ccm_core::node::object::{NodeRef, PrunedNode};
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::reconciliation::effect::{
     BudgetOutcome, ClusterError, Effect, EventOutcome, Modification, Performed,

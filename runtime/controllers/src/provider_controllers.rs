@@ -1,6 +1,8 @@
 //! The controllers of one provider: its queues, batches, priorities, memories and executor. They run in their own task,
 //! so that a failing, slow or hostile provider affects no other. Started, notified and stopped from outside.
 
+use std::sync::Arc;
+
 use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Claims;
@@ -9,7 +11,6 @@ use ccm_core::well_known::{
     NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER,
 };
 use kube::runtime::watcher::Event;
-use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 

@@ -2,6 +2,10 @@
 //! stops the controllers of added, removed or changed providers without affecting the others. Decides which controllers
 //! run, and nothing about nodes and Services.
 
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
 use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::{self, Claim, OwnershipContext};
 use ccm_core::service::{self, Claims, ClaimsError};
@@ -10,9 +14,6 @@ use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Service;
 use kube::runtime::watcher::Event;
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ccm_core::cloud::{Lookup, ProviderError};
-use ccm_core::node::object::NodeRef;
-use ccm_core::node::object::PrunedNode;
+use ccm_core::node::object::{NodeRef, PrunedNode};
 use ccm_core::node::ownership::Verdict;
 use ccm_core::node::{CandidateVote, Looked, NodeEffect, NodeOutcome};
 use ccm_core::reconciliation::effect::{Effect as _, Performed};
@@ -58,7 +57,7 @@ impl EffectExecutor {
         // The first nodes are asked about while the others are still being listed. Whether a machine or an address is
         // another node's is known only when every node is.
         if !self.cluster.knows_all_nodes() {
-            // Boxed, for as long as that lasts: thousands wait for their look-ups, and later none does for this.
+            // Boxed: otherwise it would enlarge the future of each reconciliation, of which thousands wait for a look-up.
             Box::pin(self.cluster.all_nodes_known()).await?;
         }
         if let Lookup::Found(instance) = &looked.lookup {

@@ -1,7 +1,6 @@
 //! The requests about Node objects that several controllers make. The executor has already permitted each of them.
 
-use ccm_core::node::object::NodeRef;
-use ccm_core::node::object::PrunedNode;
+use ccm_core::node::object::{NodeRef, PrunedNode};
 use ccm_core::reconciliation::effect::ObjectResult;
 use ccm_core::safety::tenure::Tenure;
 use kube::{Api, Client};

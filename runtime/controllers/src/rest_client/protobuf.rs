@@ -1,7 +1,7 @@
 //! Nodes as protobuf: requests for nodes ask for it, and the answers become JSON of the fields that controllers read
-//! ([`node`]) before anything else sees them. Protobuf takes an API server a third
-//! of the processor time that JSON takes, and most of a node is skipped here unread. JSON answers are passed on
-//! unchanged; after an unreadable protobuf answer, the API server is asked for JSON. Sends and retries nothing.
+//! ([`node`]) before anything else sees them. Protobuf takes an API server a third of the processor time that JSON takes,
+//! and most of a node is skipped here unread. JSON answers are passed on unchanged; after an unreadable protobuf answer,
+//! the API server is asked for JSON. Sends and retries nothing.
 
 mod message;
 mod node;

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use crate::cloud::instance::CloudEvent;
-use crate::node::object::NodeRef;
-use crate::node::object::PrunedNode;
+use crate::node::object::{NodeRef, PrunedNode};
 use crate::reconciliation::effect::{
     Effect, EventOutcome, Modification, ObjectResult, Outcome, object_label,
 };

@@ -7,8 +7,7 @@ use crate::cloud::error::CallFailure;
 use crate::cloud::instance::CloudEvent;
 use crate::cloud::load_balancer::hint_label;
 use crate::cloud::route::{CreateRouteRequest, DeleteRouteRequest, RouteReply};
-use crate::node::object::NodeRef;
-use crate::node::object::PrunedNode;
+use crate::node::object::{NodeRef, PrunedNode};
 use crate::reconciliation::effect::{
     Answered, BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, Outcome,
     object_label,

@@ -11,8 +11,7 @@ use super::owned_routes::{Known, has_vanished};
 use crate::cloud::route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
 use crate::node::answer_check::quoted;
-use crate::node::object::NodeRef;
-use crate::node::object::PrunedNode;
+use crate::node::object::{NodeRef, PrunedNode};
 
 /// The request for a listing: when it was sent, to which generation of the provider, and with which nodes.
 #[derive(Debug, Clone)]

@@ -10,8 +10,7 @@ use super::listing::Asked;
 use super::network::has;
 use crate::cloud::route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
-use crate::node::object::NodeRef;
-use crate::node::object::PrunedNode;
+use crate::node::object::{NodeRef, PrunedNode};
 
 /// Number of routes at which an incomplete answer no longer carries earlier ones over: as many as one answer has.
 /// Answers that are never complete and always name other routes must not fill the memory.
