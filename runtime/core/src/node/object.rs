@@ -166,7 +166,7 @@ impl PrunedNode {
         self.content.only_pod_cidr.as_ref()
     }
 
-    /// `spec.podCIDRs`, verbatim.
+    /// `spec.podCIDRs`, verbatim. Routes are made for these alone (ROUTE-021).
     pub fn pod_cidrs(&self) -> &[String] {
         &self.content.pod_cidrs
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use k8s_openapi::jiff::Timestamp;
 
-use super::network::{has_family, is_inside, pod_cidrs, read};
+use super::network::{has_family, is_inside, read};
 use crate::node::answer_check::quoted;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::{Owner, OwnershipContext, owner};
@@ -124,7 +124,7 @@ pub(super) fn desired_routes(
             destinations: Vec::new(),
             faults: Vec::new(),
         };
-        for text in pod_cidrs(node) {
+        for text in node.pod_cidrs() {
             let Some(network) = read(text) else {
                 desired.faults.push(Fault::Unreadable(text.clone()));
                 continue;
@@ -173,7 +173,7 @@ fn outranked(
 ) -> HashMap<(usize, IpNet), usize> {
     let mut claims: BTreeMap<IpNet, Vec<Rank>> = BTreeMap::new();
     for (index, node) in nodes.iter().enumerate() {
-        let networks = pod_cidrs(node).iter().filter_map(|text| read(text));
+        let networks = node.pod_cidrs().iter().filter_map(|text| read(text));
         for network in networks.filter(|network| is_inside(network, cluster)) {
             let created = node.created().map_or(i64::MAX, Timestamp::as_second);
             let evidence = evidence(node, &network);

@@ -18,7 +18,6 @@ use super::destination_state::{DestinationState, Unfinished, Wait};
 use super::facts::{About, Facts, Key, ReconcileState};
 use super::list_schedule::ListSchedule;
 use super::listing::{Asked, Entry, Judge, Listing, Verdict, inside, leads_to};
-use super::network::pod_cidrs;
 use super::node_state::{NodeRecord, NodeState, fingerprint};
 use super::owned_routes::{Known, has_vanished};
 use super::route_diff::{Planning, Tally, Work};
@@ -344,7 +343,7 @@ impl Memory {
                 let node = node(name).filter(|node| fingerprint(node) == work.fingerprint)?;
                 let state = self.nodes.get(name);
                 let wants = state.is_some_and(|state| state.wants.is_some());
-                if !wants && !pod_cidrs(&node).is_empty() {
+                if !wants && !node.pod_cidrs().is_empty() {
                     // It is no longer ours: the set of providers has changed since planning.
                     return None;
                 }
@@ -495,5 +494,5 @@ fn foreign(listing: &Listing) -> Foreign {
 
 /// Whether the node's state affects routes.
 fn wants(node: &PrunedNode, ownership: &OwnershipContext) -> bool {
-    is_served(node, ownership) && !pod_cidrs(node).is_empty()
+    is_served(node, ownership) && !node.pod_cidrs().is_empty()
 }

@@ -30,13 +30,8 @@ pub(super) fn has_family(network: &IpNet, all: &[IpNet]) -> bool {
         .any(|one| one.addr().is_ipv4() == network.addr().is_ipv4())
 }
 
-/// `spec.podCIDRs` verbatim; `spec.podCIDR` is ignored (ROUTE-021).
-pub(super) fn pod_cidrs(node: &PrunedNode) -> &[String] {
-    node.pod_cidrs()
-}
-
 /// Whether `network` is one of the node's pod networks.
 pub(super) fn has(node: &PrunedNode, network: &IpNet) -> bool {
-    let mut networks = pod_cidrs(node).iter().filter_map(|text| read(text));
+    let mut networks = node.pod_cidrs().iter().filter_map(|text| read(text));
     networks.any(|one| one == *network)
 }

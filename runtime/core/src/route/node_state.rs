@@ -5,7 +5,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use ipnet::IpNet;
 
-use super::network::pod_cidrs;
 use crate::moment::Moment;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::recorded_owner;
@@ -70,7 +69,7 @@ pub(super) fn fingerprint(node: &PrunedNode) -> u64 {
     node.uid().hash(&mut hasher);
     recorded_owner(node).hash(&mut hasher);
     node.provider_id().hash(&mut hasher);
-    pod_cidrs(node).hash(&mut hasher);
+    node.pod_cidrs().hash(&mut hasher);
     node.addresses().hash(&mut hasher);
     hasher.finish()
 }

@@ -14,7 +14,6 @@ use super::destination_state::{Attempt, DestinationState};
 use super::facts::{Key, worse};
 use super::listing::{Entry, Listing, Verdict};
 use super::memory::Reconciliation;
-use super::network::pod_cidrs;
 use super::node_state::{NodeRecord, NodeState, fingerprint};
 use super::warning;
 use crate::cloud::instance::CloudEvent;
@@ -247,7 +246,7 @@ impl Planning<'_> {
             (false, _) => Some(Network::Doubtful),
             (true, false) => Some(Network::Available),
             // ROUTE-040: a node without pod networks gets no condition, unless there are routes to it.
-            (true, true) if pod_cidrs(node).is_empty() && self.led.contains(node.name()) => {
+            (true, true) if node.pod_cidrs().is_empty() && self.led.contains(node.name()) => {
                 Some(Network::Unavailable)
             }
             (true, true) => None,

@@ -180,8 +180,8 @@ impl ServiceMemory {
     }
 
     /// Takes the state from a list or a watch; returns whether it may need a reconciliation. Our own writes do not. A
-    /// change that is taken back during a reconciliation does: the provider was told of the change. A watch event older than our own write is late and never right: accepting it would create a load balancer for a
-    /// deleted Service.
+    /// change that is taken back during a reconciliation does: the provider was told of the change. A watch event older
+    /// than our own write is late and never right: accepting it would create a load balancer for a deleted Service.
     pub fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
         if let Some(written) = self.written
             && written.is_newer_than(resource_version(&service))

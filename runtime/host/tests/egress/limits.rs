@@ -17,14 +17,20 @@ use crate::world::{
     plain, scope,
 };
 
-#[tokio::test]
-async fn at_most_eight_requests_of_a_call_and_sixteen_of_a_provider_are_on_the_wire() {
+/// A server that holds each request until there is a place for its answer.
+async fn holding() -> (Arc<Semaphore>, Server) {
     let places = Arc::new(Semaphore::new(0));
     let server = Server::start({
         let places = places.clone();
         move |_| Reply::Held(places.clone(), Box::new(ok("{}")))
     })
     .await;
+    (places, server)
+}
+
+#[tokio::test]
+async fn at_most_eight_requests_of_a_call_and_sixteen_of_a_provider_are_on_the_wire() {
+    let (places, server) = holding().await;
     let egress = egress(&format!("http://{}", server.address));
     let start = || {
         let scope = scope(&egress);
@@ -50,12 +56,7 @@ async fn at_most_eight_requests_of_a_call_and_sixteen_of_a_provider_are_on_the_w
 
 #[tokio::test]
 async fn of_the_requests_on_the_wire_four_are_left_to_calls_about_nodes() {
-    let places = Arc::new(Semaphore::new(0));
-    let server = Server::start({
-        let places = places.clone();
-        move |_| Reply::Held(places.clone(), Box::new(ok("{}")))
-    })
-    .await;
+    let (places, server) = holding().await;
     let egress = egress(&format!("http://{}", server.address));
     let start = |scope: CallScope, request| {
         tokio::spawn(async move { scope.fetch_all(vec![request; 8]).await })
