@@ -131,14 +131,11 @@ impl Cluster {
         Ok(holder.filter(|holder| !holder.is_empty()))
     }
 
-    /// Number of Events.
-    pub(crate) async fn events(&self) -> Result<usize> {
+    /// Number of Events about nodes: others in the namespace may be the API server's own.
+    pub(crate) async fn node_events(&self) -> Result<usize> {
         let events = Api::<Event>::default_namespaced(self.admin.clone());
-        Ok(events
-            .list_metadata(&ListParams::default())
-            .await?
-            .items
-            .len())
+        let about_nodes = ListParams::default().fields("involvedObject.kind=Node");
+        Ok(events.list_metadata(&about_nodes).await?.items.len())
     }
 
     /// The requests of the manager under test so far.

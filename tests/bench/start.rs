@@ -182,7 +182,7 @@ async fn until_events(cluster: &Cluster, wanted: usize, manager: &mut Manager) -
     let deadline = Instant::now() + TIMEOUT;
     loop {
         manager.check()?;
-        let events = cluster.events().await?;
+        let events = cluster.node_events().await?;
         if events >= wanted {
             return Ok(events);
         }
