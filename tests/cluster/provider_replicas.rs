@@ -1,12 +1,12 @@
-//! Providers that objects configure, with two replicas: both follow the status, the leader writes it, and when the
-//! leader dies the other one goes on with the same.
+//! Two replicas: both follow the status, the leader writes it, and the other one goes on with the same when the leader
+//! dies. One of a rolling update has another volume than the leader.
 
 use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::process::Process;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::delivered::{CONFIG_MAP, Delivered};
+use crate::delivered::{CONFIG_MAP, Delivered, digest};
 use crate::deploy::apply;
 use crate::endpoints::free_port;
 use crate::provider_objects::{FLAG, has, object, world};
@@ -21,19 +21,20 @@ struct Replica {
 }
 
 impl Replica {
-    fn start(world: &World, delivered: &Delivered<'_>, name: &str) -> Replica {
+    /// Starts with this flag, which says where its providers are configured.
+    fn start(world: &World, delivered: &Delivered<'_>, name: &str, flag: &str) -> Replica {
         let cache = delivered.cache().with_file_name(format!("cache-of-{name}"));
         let port = free_port();
         let arguments = [
             "run".to_owned(),
-            FLAG.to_owned(),
+            flag.to_owned(),
             format!("--compiled-cache-dir={}", cache.display()),
             format!("--secure-port={port}"),
             "--bind-address=127.0.0.1".to_owned(),
             "--authentication-skip-lookup".to_owned(),
         ];
         Replica {
-            ccm: world.spawn(&arguments, &[]),
+            ccm: world.spawn(&arguments, &[("CLOUD_TOKEN", world.token())]),
             port,
         }
     }
@@ -70,10 +71,10 @@ async fn two_replicas_obey_an_object_and_the_second_goes_on_when_the_first_dies(
     delivered.apply(&module).await;
     let mut provider = object(&delivered.entry("hcloud", CONFIG_MAP), &secret);
 
-    let mut first = Replica::start(&world, &delivered, "first");
+    let mut first = Replica::start(&world, &delivered, "first", FLAG);
     apply(&admin, &provider).await.unwrap();
     joins(&world, &mut first.ccm, "worker-1", json!({}), "hcloud").await;
-    let mut second = Replica::start(&world, &delivered, "second");
+    let mut second = Replica::start(&world, &delivered, "second", FLAG);
     second.ready().await;
     services.create("web", load_balancer(&[80])).await;
     services.has_address(&mut first.ccm, "web").await;
@@ -115,5 +116,40 @@ async fn two_replicas_obey_an_object_and_the_second_goes_on_when_the_first_dies(
         .filter(|one| one.method != http::Method::GET)
         .collect();
     assert!(!requests.is_empty() && changes.is_empty(), "{changes:?}");
+    world.stop(second.ccm).await;
+}
+
+/// As when a DaemonSet gets another image volume: the new pod's cache is empty, and its volume offers the next version.
+#[tokio::test]
+async fn a_pod_of_the_next_image_serves_the_version_before_until_it_leads() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    let (one, two) = (version("1.0.0"), version("2.0.0"));
+    let replica = |name: &str, files: &[(&str, &[u8])]| {
+        let image = delivered.cache().with_file_name(format!("image-of-{name}"));
+        std::fs::create_dir(&image).unwrap();
+        for (file, wasm) in files {
+            std::fs::write(image.join(file), wasm).unwrap();
+        }
+        let source = format!("file://{}/provider.wasm", image.display());
+        let mut configuration = world.configuration(json!({}));
+        configuration["providers"] = json!([delivered.entry("hcloud", &source)]);
+        let file = world.file(&format!("{name}.json"), configuration.to_string());
+        let flag = format!("--config={}", file.display());
+        Replica::start(&world, &delivered, name, &flag)
+    };
+    let mut first = replica("first", &[("provider.wasm", &one[..])]);
+    delivered.serves(&mut first.ccm, "hcloud", &one).await;
+    let mut second = replica(
+        "second",
+        &[("provider.wasm", &two[..]), ("before.wasm", &one[..])],
+    );
+    second.ready().await;
+    delivered.serves(&mut first.ccm, "hcloud", &one).await;
+
+    world.stop(first.ccm).await;
+    let status = delivered.serves(&mut second.ccm, "hcloud", &two).await;
+    assert_eq!(status["previous"]["digest"], digest(&one), "{status}");
+    assert!(status["active"]["untried"].is_null(), "{status}");
     world.stop(second.ccm).await;
 }

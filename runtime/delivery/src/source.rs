@@ -116,18 +116,6 @@ impl SourceError {
     }
 }
 
-/// Implements [`Source::again`] for sources with a single offer: returns the current offer if it is that release.
-fn same_bytes(place: &str, release: &Release, offered: Artifact) -> Result<Artifact, SourceError> {
-    if offered.digest.to_string() == release.digest {
-        return Ok(offered);
-    }
-    let now = offered.digest;
-    Err(SourceError::absent(
-        place,
-        format!("{} is not offered any more, but {now}", release.digest),
-    ))
-}
-
 /// Runs long or disk-bound work on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {

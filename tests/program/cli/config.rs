@@ -297,7 +297,7 @@ fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
             &[
                 "the file /etc/ccm-credentials/token",
                 "the file /etc/ccm/provider.pub",
-                "the module file:///etc/ccm-provider/",
+                "the module file:///etc/ccm-provider/provider.wasm",
             ],
         ),
         (

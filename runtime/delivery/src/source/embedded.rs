@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ccm_core::rollout::Release;
 use ccm_host::Digest;
 
-use super::{Brought, Source, same_bytes};
+use super::{Brought, Source, SourceError};
 use crate::artifact::Artifact;
 
 /// See the module's documentation.
@@ -46,11 +46,13 @@ impl Source for EmbeddedSource {
     }
 
     fn again<'a>(&'a self, release: &'a Release) -> Brought<'a> {
-        Box::pin(ready(same_bytes(
-            self.place(),
-            release,
-            self.artifact.clone(),
-        )))
+        let now = self.artifact.digest.to_string();
+        Box::pin(ready(if now == release.digest {
+            Ok(self.artifact.clone())
+        } else {
+            let why = format!("{} is not offered any more, but {now}", release.digest);
+            Err(SourceError::absent(self.place(), why))
+        }))
     }
 
     fn place(&self) -> &str {

@@ -6,6 +6,7 @@
 //! [`SETTLED`]. A ConfigMap volume switches a symbolic link, which is handled the same way. `subPath` mounts never
 //! change, and image volumes only when the pod is recreated: that is how Kubernetes mounts them.
 
+mod kept;
 mod poll;
 
 use std::time::{Duration, SystemTime};
@@ -14,7 +15,7 @@ use ccm_core::rollout::Release;
 use ccm_host::Digest;
 use tokio::time::{Instant, sleep};
 
-use super::{Brought, FilePlace, Source, SourceError, blocking, same_bytes, unpack};
+use super::{Brought, FilePlace, Source, SourceError, blocking, unpack};
 use crate::artifact::{Artifact, SignatureEvidence};
 use poll::{Identity, Seen};
 
@@ -66,8 +67,7 @@ impl FileSource {
     pub async fn now(&self) -> Result<Artifact, SourceError> {
         let seen = self.open().await?;
         let place = self.place.clone();
-        let read = blocking(move || seen.read(&place)).await;
-        read.unwrap_or_else(|| Err(SourceError::unavailable(&self.place, "it is being written")))
+        blocking(move || seen.read_now(&place)).await
     }
 
     /// Polls once. `Err(wait)`: nothing new; poll again after `wait`.
@@ -166,7 +166,8 @@ impl Source for FileSource {
     }
 
     fn again<'a>(&'a self, release: &'a Release) -> Brought<'a> {
-        Box::pin(async { same_bytes(&self.place, release, self.now().await?) })
+        let (place, at, release) = (self.place.clone(), self.at.clone(), release.clone());
+        Box::pin(blocking(move || kept::find(&place, &at, &release)))
     }
 
     fn place(&self) -> &str {

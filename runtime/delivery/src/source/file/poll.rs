@@ -96,9 +96,17 @@ pub(super) fn open(place: &str, at: &FilePlace, entry: &str) -> Result<Seen, Sou
     } else {
         at.path.clone()
     };
-    let (module, state) = open_file(place, &path, MODULE_BYTES)?;
+    open_module(place, &path)
+}
+
+/// Opens this module's file and the evidence beside it.
+///
+/// # Errors
+/// There is no readable module file.
+pub(super) fn open_module(place: &str, path: &Path) -> Result<Seen, SourceError> {
+    let (module, state) = open_file(place, path, MODULE_BYTES)?;
     let (mut evidence, mut states) = (Vec::new(), Vec::new());
-    for beside in evidence_paths(&path) {
+    for beside in evidence_paths(path) {
         match open_file(place, &beside, EVIDENCE_BYTES) {
             Ok((file, state)) => {
                 evidence.push(file);
@@ -133,6 +141,12 @@ impl Seen {
             }
         }
         Some(unpack::artifact(place, module, evidence))
+    }
+
+    /// The same for whoever does not wait until the file stays as it is.
+    pub(super) fn read_now(self, place: &str) -> Result<Artifact, SourceError> {
+        let read = self.read(place);
+        read.unwrap_or_else(|| Err(SourceError::unavailable(place, "it is being written")))
     }
 }
 
@@ -189,13 +203,18 @@ fn read_file(
     Ok(is_stable.then_some(bytes))
 }
 
-/// Selects the provider's file in a folder: the one named like the entry, otherwise the only module.
-fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceError> {
+/// The names of the module files in a folder, sorted.
+///
+/// # Errors
+/// The folder cannot be listed, or has too many names.
+pub(super) fn modules_in(place: &str, folder: &Path) -> Result<Vec<String>, SourceError> {
     let listed = fs::read_dir(folder).map_err(|error| failed(place, folder, &error))?;
     let mut modules: Vec<String> = Vec::new();
     for (count, item) in listed.enumerate() {
         if count >= MOST_NAMES {
-            let why = format!("the folder has more than {MOST_NAMES} names; name the file");
+            let why = format!(
+                "the folder has more than {MOST_NAMES} names, too many to look for a module"
+            );
             return Err(SourceError::refused(place, why));
         }
         let item = item.map_err(|error| failed(place, folder, &error))?;
@@ -207,6 +226,13 @@ fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceErro
             modules.push(name);
         }
     }
+    modules.sort();
+    Ok(modules)
+}
+
+/// Selects the provider's file in a folder: the one named like the entry, otherwise the only module.
+fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceError> {
+    let modules = modules_in(place, folder)?;
     let is_ours = |name: &&String| {
         name.strip_prefix(entry)
             .is_some_and(|ending| ENDINGS.contains(&ending))
@@ -219,17 +245,15 @@ fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceErro
             place,
             format!("the folder has no file {entry}.wasm or {entry}.wasm.gz, and no other module"),
         )),
-        ([], _) => {
-            modules.sort();
+        ([], several) => {
             let why = format!(
                 "no module is called {entry}.wasm, and there are several: {}",
-                cleaned(&modules)
+                cleaned(several)
             );
             Err(SourceError::refused(place, why))
         }
         (several, _) => {
-            let mut names: Vec<String> = several.iter().map(|name| (*name).clone()).collect();
-            names.sort();
+            let names: Vec<String> = several.iter().map(|name| (*name).clone()).collect();
             Err(SourceError::refused(
                 place,
                 format!("which one is meant? {}", cleaned(&names)),
