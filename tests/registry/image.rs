@@ -128,6 +128,7 @@ async fn an_image_is_made_twice_published_verified_and_run() {
         sums.contains("tar.gz: OK") && sums.contains(".tgz: OK"),
         "{sums}"
     );
+    stated(&first, &release);
     charted(&first, &release);
 
     let registry = Registry::start().await.unwrap();
@@ -173,6 +174,20 @@ async fn an_image_is_made_twice_published_verified_and_run() {
     configured(&registry, &pinned, &release);
     let root = unpacked(&registry, &pinned, folder.path());
     runs(&root, &first, &release);
+}
+
+/// Whoever builds with the parameters of the provenance gets the same bytes.
+fn stated(published: &Path, release: &Release) {
+    let statement = fs::read(published.join("provenance.json")).unwrap();
+    let statement: Value = serde_json::from_slice(&statement).unwrap();
+    let embedded = embedded_guests::ALL.iter().map(|guest| guest.name);
+    let expected = serde_json::json!({
+        "version": release.version,
+        "providers": embedded.collect::<Vec<_>>(),
+        "targets": [release.binaries[0].architecture.target()],
+    });
+    let built = &statement["predicate"]["buildDefinition"];
+    assert_eq!(built["externalParameters"], expected);
 }
 
 /// Helm renders the packaged chart like the checkout's folder, and kustomize's base is in an archive of its own.

@@ -26,11 +26,15 @@ pub(crate) fn predicate(release: &Release) -> Result<Value> {
         .iter()
         .map(|binary| binary.architecture.target())
         .collect();
+    let modules = release.modules()?.iter();
+    let providers: Vec<_> = modules.map(|module| &module.name).collect();
     let builder = std::env::var("BUILDER_ID").unwrap_or_else(|_| BUILDER.to_owned());
     Ok(json!({
         "buildDefinition": {
             "buildType": BUILD_TYPE,
-            "externalParameters": {"version": release.version, "targets": targets},
+            "externalParameters": {
+                "version": release.version, "providers": providers, "targets": targets,
+            },
             "internalParameters": {"SOURCE_DATE_EPOCH": release.created},
             "resolvedDependencies": [
                 {"uri": format!("git+{SOURCE}@{revision}"), "digest": {"gitCommit": revision}},
