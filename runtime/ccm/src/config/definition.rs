@@ -22,15 +22,15 @@ const HEAD: &str = "\
 # The kind `Provider`: one object for each configured provider. Its status says which version of the module serves, which one
 # is on its way, and which ones are not tried again; ccm makes the object itself where there is none. Its spec configures a
 # provider, where ccm runs with --enable-provider-objects (deploy/docs/provider-objects.md). People read objects with
-# `kubectl get ccmp`, and order with annotations:
+# `kubectl get ccmp`, and give an ORDER with `kubectl annotate --overwrite ccmp NAME ORDER`:
 #
-#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/approve=sha256:…     its wider requests are approved
-#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/pin=sha256:…         only these bytes may serve
-#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/pause=true           nothing new begins
-#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/roll-back=true       back to the previous version
-#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/retry=sha256:…       a rejected version may be tried again
-#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/allow-changes=sha256:…   although it would change many load balancers
-#   kubectl annotate --overwrite ccmp NAME wasm-ccm.dev/allow-downgrade=sha256:…   although it is older than what has served, or than minimumVersion
+#   wasm-ccm.dev/approve=sha256:…           approves the wider requests of this digest.
+#   wasm-ccm.dev/pin=sha256:…               only this digest may serve.
+#   wasm-ccm.dev/pause=true                 no new version is tried, unless its value is `false` or equivalent.
+#   wasm-ccm.dev/roll-back=true             return to the previous version. Removed when done.
+#   wasm-ccm.dev/retry=sha256:…             this digest may be tried again. Removed when done.
+#   wasm-ccm.dev/allow-changes=sha256:…     this digest may change many load balancers that the active version leaves alone.
+#   wasm-ccm.dev/allow-downgrade=sha256:…   this digest may be older than versions that have served, but not than the minimum version.
 #
 # Without this definition ccm keeps the same in memory, and says so once.
 #
@@ -52,6 +52,28 @@ fn the_definition_of_the_kind_is_what_the_code_reads_and_writes() {
     let means = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap();
     assert_eq!(means(&there), definition(), "{FILE}: CCM_BLESS=1 writes it");
     assert_eq!(there, text, "{FILE}: CCM_BLESS=1 writes it");
+}
+
+/// Every order has a line in the comment, with the words of the page.
+#[test]
+fn the_comment_says_of_each_order_what_the_page_of_annotations_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = root.join("deploy/docs/reference/annotations.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let orders = page.lines().filter_map(|line| {
+        let row = line.strip_prefix("| `")?.strip_suffix(" |")?;
+        row.split_once("` | Set by a person on a Provider: ")
+    });
+    let mut count = 0;
+    for (name, meaning) in orders {
+        let begin = format!("#   {name}=");
+        let mut lines = HEAD.lines();
+        let line = lines.find(|line| line.starts_with(&begin)).unwrap();
+        assert!(line.ends_with(&format!("  {meaning}")), "{line}: {meaning}");
+        count += 1;
+    }
+    assert_eq!(count, HEAD.matches("#   wasm-ccm.dev/").count());
+    assert!(count >= 7, "{count}");
 }
 
 /// Every list, map and text of a spec is bounded: otherwise the rules would cost too much, and an object could be huge.

@@ -112,7 +112,7 @@ pub enum Endorsement {
     Recorded,
     /// A person has ordered this version to serve.
     Ordered,
-    /// A person has allowed this version to be older than the minimum and the highest served.
+    /// A person has allowed this version to be older than the highest that has served. The minimum version holds for it, too.
     Allowed,
 }
 
