@@ -56,9 +56,14 @@ impl Release {
 
     /// A command that takes the chart; returns what helm tells the user.
     fn run(&self, command: &[&str], values: &Value) -> String {
+        self.run_in("kube-system", command, values)
+    }
+
+    /// The same about a release in this namespace.
+    fn run_in(&self, namespace: &str, command: &[&str], values: &Value) -> String {
         let (chart, file) = (chart(), self.file(values));
         let mut all = command.to_vec();
-        all.extend(["ccm", chart.to_str().unwrap(), "--namespace", "kube-system"]);
+        all.extend(["ccm", chart.to_str().unwrap(), "--namespace", namespace]);
         all.extend(["--values", file.to_str().unwrap()]);
         self.helm.run(&all).unwrap()
     }
@@ -227,9 +232,15 @@ async fn an_upgrade_and_the_way_back_and_the_end_leave_nodes_services_and_the_cl
         2
     );
 
-    // A release of the same name finds the definition that was kept.
+    // A release of the same name finds the definition that was kept, and one in another namespace can take it over.
     release.run(&["install"], &values("0.2.0", 4));
     release.order(&["uninstall", "ccm"]);
+    let install = ["install", "--create-namespace", "--take-ownership"];
+    release.run_in("elsewhere", &install, &values("0.2.0", 4));
+    let taken = definitions.get("providers.wasm-ccm.dev").await.unwrap();
+    assert_eq!(taken.metadata.uid, kept.metadata.uid);
+    let annotations = taken.metadata.annotations.unwrap();
+    assert_eq!(annotations["meta.helm.sh/release-namespace"], "elsewhere");
 }
 
 #[tokio::test]
@@ -262,6 +273,15 @@ async fn an_account_that_another_component_made_stays_its_own() {
     // Tokens of the ServiceAccount may be in use elsewhere by now.
     let kept = accounts.get("service-controller").await.unwrap();
     assert_eq!(kept.metadata.uid, own.metadata.uid);
+    // They stay as they are for a release that comes in another namespace.
+    let mut values = values;
+    values["crd"] = json!({"create": false});
+    release.run_in("elsewhere", &["install", "--create-namespace"], &values);
+    let left = accounts.get("service-controller").await.unwrap();
+    assert_eq!(
+        left.metadata.resource_version,
+        kept.metadata.resource_version
+    );
 }
 
 /// The patches are in `deploy/chart/README.md`.
