@@ -132,9 +132,17 @@ async fn an_image_is_made_twice_published_verified_and_run() {
     charted(&first, &release);
 
     let registry = Registry::start().await.unwrap();
-    let reference = format!("{}/ccm/ccm:v{}", registry.host(), release.version);
+    let reference = format!("{}/ccm/ccm:{}", registry.host(), release.version);
     let pinned = format!("{}/ccm/ccm@{digest}", registry.host());
     text(&registry.cosign(["generate-key-pair"]).unwrap());
+    // No manifest would find it.
+    let other = format!("{}/ccm/ccm:v{}", registry.host(), release.version);
+    let refused = script(&registry, "publish", &[first.to_str().unwrap(), &other]);
+    let reported = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && reported.contains("error: the tag is v"),
+        "{reported}"
+    );
     let mut arguments = vec![first.to_str().unwrap(), &reference];
     arguments.extend(OFFLINE);
     moves_tags(&registry, &reference);
@@ -212,7 +220,7 @@ fn charted(published: &Path, release: &Release) {
 /// Each module is published beside the image, signed, in the form that `ccm` reads.
 async fn by_itself(registry: &Registry, version: &str) {
     for guest in embedded_guests::ALL {
-        let tag = format!("ccm/ccm-{}:v{version}", guest.name);
+        let tag = format!("ccm/ccm-{}:{version}", guest.name);
         let mut source = source(settings(registry, &tag));
         let artifact = source.next().await.unwrap();
         assert_eq!(*artifact.wasm, *guest.wasm, "{tag}");

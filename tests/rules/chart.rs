@@ -1,10 +1,11 @@
 //! `deploy/chart` without Helm: its page, its schema and its values agree, and so do texts that are written twice.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::lists::root;
+use crate::lists::{files, root};
 
 fn text(file: &str) -> String {
     std::fs::read_to_string(root().join("deploy").join(file)).unwrap()
@@ -152,13 +153,43 @@ fn assert_is_left(object: &Value) {
     }
 }
 
+/// The version of the program that the chart starts.
+fn app_version() -> String {
+    let chart: Value = serde_saphyr::from_str(&text("chart/Chart.yaml")).unwrap();
+    chart["appVersion"].as_str().unwrap().to_owned()
+}
+
+/// A tag that no manifest names would be published for nobody.
+#[test]
+fn the_pages_publish_the_image_that_the_chart_starts() {
+    let version = app_version();
+    let pages = files(&["deploy"], "md").into_iter().map(PathBuf::from);
+    let mut lines = 0;
+    for page in pages.chain([root().join("CONTRIBUTING.md")]) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for line in text.lines() {
+            let Some(arguments) = line.strip_prefix("deploy/release/publish ") else {
+                continue;
+            };
+            let mut words = arguments.split(' ');
+            let (output, reference) = (words.next().unwrap(), words.next().unwrap());
+            assert_eq!(output, format!("target/release-{version}"), "{page:?}");
+            assert!(
+                reference.ends_with(&format!("/ccm:{version}")),
+                "{page:?}: {line}"
+            );
+            lines += 1;
+        }
+    }
+    assert!(lines >= 2, "{lines}");
+}
+
 #[test]
 fn the_chart_starts_the_image_of_the_base() {
-    let chart: Value = serde_saphyr::from_str(&text("chart/Chart.yaml")).unwrap();
+    let app_version = app_version();
     let image = format!(
-        "{}:{}",
+        "{}:{app_version}",
         values()["image"]["repository"].as_str().unwrap(),
-        chart["appVersion"].as_str().unwrap()
     );
     let base: Value = serde_saphyr::from_str(&text("kustomize/base/daemonset.yaml")).unwrap();
     assert_eq!(
@@ -166,7 +197,7 @@ fn the_chart_starts_the_image_of_the_base() {
         image
     );
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    let version = format!("version = \"{}\"", chart["appVersion"].as_str().unwrap());
+    let version = format!("version = \"{app_version}\"");
     assert!(
         manifest.contains(&version),
         "the workspace has another version"
