@@ -2,7 +2,7 @@
 //!
 //! It responds with the vendor's objects, envelopes, paging and rate-limit headers (API reference:
 //! <https://docs.digitalocean.com/reference/api>): droplets, load balancers whose creation and changes take time,
-//! certificates, tags, and the objects that load balancers refer to (regions, VPCs, projects). Faults are injected by
+//! certificates, tags, and the objects that load balancers refer to (regions, VPCs, the project). Faults are injected by
 //! the caller, and every request is recorded. The same requests in the same order give the same state.
 //!
 //! It listens only on 127.0.0.1 and never contacts another server.

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use super::certificates::Certificate;
 use super::droplets::{Droplet, DropletSpec};
 use super::load_balancers::LoadBalancer;
-use super::places::Project;
 use crate::loopback::Clock;
 
 /// The first droplet's id, with as many digits as the vendor's.
@@ -26,15 +25,10 @@ pub(super) struct Account {
     pub(super) certificates: Vec<Certificate>,
     /// Names of all tags. A tag stays when no object has it any more.
     pub(super) tags: BTreeSet<String>,
-    pub(super) projects: Vec<Project>,
     pub(super) creation: Duration,
     pub(super) change: Duration,
     /// Whether a load balancer whose creation takes no time is already active in the response to its creation.
     pub(super) is_prompt: bool,
-    /// Maximum number of load balancers that requests may create.
-    pub(super) quota: usize,
-    /// Whether load balancers are shown with their tags, which the vendor's documentation does not promise.
-    pub(super) shows_tags: bool,
     clock: Clock,
     made: u32,
 }
@@ -46,12 +40,9 @@ impl Account {
             load_balancers: Vec::new(),
             certificates: Vec::new(),
             tags: BTreeSet::new(),
-            projects: vec![Project::default_one()],
             creation,
             change,
             is_prompt: false,
-            quota: 1000,
-            shows_tags: true,
             clock,
             made: 0,
         }

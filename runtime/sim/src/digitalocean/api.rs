@@ -115,7 +115,7 @@ fn dispatch(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
         ["load_balancers", rest @ ..] => load_balancers::answer(account, call, method, rest),
         ["certificates", rest @ ..] => certificates::answer(account, call, method, rest),
         ["tags", rest @ ..] => tags::answer(account, call, method, rest),
-        rest if method == "GET" => places::answer(account, call, rest),
+        rest if method == "GET" => places::answer(call, rest),
         _ => Err(Refusal::not_found()),
     }
 }

@@ -31,21 +31,6 @@ pub(super) fn add(account: &mut Account, name: String, kind: &'static str) -> St
     id
 }
 
-/// Renews a certificate as the vendor does: by another one of the same name. Returns its id.
-pub(super) fn renew(account: &mut Account, id: &str) -> Option<String> {
-    let new = account.uuid();
-    let mut all = account.certificates.iter_mut();
-    all.find(|one| one.id == id)?.id.clone_from(&new);
-    for balancer in &mut account.load_balancers {
-        let rules = balancer.fields.get_mut("forwarding_rules");
-        let rules = rules.and_then(Value::as_array_mut).into_iter().flatten();
-        for rule in rules.filter(|rule| rule["certificate_id"] == id) {
-            rule["certificate_id"] = json!(new);
-        }
-    }
-    Some(new)
-}
-
 pub(super) fn answer(
     account: &mut Account,
     call: &Call,

@@ -5,15 +5,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::exchange::Access;
-use super::load_balancers::LoadBalancer;
-use super::{
-    DigitalOcean, DropletSpec, DropletStatus, Fault, Request, certificates, droplets,
-    load_balancers, places,
-};
+use super::{DigitalOcean, DropletSpec, Fault, Request, certificates, load_balancers, places};
 
 impl DigitalOcean {
     /// Adds a droplet and returns its id.
@@ -26,41 +22,10 @@ impl DigitalOcean {
         self.state(|state| state.account.remove_droplet(id))
     }
 
-    /// Sets a droplet's status. Returns whether the droplet exists.
-    pub fn set_status(&self, id: u64, status: DropletStatus) -> bool {
-        self.change_droplet(id, |spec| spec.status = status)
-    }
-
-    /// Changes any property of a droplet. Returns whether the droplet exists.
-    pub fn change_droplet(&self, id: u64, change: impl FnOnce(&mut DropletSpec)) -> bool {
-        self.state(|state| {
-            let droplet = state.account.droplets.get_mut(&id);
-            droplet.map(|droplet| change(&mut droplet.spec)).is_some()
-        })
-    }
-
-    /// A droplet as clients see it.
-    #[must_use]
-    pub fn droplet(&self, id: u64) -> Option<Value> {
-        self.state(|state| Some(droplets::show(state.account.droplets.get(&id)?)))
-    }
-
     /// Adds a certificate with this name, of the vendor's type `custom` or `lets_encrypt`, and returns its id.
     pub fn add_certificate(&self, name: impl Into<String>, kind: &'static str) -> String {
         let name = name.into();
         self.state(|state| certificates::add(&mut state.account, name, kind))
-    }
-
-    /// Renews a certificate as the vendor does: it gets another id, also in the load balancers that use it. Returns the
-    /// new id.
-    pub fn renew_certificate(&self, id: &str) -> Option<String> {
-        self.state(|state| certificates::renew(&mut state.account, id))
-    }
-
-    /// Adds a project and returns its id.
-    pub fn add_project(&self, name: impl Into<String>) -> String {
-        let name = name.into();
-        self.state(|state| places::add_project(&mut state.account, name))
     }
 
     /// The id of a region's default VPC.
@@ -78,44 +43,6 @@ impl DigitalOcean {
         self.state(|state| load_balancers::add(&mut state.account, body))
     }
 
-    /// Removes a load balancer at once. Returns whether it existed.
-    pub fn remove_load_balancer(&self, id: &str) -> bool {
-        self.state(|state| {
-            let all = &mut state.account.load_balancers;
-            let before = all.len();
-            all.retain(|one| one.id != id);
-            all.len() < before
-        })
-    }
-
-    /// Changes fields of a load balancer as a person does in the control panel, without any check. Returns whether it
-    /// exists.
-    pub fn change_load_balancer(
-        &self,
-        id: &str,
-        change: impl FnOnce(&mut Map<String, Value>),
-    ) -> bool {
-        self.balancer(id, |one| change(&mut one.fields)).is_some()
-    }
-
-    /// Sets the tags of a load balancer. Returns whether it exists.
-    pub fn tag_load_balancer(&self, id: &str, tags: &[&str]) -> bool {
-        let tags: BTreeSet<String> = tags.iter().map(|tag| (*tag).to_owned()).collect();
-        self.balancer(id, |one| one.tags = tags).is_some()
-    }
-
-    /// Sets the status of a load balancer for good: `new`, `active` or `errored`. Returns whether it exists.
-    pub fn set_load_balancer_status(&self, id: &str, status: &'static str) -> bool {
-        self.balancer(id, |one| one.set_status(status)).is_some()
-    }
-
-    fn balancer<T>(&self, id: &str, change: impl FnOnce(&mut LoadBalancer) -> T) -> Option<T> {
-        self.state(|state| {
-            let mut all = state.account.load_balancers.iter_mut();
-            all.find(|one| one.id == id).map(change)
-        })
-    }
-
     /// All load balancers as clients see them, in the order of creation.
     #[must_use]
     pub fn load_balancers(&self) -> Vec<Value> {
@@ -130,17 +57,6 @@ impl DigitalOcean {
     #[must_use]
     pub fn tags(&self) -> BTreeSet<String> {
         self.state(|state| state.account.tags.clone())
-    }
-
-    /// Sets the maximum number of load balancers that requests may create; 1 000 by default.
-    pub fn set_load_balancer_quota(&self, quota: usize) {
-        self.state(|state| state.account.quota = quota);
-    }
-
-    /// Sets whether load balancers are shown with their tags. They are by default, although the vendor's documentation
-    /// does not promise it.
-    pub fn set_shows_tags(&self, shows: bool) {
-        self.state(|state| state.account.shows_tags = shows);
     }
 
     /// Sets how long a load balancer is `new`, and how long it refuses changes after a change.

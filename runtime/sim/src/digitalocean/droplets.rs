@@ -161,7 +161,7 @@ fn find<'a>(account: &'a Account, id: &str) -> Result<&'a Droplet, Refusal> {
 }
 
 /// The droplet with the vendor's fields. Its addresses are from the documentation ranges and from RFC 1918.
-pub(super) fn show(droplet: &Droplet) -> Value {
+fn show(droplet: &Droplet) -> Value {
     let Droplet {
         id,
         number,

@@ -149,13 +149,9 @@ impl Requested {
             wanted.is_none() || wanted == vpc,
             "the VPC is not in this region",
         )?;
-        let project = body
-            .project_id
-            .clone()
-            .filter(|project| !project.is_empty());
-        let known = |id: &String| account.projects.iter().any(|one| one.id == *id);
-        need(project.iter().all(known), "project could not be found")?;
-        let default = account.projects.first().map(|one| one.id.clone());
+        let project = body.project_id.as_deref().unwrap_or_default();
+        let is_known = project.is_empty() || project == places::PROJECT;
+        need(is_known, "project could not be found")?;
         let timeout = body.http_idle_timeout_seconds.unwrap_or(60);
         need(
             (30..=600).contains(&timeout),
@@ -164,7 +160,7 @@ impl Requested {
         let fields = json!({
             "name": name,
             "region": region,
-            "project_id": project.or(default),
+            "project_id": places::PROJECT,
             "algorithm": "round_robin",
             "forwarding_rules": rules(account, &body.forwarding_rules, kind)?,
             "health_check": health_check(&body.health_check)?,

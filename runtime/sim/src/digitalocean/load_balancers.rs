@@ -17,6 +17,9 @@ use super::load_balancer_body::{self, Requested};
 use super::places;
 use crate::loopback::Reply;
 
+/// Maximum number of load balancers that requests may create; the handle may add more.
+const MAX_LOAD_BALANCERS: usize = 1_000;
+
 /// A load balancer of the account.
 pub(super) struct LoadBalancer {
     pub(super) id: String,
@@ -31,7 +34,7 @@ pub(super) struct LoadBalancer {
     pub(super) tags: BTreeSet<String>,
     pub(super) droplets: BTreeSet<u64>,
     /// Every other field that a request may set, with the vendor's defaults.
-    pub(super) fields: Map<String, Value>,
+    fields: Map<String, Value>,
 }
 
 const NEW: &str = "new";
@@ -47,11 +50,6 @@ impl LoadBalancer {
             self.made = None;
         }
         self.busy = self.busy.filter(|until| *until > now);
-    }
-
-    pub(super) fn set_status(&mut self, status: &'static str) {
-        self.status = status;
-        self.made = None;
     }
 
     fn text(&self, key: &str) -> &str {
@@ -104,7 +102,7 @@ pub(super) fn answer(
 }
 
 fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
-    if account.load_balancers.len() >= account.quota {
+    if account.load_balancers.len() >= MAX_LOAD_BALANCERS {
         let message = "You have reached the load balancer limit of this account.";
         return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message));
     }
@@ -140,10 +138,10 @@ fn make(account: &mut Account, requested: Requested, now: Instant, end: &'static
 pub(super) fn add(account: &mut Account, body: Value) -> Result<String, String> {
     let requested = Requested::read(account, body).map_err(|refusal| format!("{refusal:?}"))?;
     let place = make(account, requested, Instant::now(), ACTIVE);
-    let made = account.load_balancers.get_mut(place);
-    Ok(made.map_or_else(String::new, |made| {
-        made.set_status(ACTIVE);
-        made.id.clone()
+    let balancer = account.load_balancers.get_mut(place);
+    Ok(balancer.map_or_else(String::new, |balancer| {
+        (balancer.status, balancer.made) = (ACTIVE, None);
+        balancer.id.clone()
     }))
 }
 
@@ -251,14 +249,13 @@ pub(super) fn show(account: &Account, one: &LoadBalancer) -> Value {
         ("created_at", json!(one.created)),
         ("region", places::show_region(one.text("region"))),
         ("droplet_ids", json!(droplets)),
+        // The vendor's documentation does not promise the tags.
+        ("tags", json!(one.tags)),
     ]
     .into();
     shown.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
     if is_dual && has_address {
         shown.insert("ipv6".to_owned(), json!(Ipv6Addr::from_bits(v6)));
-    }
-    if account.shows_tags {
-        shown.insert("tags".to_owned(), json!(one.tags));
     }
     Value::Object(shown)
 }

@@ -1,8 +1,7 @@
-//! Objects that others refer to and no request changes: regions, VPCs, projects, and the account itself.
+//! Objects that others refer to and no request changes: regions, VPCs, the project, and the account itself.
 
 use serde_json::{Value, json};
 
-use super::account::Account;
 use super::api::{self, Call, Refusal};
 use crate::loopback::Reply;
 
@@ -16,35 +15,10 @@ const REGIONS: &[(&str, &str, &str)] = &[
 /// Creation time of all these objects.
 const CREATED: &str = "2020-03-13T19:20:47Z";
 
-/// A project of the account.
-pub(super) struct Project {
-    pub(super) id: String,
-    name: String,
-    is_default: bool,
-}
+/// The id of the account's only project, which has all objects.
+pub(super) const PROJECT: &str = "4e1bfbc3-dc3e-41f2-a18f-1b4d7ba71679";
 
-impl Project {
-    /// The default project, which has all objects that no other project has.
-    pub(super) fn default_one() -> Self {
-        Self {
-            id: "4e1bfbc3-dc3e-41f2-a18f-1b4d7ba71679".to_owned(),
-            name: "first-project".to_owned(),
-            is_default: true,
-        }
-    }
-}
-
-pub(super) fn add_project(account: &mut Account, name: String) -> String {
-    let id = account.uuid();
-    account.projects.push(Project {
-        id: id.clone(),
-        name,
-        is_default: false,
-    });
-    id
-}
-
-pub(super) fn answer(account: &Account, call: &Call, rest: &[&str]) -> Result<Reply, Refusal> {
+pub(super) fn answer(call: &Call, rest: &[&str]) -> Result<Reply, Refusal> {
     match rest {
         ["account"] => Ok(Reply::ok(json!({"account": {
             "droplet_limit": 25, "floating_ip_limit": 5, "email": "sammy@example.com", "name": "Sammy",
@@ -68,16 +42,8 @@ pub(super) fn answer(account: &Account, call: &Call, rest: &[&str]) -> Result<Re
             let vpc = vpc.ok_or_else(Refusal::not_found)?;
             Ok(Reply::ok(json!({"vpc": vpc})))
         }
-        ["projects"] => {
-            let shown = account.projects.iter().map(show_project).collect();
-            api::list(call, "projects", shown)
-        }
-        ["projects", id] => {
-            let is_it = |one: &&Project| one.id == *id || one.is_default && *id == "default";
-            let project = account.projects.iter().find(is_it);
-            let project = project.ok_or_else(Refusal::not_found)?;
-            Ok(Reply::ok(json!({"project": show_project(project)})))
-        }
+        ["projects"] => api::list(call, "projects", vec![show_project()]),
+        ["projects", PROJECT | "default"] => Ok(Reply::ok(json!({"project": show_project()}))),
         _ => Err(Refusal::not_found()),
     }
 }
@@ -116,10 +82,10 @@ fn show_vpc(region: &str) -> Option<Value> {
     }))
 }
 
-fn show_project(project: &Project) -> Value {
+fn show_project() -> Value {
     json!({
-        "id": project.id, "owner_uuid": "99525febec065ca37b2ffe4f852fd2b2581895e7", "owner_id": 258_992,
-        "name": project.name, "description": "", "purpose": "Web Application", "environment": "Production",
-        "created_at": CREATED, "updated_at": CREATED, "is_default": project.is_default,
+        "id": PROJECT, "owner_uuid": "99525febec065ca37b2ffe4f852fd2b2581895e7", "owner_id": 258_992,
+        "name": "first-project", "description": "", "purpose": "Web Application", "environment": "Production",
+        "created_at": CREATED, "updated_at": CREATED, "is_default": true,
     })
 }

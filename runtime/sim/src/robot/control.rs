@@ -64,12 +64,6 @@ impl Robot {
         state.account.servers.get(&number).map(servers::detail)
     }
 
-    /// The numbers of all servers, in ascending order.
-    #[must_use]
-    pub fn server_numbers(&self) -> Vec<u32> {
-        self.shared.lock().account.servers.keys().copied().collect()
-    }
-
     /// The resets of a server executed for clients, oldest first.
     #[must_use]
     pub fn resets(&self, number: u32) -> Vec<ResetType> {
