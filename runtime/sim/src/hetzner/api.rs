@@ -67,6 +67,11 @@ impl Refusal {
         }
     }
 
+    /// A well-formed request that the state of the project does not allow.
+    pub(super) fn unprocessable(code: &str, message: &str) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
+    }
+
     /// The name is already used in the project.
     pub(super) fn not_unique(what: &str) -> Self {
         Self {

@@ -2,12 +2,12 @@
 
 use std::net::Ipv4Addr;
 
-use http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal};
+use super::networks;
 use super::objects::{Member, PrivateNet};
 use super::servers::{find, idle};
 use super::world::World;
@@ -22,10 +22,7 @@ pub(super) fn attach(world: &mut World, call: &Call, id: &str) -> Result<Value, 
     let requested: Attachment = api::body(call)?;
     let id = idle(world, id)?;
     let resources = vec![Resource::Server(id), Resource::Network(requested.network)];
-    if world.actions.busy(Resource::Network(requested.network)) {
-        let message = "a change is currently being performed on this network";
-        return Err(Refusal::new(StatusCode::CONFLICT, "conflict", message));
-    }
+    networks::idle(world, &requested.network.to_string())?;
     let ip = place_in(world, id, requested.network, requested.ip)?;
     let net = PrivateNet {
         network: requested.network,
@@ -49,33 +46,13 @@ pub(super) fn place_in(
     network: u64,
     wanted: Option<Ipv4Addr>,
 ) -> Result<Ipv4Addr, Refusal> {
-    let unprocessable =
-        |code, message: &str| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, code, message);
     let server = find(world, &id.to_string())?;
-    let Some(target) = world.networks.get(&network) else {
-        return Err(Refusal::not_found("network", &network.to_string()));
-    };
+    networks::known(world, &network.to_string())?;
     if server.private_nets.iter().any(|net| net.network == network) {
         let message = "server is already attached to the network";
-        return Err(unprocessable("server_already_attached", message));
+        return Err(Refusal::unprocessable("server_already_attached", message));
     }
-    match wanted {
-        None => world
-            .free_address(server.spec.location.network_zone(), network, None)
-            .ok_or_else(|| unprocessable("no_subnet_available", "no subnet or IP is available")),
-        Some(ip) => {
-            let zone = server.spec.location.network_zone();
-            let holds = target
-                .subnets
-                .iter()
-                .any(|subnet| subnet.network_zone == zone && subnet.holds_for_members(ip));
-            if holds && !world.is_taken(network, ip) {
-                Ok(ip)
-            } else {
-                Err(unprocessable("ip_not_available", "the IP is not available"))
-            }
-        }
-    }
+    networks::place_in(world, server.spec.location, network, wanted, None)
 }
 
 #[derive(Deserialize)]

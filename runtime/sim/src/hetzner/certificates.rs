@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -197,11 +196,7 @@ fn retry(world: &mut World, call: &Call, id: &str) -> Result<Reply, Refusal> {
     }) = certificate
     else {
         let message = "only a managed certificate whose issuing failed can be retried";
-        return Err(Refusal::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "unsupported_error",
-            message,
-        ));
+        return Err(Refusal::unprocessable("unsupported_error", message));
     };
     *state = Issuance::Pending;
     let action = issue(world, call, id, "issue_certificate");
@@ -237,11 +232,7 @@ fn delete(world: &mut World, id: &str) -> Result<Reply, Refusal> {
     let id = find(world, id)?.id;
     if users(world, id).next().is_some() {
         let message = "certificate is in use";
-        return Err(Refusal::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "resource_in_use",
-            message,
-        ));
+        return Err(Refusal::unprocessable("resource_in_use", message));
     }
     world.certificates.remove(&id);
     Ok(Reply::no_content())

@@ -6,11 +6,10 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal, Reply};
 use super::load_balancer_state::Change;
 use super::load_balancer_types::LoadBalancerType;
-use super::load_balancers::{RequestedAlgorithm, find, idle};
+use super::load_balancers::{RequestedAlgorithm, find, start};
 use super::servers::id_or_name;
 use super::world::World;
 use super::{
@@ -47,19 +46,6 @@ pub(super) fn act(
     Ok(Reply::created(json!({"action": action})))
 }
 
-fn start(
-    world: &mut World,
-    call: &Call,
-    id: &str,
-    command: &'static str,
-    change: Change,
-) -> Result<Value, Refusal> {
-    let id = idle(world, id)?;
-    let resources = vec![Resource::LoadBalancer(id)];
-    let effect = Effect::LoadBalancer(id, change);
-    Ok(api::start(world, call, command, resources, effect))
-}
-
 fn change_algorithm(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
     let requested: RequestedAlgorithm = api::body(call)?;
     let change = Change::SetAlgorithm(requested.read()?);
@@ -83,8 +69,7 @@ fn change_type(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusa
         && certificates.sum::<usize>() <= size.max_certificates();
     if !fits {
         let message = "the load balancer type does not fit for the load balancer";
-        return Err(Refusal::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
+        return Err(Refusal::unprocessable(
             "invalid_load_balancer_type",
             message,
         ));

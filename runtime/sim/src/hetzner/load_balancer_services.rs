@@ -6,12 +6,11 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal};
 use super::load_balancer_objects::{LoadBalancerSpec, Protocol, Service};
 use super::load_balancer_service_body::{HTTP_PORT, RequestedService, read};
 use super::load_balancer_state::Change;
-use super::load_balancers::{find, idle};
+use super::load_balancers::{find, start};
 use super::world::World;
 
 /// Checks that the protocol allows the options, that certificates exist, and that ports are free.
@@ -85,19 +84,6 @@ pub(super) fn allowed(
         return Err(Refusal::over_limit("load_balancer_service_limit"));
     }
     Ok(service)
-}
-
-fn start(
-    world: &mut World,
-    call: &Call,
-    id: &str,
-    command: &'static str,
-    change: Change,
-) -> Result<Value, Refusal> {
-    let id = idle(world, id)?;
-    let resources = vec![Resource::LoadBalancer(id)];
-    let effect = Effect::LoadBalancer(id, change);
-    Ok(api::start(world, call, command, resources, effect))
 }
 
 pub(super) fn add(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {

@@ -7,12 +7,11 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal};
 use super::load_balancer_networks::network_of;
 use super::load_balancer_objects::{LoadBalancer, Target};
 use super::load_balancer_state::Change;
-use super::load_balancers::{find, idle};
+use super::load_balancers::{find, start};
 use super::query::LabelSelector;
 use super::world::World;
 
@@ -89,10 +88,6 @@ fn read(requested: &RequestedTarget) -> Result<Target, Refusal> {
     }
 }
 
-fn unprocessable(code: &str, message: &str) -> Refusal {
-    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
-}
-
 /// Validates a target to be added to a load balancer.
 pub(super) fn allowed(
     world: &World,
@@ -103,7 +98,7 @@ pub(super) fn allowed(
     let known = &balancer.spec.targets;
     if known.iter().any(|known| known.is_same(&target)) {
         let message = "the target is already defined";
-        return Err(unprocessable("target_already_defined", message));
+        return Err(Refusal::unprocessable("target_already_defined", message));
     }
     match &target {
         Target::Server { id, use_private_ip } => {
@@ -115,14 +110,14 @@ pub(super) fn allowed(
                 if !server.spec.public_ipv4 {
                     let message = "the server does not have a public IPv4 address";
                     let code = "resolve_cloud_public_targets_error";
-                    return Err(unprocessable(code, message));
+                    return Err(Refusal::unprocessable(code, message));
                 }
             } else {
                 let network = network_of(balancer)?;
                 if !server.private_nets.iter().any(|net| net.network == network) {
                     let message = "the server is not attached to the network of the load balancer";
                     let code = "resolve_cloud_private_targets_error";
-                    return Err(unprocessable(code, message));
+                    return Err(Refusal::unprocessable(code, message));
                 }
             }
         }
@@ -146,7 +141,7 @@ fn reached_publicly(balancer: &LoadBalancer) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = "the public interface of the load balancer is disabled";
-    Err(unprocessable(
+    Err(Refusal::unprocessable(
         "load_balancer_public_interface_disabled",
         message,
     ))
@@ -160,11 +155,14 @@ fn allowed_address(world: &World, balancer: &LoadBalancer, ip: IpAddr) -> Result
         let mut subnets = network.into_iter().flat_map(|network| &network.subnets);
         if subnets.clone().all(|subnet| subnet.vswitch.is_none()) {
             let message = "the network does not have a vswitch subnet";
-            return Err(unprocessable("network_has_no_vswitch_subnet", message));
+            return Err(Refusal::unprocessable(
+                "network_has_no_vswitch_subnet",
+                message,
+            ));
         }
         return match subnets.any(|subnet| subnet.holds_behind_vswitch(ip)) {
             true => Ok(()),
-            false => Err(unprocessable(
+            false => Err(Refusal::unprocessable(
                 "ip_not_owned",
                 "the IP is not behind the vSwitch",
             )),
@@ -172,11 +170,14 @@ fn allowed_address(world: &World, balancer: &LoadBalancer, ip: IpAddr) -> Result
     }
     if is_of_project(world, ip) {
         let message = "the IP belongs to a cloud resource";
-        return Err(unprocessable("cloud_resource_ip_not_allowed", message));
+        return Err(Refusal::unprocessable(
+            "cloud_resource_ip_not_allowed",
+            message,
+        ));
     }
     if !world.load_balancer_rules.owned_addresses.contains(&ip) {
         let message = "the IP is not owned by the owner of the project";
-        return Err(unprocessable("ip_not_owned", message));
+        return Err(Refusal::unprocessable("ip_not_owned", message));
     }
     reached_publicly(balancer)
 }
@@ -216,17 +217,4 @@ pub(super) fn remove(world: &mut World, call: &Call, id: &str) -> Result<Value, 
     }
     let change = Change::RemoveTarget(target);
     start(world, call, id, "remove_target", change)
-}
-
-fn start(
-    world: &mut World,
-    call: &Call,
-    id: &str,
-    command: &'static str,
-    change: Change,
-) -> Result<Value, Refusal> {
-    let id = idle(world, id)?;
-    let resources = vec![Resource::LoadBalancer(id)];
-    let effect = Effect::LoadBalancer(id, change);
-    Ok(api::start(world, call, command, resources, effect))
 }

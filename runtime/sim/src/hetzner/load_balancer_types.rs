@@ -5,9 +5,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::api::{Call, Refusal, Reply};
-use super::locations::Location;
 use super::query;
-use super::server_types::{included_traffic, price};
+use super::server_types::prices;
 use super::world::World;
 
 /// A load balancer type. The default is the smallest one.
@@ -88,18 +87,6 @@ impl LoadBalancerType {
 
     pub(super) fn json(self, world: &World) -> Value {
         let facts = self.facts();
-        let prices: Vec<Value> = Location::ALL
-            .into_iter()
-            .map(|place| {
-                json!({
-                    "location": place.name(),
-                    "included_traffic": included_traffic(place),
-                    "price_hourly": price(facts.monthly / 624.0),
-                    "price_monthly": price(facts.monthly),
-                    "price_per_tb_traffic": price(1.0),
-                })
-            })
-            .collect();
         // The older field contains only the announcement.
         let (deprecated, deprecation) = match world.offer(self) {
             Offer::Current | Offer::SoldOut => (Value::Null, Value::Null),
@@ -116,7 +103,7 @@ impl LoadBalancerType {
             "id": facts.id, "name": facts.name, "description": facts.description,
             "max_connections": facts.max_connections, "max_services": facts.max_services,
             "max_targets": world.max_targets(self), "max_assigned_certificates": facts.max_certificates,
-            "deprecated": deprecated, "deprecation": deprecation, "prices": prices,
+            "deprecated": deprecated, "deprecation": deprecation, "prices": prices(facts.monthly),
         })
     }
 

@@ -25,7 +25,7 @@ use super::objects::{Member, PrivateNet};
 use super::query::{self, LabelSelector};
 use super::servers::id_or_name;
 use super::world::World;
-use super::{labels, load_balancer_actions, load_balancer_networks as networks};
+use super::{labels, load_balancer_actions, networks};
 
 /// Handles everything below `/load_balancers`.
 pub(super) fn answer(
@@ -145,7 +145,7 @@ fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
     let net = match requested.network {
         None => None,
         Some(network) => {
-            networks::quiet(world, network)?;
+            networks::idle(world, &network.to_string())?;
             let ip = networks::place_in(world, location, network, None, None)?;
             Some(PrivateNet { network, ip })
         }
@@ -256,6 +256,20 @@ fn delete(world: &mut World, call: &Call, id: &str) -> Result<Reply, Refusal> {
 fn is_named(world: &World, name: &str) -> bool {
     let mut all = world.load_balancers.values();
     all.any(|balancer| balancer.spec.name == name)
+}
+
+/// Starts an action that changes only the load balancer.
+pub(super) fn start(
+    world: &mut World,
+    call: &Call,
+    id: &str,
+    command: &'static str,
+    change: Change,
+) -> Result<Value, Refusal> {
+    let id = idle(world, id)?;
+    let resources = vec![Resource::LoadBalancer(id)];
+    let effect = Effect::LoadBalancer(id, change);
+    Ok(api::start(world, call, command, resources, effect))
 }
 
 pub(super) fn find<'w>(world: &'w World, id: &str) -> Result<&'w LoadBalancer, Refusal> {

@@ -77,86 +77,67 @@ impl Location {
     }
 
     fn facts(self) -> LocationFacts {
-        let (id, name, city, country, description, latitude, longitude, network_zone) = match self {
-            Self::Fsn1 => {
-                let park = "Falkenstein DC Park 1";
-                (
-                    1,
-                    "fsn1",
-                    "Falkenstein",
-                    "DE",
-                    park,
-                    50.47612,
-                    12.370071,
-                    "eu-central",
-                )
-            }
-            Self::Nbg1 => {
-                let park = "Nuremberg DC Park 1";
-                (
-                    2,
-                    "nbg1",
-                    "Nuremberg",
-                    "DE",
-                    park,
-                    49.452102,
-                    11.076665,
-                    "eu-central",
-                )
-            }
-            Self::Hel1 => {
-                let park = "Helsinki DC Park 1";
-                (
-                    3,
-                    "hel1",
-                    "Helsinki",
-                    "FI",
-                    park,
-                    60.169855,
-                    24.938379,
-                    "eu-central",
-                )
-            }
-            Self::Ash => (
-                4,
-                "ash",
-                "Ashburn, VA",
-                "US",
-                "Ashburn, VA",
-                39.045821,
-                -77.487073,
-                "us-east",
-            ),
-            Self::Hil => (
-                5,
-                "hil",
-                "Hillsboro, OR",
-                "US",
-                "Hillsboro, OR",
-                45.54222,
-                -122.951924,
-                "us-west",
-            ),
-            Self::Sin => (
-                6,
-                "sin",
-                "Singapore",
-                "SG",
-                "Singapore",
-                1.283333,
-                103.833333,
-                "ap-southeast",
-            ),
-        };
-        LocationFacts {
-            id,
-            name,
-            city,
-            country,
-            description,
-            latitude,
-            longitude,
-            network_zone,
+        match self {
+            Self::Fsn1 => LocationFacts {
+                id: 1,
+                name: "fsn1",
+                city: "Falkenstein",
+                country: "DE",
+                description: "Falkenstein DC Park 1",
+                latitude: 50.47612,
+                longitude: 12.370071,
+                network_zone: "eu-central",
+            },
+            Self::Nbg1 => LocationFacts {
+                id: 2,
+                name: "nbg1",
+                city: "Nuremberg",
+                country: "DE",
+                description: "Nuremberg DC Park 1",
+                latitude: 49.452102,
+                longitude: 11.076665,
+                network_zone: "eu-central",
+            },
+            Self::Hel1 => LocationFacts {
+                id: 3,
+                name: "hel1",
+                city: "Helsinki",
+                country: "FI",
+                description: "Helsinki DC Park 1",
+                latitude: 60.169855,
+                longitude: 24.938379,
+                network_zone: "eu-central",
+            },
+            Self::Ash => LocationFacts {
+                id: 4,
+                name: "ash",
+                city: "Ashburn, VA",
+                country: "US",
+                description: "Ashburn, VA",
+                latitude: 39.045821,
+                longitude: -77.487073,
+                network_zone: "us-east",
+            },
+            Self::Hil => LocationFacts {
+                id: 5,
+                name: "hil",
+                city: "Hillsboro, OR",
+                country: "US",
+                description: "Hillsboro, OR",
+                latitude: 45.54222,
+                longitude: -122.951924,
+                network_zone: "us-west",
+            },
+            Self::Sin => LocationFacts {
+                id: 6,
+                name: "sin",
+                city: "Singapore",
+                country: "SG",
+                description: "Singapore",
+                latitude: 1.283333,
+                longitude: 103.833333,
+                network_zone: "ap-southeast",
+            },
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::net::Ipv4Addr;
 
-use http::StatusCode;
 use ipnet::Ipv4Net;
 use serde::Deserialize;
 
@@ -66,10 +65,7 @@ pub(super) fn allowed_route(
     let everything = Ipv4Net::default();
     let overlaps = |range: Ipv4Net| range.contains(&to) || to.contains(&range);
     // The vendor's message as seen in users' logs; it names no field.
-    let refuse = |message| {
-        let status = StatusCode::UNPROCESSABLE_ENTITY;
-        Err(Refusal::new(status, "invalid_input", message))
-    };
+    let refuse = |message| Err(Refusal::unprocessable("invalid_input", message));
     let overlap = "network route destination overlaps with another subnetwork or network route";
     if to != everything && !is_private(to) {
         return Err(Refusal::invalid(
@@ -101,12 +97,7 @@ pub(super) fn allowed_route(
         return refuse("invalid gateway");
     }
     if network.routes.len() >= MAX_ROUTES {
-        let message = "route limit exceeded";
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "resource_limit_exceeded",
-            message,
-        ));
+        return Err(Refusal::over_limit("route_limit"));
     }
     Ok(route)
 }
@@ -140,12 +131,7 @@ pub(super) fn allowed_subnet(
         return Err(Refusal::invalid("network_zone", "unknown network zone"));
     }
     if network.subnets.len() >= MAX_SUBNETS {
-        let message = "subnet limit exceeded";
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "resource_limit_exceeded",
-            message,
-        ));
+        return Err(Refusal::over_limit("subnet_limit"));
     }
     let subnets = network.subnets.iter().map(|known| known.ip_range);
     let routes = network.routes.iter().map(|known| known.destination);

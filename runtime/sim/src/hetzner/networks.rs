@@ -1,13 +1,16 @@
 //! The network endpoints with routes and subnets, and the JSON view of a network.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use http::StatusCode;
+use ipnet::Ipv4Net;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal, Reply};
+use super::locations::Location;
 use super::network_rules::{
     RequestedRoute, RequestedSubnet, allowed_route, allowed_subnet, is_private, read_range,
     read_route,
@@ -103,12 +106,7 @@ pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
     let requested: Creation = api::body(call)?;
     allowed_name(world, &requested.name, None)?;
     if world.networks.len() >= MAX_NETWORKS {
-        let message = "network limit exceeded";
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "resource_limit_exceeded",
-            message,
-        ));
+        return Err(Refusal::over_limit("network_limit"));
     }
     let ip_range = read_range("ip_range", &requested.ip_range)?;
     if !is_private(ip_range) || ip_range.prefix_len() > 24 {
@@ -191,13 +189,44 @@ fn find<'w>(world: &'w World, id: &str) -> Result<&'w Network, Refusal> {
 
 /// The ID of an existing network without a running action. The vendor answers `conflict` otherwise, unlike for servers,
 /// which are `locked`.
-fn idle(world: &World, id: &str) -> Result<u64, Refusal> {
+pub(super) fn idle(world: &World, id: &str) -> Result<u64, Refusal> {
     let id = known(world, id)?;
     if world.actions.busy(Resource::Network(id)) {
         let message = "a change is currently being performed on this network";
         return Err(Refusal::new(StatusCode::CONFLICT, "conflict", message));
     }
     Ok(id)
+}
+
+/// The address that a member at this location would get in a network (in the given range, if any), or why it cannot be
+/// attached.
+pub(super) fn place_in(
+    world: &World,
+    location: Location,
+    network: u64,
+    wanted: Option<Ipv4Addr>,
+    range: Option<Ipv4Net>,
+) -> Result<Ipv4Addr, Refusal> {
+    let zone = location.network_zone();
+    let Some(ip) = wanted else {
+        let free = world.free_address(zone, network, range);
+        let message = "no subnet or IP is available";
+        return free.ok_or_else(|| Refusal::unprocessable("no_subnet_available", message));
+    };
+    if range.is_some_and(|range| !range.contains(&ip)) {
+        return Err(Refusal::invalid("ip", "is not part of ip_range"));
+    }
+    let subnets = world.networks.get(&network).map(|network| &network.subnets);
+    let holds = subnets.into_iter().flatten().any(|subnet| {
+        subnet.network_zone == zone
+            && subnet.holds_for_members(ip)
+            && range.is_none_or(|range| range == subnet.ip_range)
+    });
+    if holds && !world.is_taken(network, ip) {
+        return Ok(ip);
+    }
+    let message = "the IP is not available";
+    Err(Refusal::unprocessable("ip_not_available", message))
 }
 
 /// The network with all of the vendor's fields.

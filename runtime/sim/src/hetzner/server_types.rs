@@ -63,18 +63,6 @@ impl ServerType {
 
     pub(super) fn json(self) -> Value {
         let facts = self.facts();
-        let prices: Vec<Value> = Location::ALL
-            .into_iter()
-            .map(|place| {
-                json!({
-                    "location": place.name(),
-                    "included_traffic": included_traffic(place),
-                    "price_hourly": price(facts.monthly / 624.0),
-                    "price_monthly": price(facts.monthly),
-                    "price_per_tb_traffic": price(1.0),
-                })
-            })
-            .collect();
         let locations: Vec<Value> = Location::ALL
             .into_iter()
             .map(|place| {
@@ -89,58 +77,60 @@ impl ServerType {
             "category": facts.category, "cores": facts.cores, "memory": facts.memory,
             "disk": facts.disk, "storage_type": "local", "cpu_type": facts.cpu_type,
             "architecture": facts.architecture, "deprecated": false, "deprecation": null,
-            "prices": prices, "locations": locations,
+            "prices": prices(facts.monthly), "locations": locations,
         })
     }
 
     fn facts(self) -> ServerTypeFacts {
-        let (id, name, description, category, cores, memory, disk, cpu_type, architecture, monthly) =
-            match self {
-                Self::Cx23 => {
-                    let class = "cost_optimized";
-                    (
-                        114, "cx23", "CX23", class, 2, 4.0, 40, "shared", "x86", 2.99,
-                    )
-                }
-                Self::Cx33 => {
-                    let class = "cost_optimized";
-                    (
-                        115, "cx33", "CX33", class, 4, 8.0, 80, "shared", "x86", 4.99,
-                    )
-                }
-                Self::Cax11 => {
-                    let class = "cost_optimized";
-                    (
-                        45, "cax11", "CAX11", class, 2, 4.0, 40, "shared", "arm", 3.29,
-                    )
-                }
-                Self::Ccx13 => {
-                    let class = "general_purpose";
-                    (
-                        96,
-                        "ccx13",
-                        "CCX13 Dedicated CPU",
-                        class,
-                        2,
-                        8.0,
-                        80,
-                        "dedicated",
-                        "x86",
-                        12.49,
-                    )
-                }
-            };
-        ServerTypeFacts {
-            id,
-            name,
-            description,
-            category,
-            cores,
-            memory,
-            disk,
-            cpu_type,
-            architecture,
-            monthly,
+        match self {
+            Self::Cx23 => ServerTypeFacts {
+                id: 114,
+                name: "cx23",
+                description: "CX23",
+                category: "cost_optimized",
+                cores: 2,
+                memory: 4.0,
+                disk: 40,
+                cpu_type: "shared",
+                architecture: "x86",
+                monthly: 2.99,
+            },
+            Self::Cx33 => ServerTypeFacts {
+                id: 115,
+                name: "cx33",
+                description: "CX33",
+                category: "cost_optimized",
+                cores: 4,
+                memory: 8.0,
+                disk: 80,
+                cpu_type: "shared",
+                architecture: "x86",
+                monthly: 4.99,
+            },
+            Self::Cax11 => ServerTypeFacts {
+                id: 45,
+                name: "cax11",
+                description: "CAX11",
+                category: "cost_optimized",
+                cores: 2,
+                memory: 4.0,
+                disk: 40,
+                cpu_type: "shared",
+                architecture: "arm",
+                monthly: 3.29,
+            },
+            Self::Ccx13 => ServerTypeFacts {
+                id: 96,
+                name: "ccx13",
+                description: "CCX13 Dedicated CPU",
+                category: "general_purpose",
+                cores: 2,
+                memory: 8.0,
+                disk: 80,
+                cpu_type: "dedicated",
+                architecture: "x86",
+                monthly: 12.49,
+            },
         }
     }
 }
@@ -174,7 +164,23 @@ pub(super) fn image_json(architecture: &str) -> Value {
     })
 }
 
+/// The prices of a type in every location, in euro per month.
+pub(super) fn prices(monthly: f64) -> Vec<Value> {
+    Location::ALL
+        .into_iter()
+        .map(|place| {
+            json!({
+                "location": place.name(),
+                "included_traffic": included_traffic(place),
+                "price_hourly": price(monthly / 624.0),
+                "price_monthly": price(monthly),
+                "price_per_tb_traffic": price(1.0),
+            })
+        })
+        .collect()
+}
+
 /// A price as decimal text, without and with value-added tax.
-pub(super) fn price(euro: f64) -> Value {
+fn price(euro: f64) -> Value {
     json!({"net": format!("{euro:.10}"), "gross": format!("{:.16}", euro * 1.19)})
 }

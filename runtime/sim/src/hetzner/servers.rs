@@ -89,20 +89,10 @@ pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
         .values()
         .any(|server| server.spec.name == requested.name)
     {
-        let message = "server name is already used";
-        return Err(Refusal::new(
-            StatusCode::CONFLICT,
-            "uniqueness_error",
-            message,
-        ));
+        return Err(Refusal::not_unique("server"));
     }
     if world.servers.len() >= MAX_SERVERS {
-        let message = "server limit exceeded";
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "resource_limit_exceeded",
-            message,
-        ));
+        return Err(Refusal::over_limit("server_limit"));
     }
     let server_type = ServerType::find(&id_or_name(&requested.server_type))
         .ok_or_else(|| Refusal::invalid("server_type", "unknown server type"))?;
