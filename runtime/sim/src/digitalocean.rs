@@ -32,19 +32,17 @@ mod load_balancers;
 mod places;
 mod tags;
 
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
-
-use exchange::{Access, Shared};
-use loopback::Loopback;
+use account::Account;
+use loopback::{Cloud, Tenant, bearer};
 
 use crate::loopback;
 
 pub use droplets::{DropletSpec, DropletStatus};
-pub use loopback::{Clock, RateLimit, Request, StartError, Tls, TlsError, Trouble};
+pub use loopback::{Clock, Handle, RateLimit, Request, StartError, Tls, TlsError, Trouble};
 
 /// A trouble and the requests it applies to.
 pub type Fault = loopback::Fault<Trouble>;
@@ -92,11 +90,12 @@ impl Options {
     }
 }
 
-/// A handle on a running simulator. Clones share it; dropping the last handle stops the simulator.
+/// A handle on a running simulator. Clones share it; dropping the last handle stops the simulator. Its endpoint is without
+/// the `/v2` of all paths.
 #[derive(Clone)]
 pub struct DigitalOcean {
-    access: Arc<Mutex<Access>>,
-    loopback: Arc<Loopback>,
+    handle: Handle,
+    account: Arc<Tenant<Account>>,
 }
 
 impl DigitalOcean {
@@ -106,37 +105,18 @@ impl DigitalOcean {
     ///
     /// No port is available, or the certificate is unusable.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let tls = options.tls.clone();
-        let shared = Arc::new(Shared::new(options));
-        let access = shared.access();
-        let loopback = Loopback::start(shared, tls).await?;
-        Ok(Self {
-            access,
-            loopback: Arc::new(loopback),
-        })
+        let clock = Arc::clone(&options.clock);
+        let cloud = Arc::new(Cloud::new(options.rate_limit, options.latency, clock));
+        let account = cloud.open(bearer(&options.token), |_| Account::new(&options));
+        let handle = Handle::start(cloud, &account, options.tls).await?;
+        Ok(Self { handle, account })
     }
+}
 
-    /// The base URL for clients, without the `/v2` of all paths: `http://127.0.0.1:PORT`, with TLS
-    /// `https://localhost:PORT`.
-    #[must_use]
-    pub fn endpoint(&self) -> String {
-        self.loopback.origin()
-    }
+impl Deref for DigitalOcean {
+    type Target = Handle;
 
-    /// The address it listens on.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.loopback.address()
-    }
-
-    /// The CA that clients must trust, as PEM; `None` without TLS.
-    #[must_use]
-    pub fn ca_pem(&self) -> Option<&str> {
-        self.loopback.ca_pem()
-    }
-
-    /// Stops listening, drops all connections and waits until that is done. The records remain readable.
-    pub async fn stop(&self) {
-        self.loopback.stop().await;
+    fn deref(&self) -> &Handle {
+        &self.handle
     }
 }

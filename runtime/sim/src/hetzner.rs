@@ -22,13 +22,11 @@
 //! ```
 
 mod actions;
-mod answer;
 mod api;
 mod attachments;
 mod certificates;
 mod control;
 mod exchange;
-mod faults;
 mod labels;
 mod load_balancer_actions;
 mod load_balancer_control;
@@ -51,28 +49,28 @@ mod server_types;
 mod servers;
 mod world;
 
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
-
-use exchange::{Project, Shared};
-use loopback::Loopback;
+use loopback::{Cloud, Tenant, bearer};
+use world::World;
 
 use crate::loopback;
 
 pub use control::ControlError;
-pub use faults::{Fault, Trouble};
 pub use load_balancer_objects::{
     Algorithm, HealthCheck, HttpCheck, HttpOptions, LoadBalancerSpec, Protocol, Service, Target,
 };
 pub use load_balancer_state::Locking;
 pub use load_balancer_types::{LoadBalancerType, Offer};
 pub use locations::Location;
-pub use loopback::{Clock, RateLimit, Request, StartError, Tls, TlsError};
+pub use loopback::{Clock, Handle, RateLimit, Request, StartError, Tls, TlsError, Trouble};
 pub use objects::{ServerSpec, ServerStatus};
 pub use server_types::ServerType;
+
+/// A trouble and the requests it applies to.
+pub type Fault = loopback::Fault<Trouble>;
 
 /// The vendor's budget: 3600 requests, refilled at one per second.
 pub const VENDOR_LIMIT: RateLimit = RateLimit {
@@ -121,13 +119,10 @@ impl Options {
 /// A handle on one project of a running simulator. Clones share it; dropping the last handle stops the simulator.
 #[derive(Clone)]
 pub struct Hetzner {
-    running: Arc<Running>,
-    project: Arc<Mutex<Project>>,
-}
-
-struct Running {
-    shared: Arc<Shared>,
-    loopback: Loopback,
+    handle: Handle,
+    project: Arc<Tenant<World>>,
+    cloud: Arc<Cloud<World>>,
+    options: Options,
 }
 
 impl Hetzner {
@@ -138,12 +133,18 @@ impl Hetzner {
     ///
     /// No port is available, or the certificate is unusable.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let (token, tls) = (options.token.clone(), options.tls.clone());
-        let shared = Arc::new(Shared::new(options));
-        let project = shared.open(token);
-        let loopback = Loopback::start(Arc::clone(&shared), tls).await?;
-        let running = Arc::new(Running { shared, loopback });
-        Ok(Self { running, project })
+        let clock = Arc::clone(&options.clock);
+        let cloud = Arc::new(Cloud::new(options.rate_limit, options.latency, clock));
+        let project = cloud.open(bearer(&options.token), |number| {
+            World::new(number, &options)
+        });
+        let handle = Handle::start(Arc::clone(&cloud), &project, options.tls.clone()).await?;
+        Ok(Self {
+            handle,
+            project,
+            cloud,
+            options,
+        })
     }
 
     /// Opens another project behind the same endpoint and returns a handle on it. It has its own token, servers,
@@ -152,33 +153,21 @@ impl Hetzner {
     ///
     /// IDs and public addresses are 32 768 apart from those of the previous project.
     #[must_use]
-    pub fn project(&self, token: impl Into<String>) -> Self {
+    pub fn project(&self, token: impl AsRef<str>) -> Self {
+        let state = |number| World::new(number, &self.options);
+        let project = self.cloud.open(bearer(token.as_ref()), state);
         Self {
-            running: Arc::clone(&self.running),
-            project: self.running.shared.open(token.into()),
+            handle: self.handle.on(&project),
+            project,
+            ..self.clone()
         }
     }
+}
 
-    /// The base URL for clients: `http://127.0.0.1:PORT/v1`, with TLS `https://localhost:PORT/v1`.
-    #[must_use]
-    pub fn endpoint(&self) -> String {
-        format!("{}/v1", self.running.loopback.origin())
-    }
+impl Deref for Hetzner {
+    type Target = Handle;
 
-    /// The address it listens on.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.running.loopback.address()
-    }
-
-    /// The CA that clients must trust, as PEM; `None` without TLS.
-    #[must_use]
-    pub fn ca_pem(&self) -> Option<&str> {
-        self.running.loopback.ca_pem()
-    }
-
-    /// Stops listening, drops all connections and waits until that is done. The records remain readable.
-    pub async fn stop(&self) {
-        self.running.loopback.stop().await;
+    fn deref(&self) -> &Handle {
+        &self.handle
     }
 }

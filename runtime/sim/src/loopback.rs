@@ -3,8 +3,10 @@
 //!
 //! Knows no vendor and never listens anywhere else.
 
+mod access;
 mod exchange;
 mod faults;
+mod handle;
 mod journal;
 mod rate;
 mod serve;
@@ -23,17 +25,18 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-pub(crate) use exchange::Exchange;
+pub(crate) use access::bearer;
+pub(crate) use exchange::{Api, Cloud, Denial, Tenant};
 pub(crate) use faults::Fault;
 pub(crate) use faults::pick;
+pub use handle::Handle;
 pub(crate) use journal::Journal;
 pub use journal::Request;
-pub(crate) use rate::Bucket;
 pub use rate::RateLimit;
 pub(crate) use serve::{Line, REQUEST_TIMEOUT, Respond};
 pub use tls::{Tls, TlsError};
+pub(crate) use trouble::Reply;
 pub use trouble::Trouble;
-pub(crate) use trouble::{Envelope, Reply, distort};
 pub(crate) use wire::{Answer, Body, Delivery, refusing, response};
 
 /// Source of wall-clock times, which are shown and compared, never waited for.

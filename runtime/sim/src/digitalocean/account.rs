@@ -4,11 +4,13 @@
 //! requests in the same order always give the same state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::Options;
 use super::certificates::Certificate;
 use super::droplets::{Droplet, DropletSpec};
 use super::load_balancers::LoadBalancer;
@@ -29,21 +31,27 @@ pub(super) struct Account {
     pub(super) change: Duration,
     /// Whether a load balancer whose creation takes no time is already active in the response to its creation.
     pub(super) is_prompt: bool,
+    /// The scheme of URLs in replies.
+    pub(super) scheme: &'static str,
     clock: Clock,
     made: u32,
 }
 
 impl Account {
-    pub(super) fn new(creation: Duration, change: Duration, clock: Clock) -> Self {
+    pub(super) fn new(options: &Options) -> Self {
         Self {
             droplets: BTreeMap::new(),
             load_balancers: Vec::new(),
             certificates: Vec::new(),
             tags: BTreeSet::new(),
-            creation,
-            change,
+            creation: options.creation,
+            change: options.change,
             is_prompt: false,
-            clock,
+            scheme: match options.tls {
+                Some(_) => "https",
+                None => "http",
+            },
+            clock: Arc::clone(&options.clock),
             made: 0,
         }
     }

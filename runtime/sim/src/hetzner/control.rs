@@ -1,4 +1,4 @@
-//! Direct control of the project through the handle: change it without requests, inject faults, and read the records.
+//! Direct control of the project through the handle: read it, and change it without requests.
 //!
 //! None of this counts as a request, waits, or uses budget.
 
@@ -9,11 +9,10 @@ use ipnet::Ipv4Net;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::exchange::Project;
-use super::faults::Fault;
 use super::locations::Location;
 use super::objects::{Member, PrivateNet, ServerSpec, ServerStatus};
-use super::{Hetzner, Request, attachments, networks, servers};
+use super::world::World;
+use super::{Hetzner, attachments, networks, servers};
 
 /// Why a control operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,18 +32,18 @@ pub enum ControlError {
 impl Hetzner {
     /// Adds a server and returns its id.
     pub fn add_server(&self, spec: ServerSpec) -> u64 {
-        self.state(|state| state.world.add_server(spec))
+        self.world(|world| world.add_server(spec))
     }
 
     /// Adds many servers and returns their ids in the same order.
     pub fn add_servers(&self, specs: impl IntoIterator<Item = ServerSpec>) -> Vec<u64> {
         let specs = specs.into_iter();
-        self.state(|state| specs.map(|spec| state.world.add_server(spec)).collect())
+        self.world(|world| specs.map(|spec| world.add_server(spec)).collect())
     }
 
     /// Removes a server at once, without an action. Returns whether it existed.
     pub fn remove_server(&self, id: u64) -> bool {
-        self.state(|state| state.world.remove_server(id))
+        self.world(|world| world.remove_server(id))
     }
 
     /// Sets a server's status. Returns whether the server exists.
@@ -60,8 +59,8 @@ impl Hetzner {
 
     /// Changes any property of a server. Returns whether the server exists.
     pub fn change_server(&self, id: u64, change: impl FnOnce(&mut ServerSpec)) -> bool {
-        self.state(|state| {
-            let server = state.world.servers.get_mut(&id);
+        self.world(|world| {
+            let server = world.servers.get_mut(&id);
             server.map(|server| change(&mut server.spec)).is_some()
         })
     }
@@ -73,7 +72,7 @@ impl Hetzner {
 
     /// Removes a network and detaches its servers and load balancers. Returns whether it existed.
     pub fn remove_network(&self, id: u64) -> bool {
-        self.state(|state| state.world.remove_network(id))
+        self.world(|world| world.remove_network(id))
     }
 
     /// Attaches a server to a network at once, with the given address or the lowest free one, and returns the address.
@@ -87,106 +86,60 @@ impl Hetzner {
         network: u64,
         ip: Option<Ipv4Addr>,
     ) -> Result<Ipv4Addr, ControlError> {
-        self.state(|state| {
-            let ip =
-                attachments::place_in(&state.world, server, network, ip).map_err(|refusal| {
-                    let why = refusal.to_string();
-                    ControlError::Attach {
-                        server,
-                        network,
-                        why,
-                    }
-                })?;
+        self.world(|world| {
+            let ip = attachments::place_in(world, server, network, ip).map_err(|refusal| {
+                let why = refusal.to_string();
+                ControlError::Attach {
+                    server,
+                    network,
+                    why,
+                }
+            })?;
             let member = Member::Server(server);
-            state.world.attach(member, PrivateNet { network, ip });
+            world.attach(member, PrivateNet { network, ip });
             Ok(ip)
         })
     }
 
     /// Detaches a server from a network at once. Returns whether it was attached.
     pub fn detach(&self, server: u64, network: u64) -> bool {
-        self.state(|state| state.world.detach(Member::Server(server), network))
+        self.world(|world| world.detach(Member::Server(server), network))
     }
 
     /// A server as clients see it.
     #[must_use]
     pub fn server(&self, id: u64) -> Option<Value> {
-        self.state(|state| {
-            let server = state.world.servers.get(&id)?;
-            Some(servers::show(&state.world, server))
+        self.world(|world| {
+            let server = world.servers.get(&id)?;
+            Some(servers::show(world, server))
         })
     }
 
     /// The IDs of all servers, in ascending order.
     #[must_use]
     pub fn server_ids(&self) -> Vec<u64> {
-        self.state(|state| state.world.servers.keys().copied().collect())
+        self.world(|world| world.servers.keys().copied().collect())
     }
 
     /// A network as clients see it.
     #[must_use]
     pub fn network(&self, id: u64) -> Option<Value> {
-        self.state(|state| {
-            let network = state.world.networks.get(&id)?;
-            Some(networks::show(&state.world, network))
+        self.world(|world| {
+            let network = world.networks.get(&id)?;
+            Some(networks::show(world, network))
         })
     }
 
     /// Hides servers and load balancers from lists until they have this age, by the simulator's clock; reads by ID find
     /// them at once. Real clouds, too, show new objects to some readers later than to others.
     pub fn set_listing_delay(&self, delay: Duration) {
-        self.state(|state| state.world.listing_delay = delay);
-    }
-
-    /// Changes the token that clients must send, as a rotation does.
-    pub fn set_token(&self, token: impl Into<String>) {
-        let token = token.into();
-        self.state(|state| state.token = token);
-    }
-
-    /// Sets a second token that allows only reading.
-    pub fn set_read_token(&self, token: impl Into<String>) {
-        let token = token.into();
-        self.state(|state| state.read_token = Some(token));
-    }
-
-    /// Adds a fault. It stays until it is used up or cleared.
-    pub fn inject(&self, fault: Fault) {
-        self.state(|state| state.faults.push(fault));
-    }
-
-    /// Removes all faults, used up or not.
-    pub fn clear_faults(&self) {
-        self.state(|state| state.faults.clear());
-    }
-
-    /// All requests recorded since they were last cleared, in the order of arrival. Only the newest 200 000 are kept.
-    #[must_use]
-    pub fn requests(&self) -> Vec<Request> {
-        self.state(|state| state.journal.all())
-    }
-
-    /// The requests recorded after the one with this number, in the order of arrival; all of them after 0.
-    #[must_use]
-    pub fn requests_since(&self, sequence: u64) -> Vec<Request> {
-        self.state(|state| state.journal.since(sequence))
-    }
-
-    /// Clears the recorded requests; their numbering continues.
-    pub fn clear_requests(&self) {
-        self.state(|state| state.journal.clear());
-    }
-
-    /// Number of connections accepted so far, for all projects.
-    #[must_use]
-    pub fn connections(&self) -> u64 {
-        self.running.loopback.connections()
+        self.world(|world| world.listing_delay = delay);
     }
 
     /// Accesses the state after ending the due actions.
-    pub(super) fn state<T>(&self, look: impl FnOnce(&mut Project) -> T) -> T {
-        let mut state = self.project.lock();
-        state.world.settle(Instant::now());
-        look(&mut state)
+    pub(super) fn world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
+        let mut world = self.project.state.lock();
+        world.settle(Instant::now());
+        look(&mut world)
     }
 }

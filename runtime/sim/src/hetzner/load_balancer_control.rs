@@ -18,12 +18,12 @@ use super::load_balancer_view::show;
 impl Hetzner {
     /// Adds a load balancer at once and returns its id.
     pub fn add_load_balancer(&self, spec: LoadBalancerSpec) -> u64 {
-        self.state(|state| state.world.add_load_balancer(spec))
+        self.world(|world| world.add_load_balancer(spec))
     }
 
     /// Removes a load balancer at once, without an action, even if protected. Returns whether it existed.
     pub fn remove_load_balancer(&self, id: u64) -> bool {
-        self.state(|state| state.world.remove_load_balancer(id))
+        self.world(|world| world.remove_load_balancer(id))
     }
 
     /// Changes any property of a load balancer. Returns whether it exists.
@@ -32,8 +32,8 @@ impl Hetzner {
         id: u64,
         change: impl FnOnce(&mut LoadBalancerSpec),
     ) -> bool {
-        self.state(|state| {
-            let balancer = state.world.load_balancers.get_mut(&id);
+        self.world(|world| {
+            let balancer = world.load_balancers.get_mut(&id);
             balancer
                 .map(|balancer| change(&mut balancer.spec))
                 .is_some()
@@ -43,8 +43,8 @@ impl Hetzner {
     /// The specification of a load balancer.
     #[must_use]
     pub fn load_balancer_spec(&self, id: u64) -> Option<LoadBalancerSpec> {
-        self.state(|state| {
-            let balancer = state.world.load_balancers.get(&id)?;
+        self.world(|world| {
+            let balancer = world.load_balancers.get(&id)?;
             Some(balancer.spec.clone())
         })
     }
@@ -52,33 +52,33 @@ impl Hetzner {
     /// A load balancer as clients see it.
     #[must_use]
     pub fn load_balancer(&self, id: u64) -> Option<Value> {
-        self.state(|state| {
-            let balancer = state.world.load_balancers.get(&id)?;
-            Some(show(&state.world, balancer))
+        self.world(|world| {
+            let balancer = world.load_balancers.get(&id)?;
+            Some(show(world, balancer))
         })
     }
 
     /// All load balancers as clients see them, in the order of their IDs, including those hidden from lists.
     #[must_use]
     pub fn load_balancers(&self) -> Vec<Value> {
-        self.state(|state| {
-            let all = state.world.load_balancers.values();
-            all.map(|balancer| show(&state.world, balancer)).collect()
+        self.world(|world| {
+            let all = world.load_balancers.values();
+            all.map(|balancer| show(world, balancer)).collect()
         })
     }
 
     /// The IDs of all load balancers, in ascending order.
     #[must_use]
     pub fn load_balancer_ids(&self) -> Vec<u64> {
-        self.state(|state| state.world.load_balancers.keys().copied().collect())
+        self.world(|world| world.load_balancers.keys().copied().collect())
     }
 
     /// The commands of a load balancer's actions, in order; it may be deleted already.
     #[must_use]
     pub fn load_balancer_actions(&self, id: u64) -> Vec<&'static str> {
         let resource = Resource::LoadBalancer(id);
-        self.state(|state| {
-            let all = state.world.actions.iter();
+        self.world(|world| {
+            let all = world.actions.iter();
             all.filter(|action| action.resources.contains(&resource))
                 .map(|action| action.command)
                 .collect()
@@ -87,13 +87,13 @@ impl Hetzner {
 
     /// Sets the duration of actions that begin from now on, as in [`super::Options::action_duration`].
     pub fn set_action_duration(&self, duration: Duration) {
-        self.state(|state| state.world.action_duration = duration);
+        self.world(|world| world.action_duration = duration);
     }
 
     /// Sets whether actions without duration have already ended in the response that shows them first. By default they
     /// are still running there and have ended in the next response.
     pub fn set_prompt_actions(&self, prompt: bool) {
-        self.state(|state| state.world.prompt_actions = prompt);
+        self.world(|world| world.prompt_actions = prompt);
     }
 
     /// Sets the maximum number of load balancers that requests may create; 1 000 by default.
@@ -137,6 +137,6 @@ impl Hetzner {
     }
 
     fn rules(&self, change: impl FnOnce(&mut LoadBalancerRules)) {
-        self.state(|state| change(&mut state.world.load_balancer_rules));
+        self.world(|world| change(&mut world.load_balancer_rules));
     }
 }

@@ -23,11 +23,9 @@ impl Hetzner {
             vswitch: None,
         };
         let name = name.into();
-        self.state(|state| {
+        self.world(|world| {
             let labels = Default::default();
-            state
-                .world
-                .add_network(name, range.trunc(), labels, vec![subnet])
+            world.add_network(name, range.trunc(), labels, vec![subnet])
         })
     }
 
@@ -66,8 +64,8 @@ impl Hetzner {
     /// The routes of a network as pairs of destination and gateway, in the order of their addition.
     #[must_use]
     pub fn routes(&self, network: u64) -> Vec<(Ipv4Net, Ipv4Addr)> {
-        self.state(|state| {
-            let network = state.world.networks.get(&network);
+        self.world(|world| {
+            let network = world.networks.get(&network);
             let routes = network.into_iter().flat_map(|network| &network.routes);
             routes
                 .map(|route| (route.destination, route.gateway))
@@ -76,6 +74,6 @@ impl Hetzner {
     }
 
     fn change_network(&self, id: u64, change: impl FnOnce(&mut Network)) -> bool {
-        self.state(|state| state.world.networks.get_mut(&id).map(change).is_some())
+        self.world(|world| world.networks.get_mut(&id).map(change).is_some())
     }
 }

@@ -6,18 +6,23 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::Options;
 use super::actions::{Actions, Effect};
 use super::certificates::Certificate;
 use super::load_balancer_objects::LoadBalancer;
 use super::load_balancer_state::LoadBalancerRules;
 use super::objects::{Member, Network, PrivateNet, Server, ServerSpec, Subnet};
 use crate::loopback::Clock;
+
+/// Distance between the IDs and addresses of two projects.
+const PROJECT_SIZE: u32 = 32_768;
 
 /// The state of one project.
 pub(super) struct World {
@@ -44,12 +49,10 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(
-        first_id: u64,
-        first_number: u32,
-        action_duration: Duration,
-        clock: Clock,
-    ) -> Self {
+    /// The state of the project with this number, from 0.
+    pub(super) fn new(number: u32, options: &Options) -> Self {
+        let first_number = number.saturating_mul(PROJECT_SIZE);
+        let first_id = options.first_id.saturating_add(first_number.into());
         Self {
             servers: BTreeMap::new(),
             networks: BTreeMap::new(),
@@ -58,10 +61,10 @@ impl World {
             load_balancer_rules: LoadBalancerRules::default(),
             addresses: BTreeMap::new(),
             actions: Actions::new(first_id),
-            action_duration,
+            action_duration: options.action_duration,
             prompt_actions: false,
             listing_delay: Duration::ZERO,
-            clock,
+            clock: Arc::clone(&options.clock),
             first_id,
             first_number,
             servers_made: 0,

@@ -1,83 +1,165 @@
 //! Processing of one request, the same at every cloud that answers in JSON.
 //!
-//! The order is: record the request, look for a fault, execute the request or replace its execution, deliver. Each
-//! cloud implements the execution.
+//! The order is: record the request, look for a fault, check the credential, take from the budget, execute the request
+//! or replace its execution, distort the response, deliver. Each cloud implements the execution.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
+use super::Clock;
+use super::access::Access;
+use super::rate::RateLimit;
 use super::serve::{Line, REQUEST_TIMEOUT, Respond};
-use super::trouble::{Envelope, Reply, Trouble, instead};
+use super::trouble::{Reply, Trouble, distort, instead};
 use super::wire::{Answer, Body, response};
 
-/// A simulated cloud, as far as the processing of its requests needs it.
-pub(crate) trait Exchange: Send + Sync + 'static {
-    /// The unit that a client's credential belongs to: a project or an account.
-    type Account: Send + Sync + 'static;
-    /// The vendor's form of refusals and lists.
-    type Vendor: Envelope;
-
+/// A vendor's API, as the state of one project or account that executes requests.
+pub(crate) trait Api: Send + 'static {
+    /// The path of the endpoint, which records leave out.
+    const ROOT: &'static str;
     /// The largest request body, in bytes.
     const MAX_BODY: usize;
 
+    /// Executes a request whose credential is valid.
+    fn execute(&mut self, head: &Parts, body: Bytes, trouble: Option<&Trouble>) -> Reply;
+
+    /// The refusal of a request that is not executed.
+    fn denial(why: Denial) -> Reply;
+
+    /// A refusal in the vendor's envelope.
+    fn refusal(status: StatusCode, code: &str, message: &str) -> Reply;
+
+    /// Makes a list that has lost its entries consistent.
+    fn empty(list: &mut Value);
+
+    /// Makes a list name itself as the next page.
+    fn repeat(list: &mut Value);
+}
+
+/// Why a request is not executed.
+#[derive(Clone, Copy)]
+pub(crate) enum Denial {
+    /// The credential is missing or unknown.
+    Unauthorized,
+    /// The request is a change, and its credential allows only reading.
+    ReadOnly,
+    /// The budget of requests is spent.
+    TooMany,
+    /// The body is too large or never ends.
+    TooLarge,
+}
+
+/// A simulated cloud: all of its projects or accounts.
+pub(crate) struct Cloud<A> {
+    /// The request budget of each tenant.
+    rate_limit: Option<RateLimit>,
     /// Delay before each request is executed.
-    fn latency(&self) -> Duration;
+    latency: Duration,
+    clock: Clock,
+    /// Not empty once requests can arrive: a simulator opens its first tenant before it listens.
+    tenants: Mutex<Vec<Arc<Tenant<A>>>>,
+}
 
-    /// The account of a request. `None`: there is none, which a client sees as 503.
-    fn account(&self, head: &Parts) -> Option<Arc<Self::Account>>;
+/// One project or account.
+pub(crate) struct Tenant<A> {
+    /// Locked before the state by those who need both.
+    pub(super) access: Arc<Mutex<Access>>,
+    pub(crate) state: Mutex<A>,
+}
 
-    /// Records a request and finds the fault for it.
-    fn receive(&self, account: &Self::Account, line: &Line, head: &Parts)
-    -> (u64, Option<Trouble>);
+impl<A: Api> Cloud<A> {
+    pub(crate) fn new(rate_limit: Option<RateLimit>, latency: Duration, clock: Clock) -> Self {
+        Self {
+            rate_limit,
+            latency,
+            clock,
+            tenants: Mutex::default(),
+        }
+    }
 
-    /// Checks the credential and executes the request.
+    /// Adds a tenant that this credential opens. Its number, from 0, determines its state.
+    pub(crate) fn open(&self, credential: String, state: impl FnOnce(u32) -> A) -> Arc<Tenant<A>> {
+        let mut tenants = self.tenants.lock();
+        let number = u32::try_from(tenants.len()).unwrap_or(u32::MAX);
+        let access = Access::new(credential, self.rate_limit);
+        let tenant = Arc::new(Tenant {
+            access: Arc::new(Mutex::new(access)),
+            state: Mutex::new(state(number)),
+        });
+        tenants.push(Arc::clone(&tenant));
+        tenant
+    }
+
+    /// The tenant of a request: the one that its credential opens, or the first one.
+    fn tenant_of(&self, head: &Parts) -> Option<Arc<Tenant<A>>> {
+        let tenants = self.tenants.lock();
+        let mut opened = tenants.iter();
+        let opened = opened.find(|tenant| tenant.access.lock().admits(head));
+        opened.or_else(|| tenants.first()).map(Arc::clone)
+    }
+
+    /// Checks credential and budget, and executes the request.
     fn carry_out(
         &self,
-        account: &Self::Account,
+        tenant: &Tenant<A>,
         head: &Parts,
         body: Bytes,
         trouble: Option<&Trouble>,
-    ) -> Answer;
-
-    /// Adds the status to the record of a request.
-    fn answered(&self, account: &Self::Account, sequence: u64, status: u16);
-
-    /// The refusal of a body that is too large.
-    fn too_large() -> Reply;
+    ) -> Answer {
+        let mut access = tenant.access.lock();
+        if !access.admits(head) {
+            return A::denial(Denial::Unauthorized).into();
+        }
+        let spent = access.spend();
+        let reply = if access.is_read_only(head) {
+            A::denial(Denial::ReadOnly)
+        } else if spent.as_ref().is_some_and(|spent| !spent.allowed) {
+            A::denial(Denial::TooMany)
+        } else {
+            tenant.state.lock().execute(head, body, trouble)
+        };
+        drop(access);
+        let answer = match trouble {
+            Some(trouble) => distort::<A>(trouble, reply),
+            None => reply.into(),
+        };
+        match spent {
+            Some(spent) => spent.with_headers(answer, (self.clock)()),
+            None => answer,
+        }
+    }
 }
 
-impl<Cloud: Exchange> Respond for Cloud {
+impl<A: Api> Respond for Cloud<A> {
     async fn respond(&self, line: &Line, request: Request<Incoming>) -> Response<Body> {
         let (head, body) = request.into_parts();
-        let Some(account) = self.account(&head) else {
+        let Some(tenant) = self.tenant_of(&head) else {
             return response(Answer::plain(503, Bytes::new()));
         };
-        let (sequence, trouble) = self.receive(&account, line, &head);
-        if self.latency() > Duration::ZERO {
-            sleep(self.latency()).await;
+        let (sequence, trouble) = tenant.access.lock().receive(line, &head, A::ROOT);
+        if self.latency > Duration::ZERO {
+            sleep(self.latency).await;
         }
         match &trouble {
             Some(Trouble::ResetBefore) => match line.reset().await {},
             Some(Trouble::SlowBefore(pause)) => sleep(*pause).await,
             _ => {}
         }
-        let answer = match trouble.as_ref().and_then(instead::<Cloud::Vendor>) {
+        let answer = match trouble.as_ref().and_then(instead::<A>) {
             Some(answer) => answer,
-            None => match timeout(
-                REQUEST_TIMEOUT,
-                Limited::new(body, Cloud::MAX_BODY).collect(),
-            )
-            .await
+            None => match timeout(REQUEST_TIMEOUT, Limited::new(body, A::MAX_BODY).collect()).await
             {
-                Ok(Ok(body)) => self.carry_out(&account, &head, body.to_bytes(), trouble.as_ref()),
-                _ => Cloud::too_large().into(),
+                Ok(Ok(body)) => self.carry_out(&tenant, &head, body.to_bytes(), trouble.as_ref()),
+                _ => A::denial(Denial::TooLarge).into(),
             },
         };
         match &trouble {
@@ -85,7 +167,8 @@ impl<Cloud: Exchange> Respond for Cloud {
             Some(Trouble::SlowAfter(pause)) => sleep(*pause).await,
             _ => {}
         }
-        self.answered(&account, sequence, answer.status.as_u16());
+        let status = answer.status.as_u16();
+        tenant.access.lock().journal.answered(sequence, status);
         response(answer)
     }
 }

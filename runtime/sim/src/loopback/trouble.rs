@@ -1,7 +1,7 @@
 //! Injectable faults of the clouds that answer in JSON objects: what the client gets instead of the correct response.
 //!
 //! A fault distorts the response or the transport. Each variant says whether the request is executed; apart from
-//! failing actions, no fault changes the effect of a request. Knows no socket, and no vendor but through [`Envelope`].
+//! failing actions, no fault changes the effect of a request. Knows no socket, and no vendor but through [`Api`].
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use serde_json::Value;
 
+use super::exchange::{Api, Denial};
 use super::wire::{Answer, Delivery, refusing};
 
 /// The type of a fault.
@@ -139,35 +140,18 @@ impl From<Reply> for Answer {
     }
 }
 
-/// The vendor's form of refusals and of lists with pages.
-pub(crate) trait Envelope {
-    /// Code and message of a refusal because of too many requests.
-    const TOO_MANY: (&'static str, &'static str);
-
-    /// A refusal in the vendor's envelope.
-    fn refusal(status: StatusCode, code: &str, message: &str) -> Reply;
-
-    /// Makes a list that has lost its entries consistent.
-    fn empty(list: &mut Value);
-
-    /// Makes a list name itself as the next page.
-    fn repeat(list: &mut Value);
-}
-
 /// The response of faults that replace the execution of the request.
-pub(crate) fn instead<Vendor: Envelope>(trouble: &Trouble) -> Option<Answer> {
+pub(super) fn instead<A: Api>(trouble: &Trouble) -> Option<Answer> {
     match trouble {
         Trouble::TooManyRequests { retry_after } => {
-            let (code, message) = Vendor::TOO_MANY;
-            let refusal = Vendor::refusal(StatusCode::TOO_MANY_REQUESTS, code, message);
-            let answer = Answer::from(refusal);
+            let answer = Answer::from(A::denial(Denial::TooMany));
             Some(match retry_after {
                 Some(value) => answer.header(RETRY_AFTER, value),
                 None => answer,
             })
         }
         Trouble::Refuse { status, code } => {
-            Some(Vendor::refusal(refusing(*status), code, "refused on purpose").into())
+            Some(A::refusal(refusing(*status), code, "refused on purpose").into())
         }
         Trouble::Foreign {
             status,
@@ -183,16 +167,16 @@ pub(crate) fn instead<Vendor: Envelope>(trouble: &Trouble) -> Option<Answer> {
 }
 
 /// The correct response as distorted by a fault.
-pub(crate) fn distort<Vendor: Envelope>(trouble: &Trouble, mut reply: Reply) -> Answer {
+pub(super) fn distort<A: Api>(trouble: &Trouble, mut reply: Reply) -> Answer {
     match trouble {
         Trouble::RefuseAfter { status, code } => {
             let message = "refused on purpose, after it was carried out";
-            reply = Vendor::refusal(refusing(*status), code, message);
+            reply = A::refusal(refusing(*status), code, message);
         }
         Trouble::EmptyList => {
             if let Some(entries) = entries(&mut reply) {
                 entries.clear();
-                reply.body.as_mut().into_iter().for_each(Vendor::empty);
+                reply.body.as_mut().into_iter().for_each(A::empty);
             }
         }
         Trouble::PartialPage => {
@@ -201,7 +185,7 @@ pub(crate) fn distort<Vendor: Envelope>(trouble: &Trouble, mut reply: Reply) -> 
             }
         }
         Trouble::NextPageIsThisPage if entries(&mut reply).is_some() => {
-            reply.body.as_mut().into_iter().for_each(Vendor::repeat);
+            reply.body.as_mut().into_iter().for_each(A::repeat);
         }
         _ => {}
     }
