@@ -125,7 +125,8 @@ fn the_robot_simulator_is_understood_by_a_client_of_others() {
 }
 
 fn refusals(client: &Client, robot: &Robot, id: &str) {
-    robot.inject(Fault::new(Trouble::RateLimited).path("/reset").times(1));
+    let too_many = Trouble::TooManyRequests { retry_after: None };
+    robot.inject(Fault::new(too_many).path("/reset").times(1));
     robot.inject(Fault::new(Trouble::Cut).path("/reset").times(1));
     let calls = json!([
         ["get_server", "1"],

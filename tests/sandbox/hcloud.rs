@@ -140,7 +140,7 @@ fn half_a_list_of_robot_deletes_nothing(world: &World) {
         .collect();
     let provider = world.load(Some(PASSWORD), ON).unwrap();
     for trouble in [
-        Trouble::PartialList,
+        Trouble::PartialPage,
         Trouble::EmptyList,
         Trouble::Truncated,
         Trouble::Cut,
@@ -181,7 +181,8 @@ fn a_limit_at_robot_costs_one_request_and_no_node_of_the_cloud(world: &World) {
         node("bare-1", Some(format!("hrobot://{number}"))),
     ];
     let provider = world.load(Some(PASSWORD), ON).unwrap();
-    world.robot.inject(Fault::new(Trouble::RateLimited));
+    let refusal = Trouble::TooManyRequests { retry_after: None };
+    world.robot.inject(Fault::new(refusal));
     for _ in 0..3 {
         let reply = world.find(&provider, &nodes);
         assert_eq!(

@@ -42,10 +42,7 @@ use loopback::{Cloud, Tenant, bearer};
 use crate::loopback;
 
 pub use droplets::{DropletSpec, DropletStatus};
-pub use loopback::{Clock, Handle, RateLimit, Request, StartError, Tls, TlsError, Trouble};
-
-/// A trouble and the requests it applies to.
-pub type Fault = loopback::Fault<Trouble>;
+pub use loopback::{Clock, Fault, Handle, RateLimit, Request, StartError, Tls, TlsError, Trouble};
 
 /// The vendor's budget: 5000 requests an hour.
 pub const VENDOR_LIMIT: RateLimit = RateLimit {

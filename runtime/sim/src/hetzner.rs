@@ -65,12 +65,9 @@ pub use load_balancer_objects::{
 pub use load_balancer_state::Locking;
 pub use load_balancer_types::{LoadBalancerType, Offer};
 pub use locations::Location;
-pub use loopback::{Clock, Handle, RateLimit, Request, StartError, Tls, TlsError, Trouble};
+pub use loopback::{Clock, Fault, Handle, RateLimit, Request, StartError, Tls, TlsError, Trouble};
 pub use objects::{ServerSpec, ServerStatus};
 pub use server_types::ServerType;
-
-/// A trouble and the requests it applies to.
-pub type Fault = loopback::Fault<Trouble>;
 
 /// The vendor's budget: 3600 requests, refilled at one per second.
 pub const VENDOR_LIMIT: RateLimit = RateLimit {
@@ -153,9 +150,9 @@ impl Hetzner {
     ///
     /// IDs and public addresses are 32 768 apart from those of the previous project.
     #[must_use]
-    pub fn project(&self, token: impl AsRef<str>) -> Self {
+    pub fn project(&self, token: &str) -> Self {
         let state = |number| World::new(number, &self.options);
-        let project = self.cloud.open(bearer(token.as_ref()), state);
+        let project = self.cloud.open(bearer(token), state);
         Self {
             handle: self.handle.on(&project),
             project,

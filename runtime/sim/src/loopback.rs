@@ -1,5 +1,5 @@
-//! Common base of the simulated clouds: a listener on 127.0.0.1 that speaks HTTP or TLS, responses with a described
-//! delivery, faults for chosen requests, and the record of requests.
+//! Common base of the simulated clouds: a listener on 127.0.0.1 that speaks HTTP or TLS, credentials and budgets of their
+//! tenants, responses with a described delivery, faults for chosen requests, and the record of requests.
 //!
 //! Knows no vendor and never listens anywhere else.
 
@@ -17,7 +17,7 @@ mod wire;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -25,19 +25,17 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use serve::Respond;
+
 pub(crate) use access::bearer;
 pub(crate) use exchange::{Api, Cloud, Denial, Tenant};
-pub(crate) use faults::Fault;
-pub(crate) use faults::pick;
+pub use faults::Fault;
 pub use handle::Handle;
-pub(crate) use journal::Journal;
 pub use journal::Request;
 pub use rate::RateLimit;
-pub(crate) use serve::{Line, REQUEST_TIMEOUT, Respond};
 pub use tls::{Tls, TlsError};
 pub(crate) use trouble::Reply;
 pub use trouble::Trouble;
-pub(crate) use wire::{Answer, Body, Delivery, refusing, response};
 
 /// Source of wall-clock times, which are shown and compared, never waited for.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
@@ -54,7 +52,7 @@ pub enum StartError {
 }
 
 /// A running listener. Dropping it stops it.
-pub(crate) struct Loopback {
+struct Loopback {
     address: SocketAddr,
     ca_pem: Option<String>,
     connections: Arc<AtomicU64>,
@@ -64,10 +62,7 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     /// Listens on a free port, on the current tokio runtime.
-    pub(crate) async fn start(
-        cloud: Arc<impl Respond>,
-        tls: Option<Tls>,
-    ) -> Result<Self, StartError> {
+    async fn start(cloud: Arc<impl Respond>, tls: Option<Tls>) -> Result<Self, StartError> {
         let acceptor = tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
@@ -90,31 +85,8 @@ impl Loopback {
         })
     }
 
-    /// Scheme, host and port: `http://127.0.0.1:PORT`, with TLS `https://localhost:PORT`.
-    pub(crate) fn origin(&self) -> String {
-        let port = self.address.port();
-        match self.ca_pem {
-            None => format!("http://127.0.0.1:{port}"),
-            Some(_) => format!("https://localhost:{port}"),
-        }
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The CA that clients must trust, as PEM; `None` without TLS.
-    pub(crate) fn ca_pem(&self) -> Option<&str> {
-        self.ca_pem.as_deref()
-    }
-
-    /// Number of connections accepted so far.
-    pub(crate) fn connections(&self) -> u64 {
-        self.connections.load(Ordering::Relaxed)
-    }
-
     /// Stops listening, drops all connections and waits until that is done.
-    pub(crate) async fn stop(&self) {
+    async fn stop(&self) {
         let server = self.server.lock().take();
         if let Some(server) = server {
             self.stop.notify_one();

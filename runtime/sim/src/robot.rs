@@ -14,7 +14,8 @@
 //!
 //! let robot = Robot::start(Options::new("#ws+user", "password")).await?;
 //! let number = robot.add_server(ServerSpec::named("bare-1"));
-//! robot.inject(Fault::new(Trouble::RateLimited).path("/server").every(2));
+//! let refusal = Trouble::TooManyRequests { retry_after: None };
+//! robot.inject(Fault::new(refusal).path("/server").every(2));
 //! // Every second request of a client of `robot.endpoint()` is now one too many.
 //! # let _ = number;
 //! # Ok(())
@@ -24,24 +25,23 @@
 mod api;
 mod control;
 mod exchange;
-mod faults;
 mod login;
 mod rate;
 mod resets;
 mod servers;
 
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use exchange::Shared;
-use loopback::Loopback;
+use exchange::State;
+use login::basic;
+use loopback::{Cloud, Tenant};
 
 use crate::loopback;
 
-pub use faults::{Fault, Trouble};
 pub use login::Lockout;
-pub use loopback::{Clock, Request, StartError, Tls, TlsError};
+pub use loopback::{Clock, Fault, Handle, Request, StartError, Tls, TlsError, Trouble};
 pub use rate::{RateLimit, RateLimits};
 pub use resets::{OperatingStatus, ResetType};
 pub use servers::{ServerSpec, ServerStatus};
@@ -86,8 +86,8 @@ impl Options {
 /// A handle on a running simulator. Clones share it; dropping the last handle stops the simulator.
 #[derive(Clone)]
 pub struct Robot {
-    shared: Arc<Shared>,
-    loopback: Arc<Loopback>,
+    handle: Handle,
+    account: Arc<Tenant<State>>,
 }
 
 impl Robot {
@@ -97,35 +97,19 @@ impl Robot {
     ///
     /// No port is available, or the certificate is unusable.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let tls = options.tls.clone();
-        let shared = Arc::new(Shared::new(options));
-        let loopback = Loopback::start(Arc::clone(&shared), tls).await?;
-        Ok(Self {
-            shared,
-            loopback: Arc::new(loopback),
-        })
+        let clock = Arc::clone(&options.clock);
+        let cloud = Arc::new(Cloud::new(None, options.latency, clock));
+        let login = basic(&options.user, &options.password);
+        let account = cloud.open(login, |_| State::new(&options));
+        let handle = Handle::start(cloud, &account, options.tls).await?;
+        Ok(Self { handle, account })
     }
+}
 
-    /// The base URL for clients: `http://127.0.0.1:PORT`, with TLS `https://localhost:PORT`.
-    #[must_use]
-    pub fn endpoint(&self) -> String {
-        self.loopback.origin()
-    }
+impl Deref for Robot {
+    type Target = Handle;
 
-    /// The address it listens on.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.loopback.address()
-    }
-
-    /// The CA that clients must trust, as PEM; `None` without TLS.
-    #[must_use]
-    pub fn ca_pem(&self) -> Option<&str> {
-        self.loopback.ca_pem()
-    }
-
-    /// Stops listening, drops all connections and waits until that is done. The records remain readable.
-    pub async fn stop(&self) {
-        self.loopback.stop().await;
+    fn deref(&self) -> &Handle {
+        &self.handle
     }
 }

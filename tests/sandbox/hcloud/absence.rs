@@ -372,9 +372,8 @@ fn apart(world: &World) {
             .map(|(number, id)| node(&format!("bare-{number}"), Some(format!("hrobot://{id}")))),
     );
 
-    world
-        .robot
-        .inject(robot::Fault::new(robot::Trouble::RateLimited));
+    let refusal = Trouble::TooManyRequests { retry_after: None };
+    world.robot.inject(Fault::new(refusal));
     for reply in answers(world, &provider, &in_cloud) {
         assert_eq!(brief(&reply)[0], "gone");
         assert!(is_proof(&reply), "{reply:?}");
@@ -401,11 +400,11 @@ fn apart(world: &World) {
 
     // A power state that cannot be had proves nothing about others.
     dedicated[1] = silent(dedicated[1].clone());
-    let refusal = robot::Trouble::Refuse {
+    let refusal = Trouble::Refuse {
         status: 503,
         code: "UNAVAILABLE".to_owned(),
     };
-    let refusal = robot::Fault::new(refusal).path("/reset");
+    let refusal = Fault::new(refusal).path("/reset");
     world.robot.inject(refusal);
     world.robot.clear_requests();
     let reply = world.find_fresh(&provider, &dedicated);

@@ -12,7 +12,7 @@ use super::api::{self, Call, Refusal};
 use crate::loopback::{Api, Denial, Reply, Trouble};
 
 impl Api for Account {
-    /// The vendor's base URL has no path: `/v2` is a part of each request's.
+    /// The vendor's base URL is without the `/v2` of all paths.
     const ROOT: &'static str = "";
 
     const MAX_BODY: usize = 1 << 20;
@@ -35,15 +35,11 @@ impl Api for Account {
 
     fn denial(why: Denial) -> Reply {
         let (status, id, message) = match why {
-            Denial::Unauthorized => (
+            // No token here allows only reading.
+            Denial::Unauthorized | Denial::ReadOnly => (
                 StatusCode::UNAUTHORIZED,
                 "Unauthorized",
                 "Unable to authenticate you",
-            ),
-            Denial::ReadOnly => (
-                StatusCode::FORBIDDEN,
-                "Forbidden",
-                "You are not authorized to perform this operation",
             ),
             Denial::TooMany => (
                 StatusCode::TOO_MANY_REQUESTS,

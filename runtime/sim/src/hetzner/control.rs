@@ -13,6 +13,7 @@ use super::locations::Location;
 use super::objects::{Member, PrivateNet, ServerSpec, ServerStatus};
 use super::world::World;
 use super::{Hetzner, attachments, networks, servers};
+use crate::loopback::bearer;
 
 /// Why a control operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -134,6 +135,16 @@ impl Hetzner {
     /// them at once. Real clouds, too, show new objects to some readers later than to others.
     pub fn set_listing_delay(&self, delay: Duration) {
         self.world(|world| world.listing_delay = delay);
+    }
+
+    /// Changes the token that clients must send, as a rotation does.
+    pub fn set_token(&self, token: &str) {
+        self.set_credential(bearer(token));
+    }
+
+    /// Sets a second token that allows only reading.
+    pub fn set_read_token(&self, token: &str) {
+        self.set_read_credential(bearer(token));
     }
 
     /// Accesses the state after ending the due actions.

@@ -18,7 +18,7 @@ pub(super) struct Access {
     /// The one that allows only reading.
     pub(super) read_credential: Option<String>,
     pub(super) journal: Journal,
-    pub(super) faults: Vec<Fault<Trouble>>,
+    pub(super) faults: Vec<Fault>,
     bucket: Option<Bucket>,
 }
 
@@ -45,17 +45,22 @@ impl Access {
         changes && authorization(head) != Some(self.credential.as_str())
     }
 
-    /// Records a request to an endpoint with the path `root`, and finds the fault for it.
+    /// Records a request to an endpoint with the path `root`, and finds the fault for it. For those who are locked out it
+    /// is a reset, and no fault counts the request.
     pub(super) fn receive(
         &mut self,
         line: &Line,
         head: &Parts,
         root: &str,
+        is_locked_out: bool,
     ) -> (u64, Option<Trouble>) {
         let path = local_path(head, root);
         let page = page(head);
         let authorized = self.admits(head);
-        let trouble = pick(&mut self.faults, &head.method, &path, page);
+        let trouble = match is_locked_out {
+            true => Some(Trouble::ResetBefore),
+            false => pick(&mut self.faults, &head.method, &path, page),
+        };
         let sequence = self.journal.record(line, head, path, page, authorized);
         (sequence, trouble)
     }

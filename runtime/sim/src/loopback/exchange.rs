@@ -1,7 +1,8 @@
-//! Processing of one request, the same at every cloud that answers in JSON.
+//! Processing of one request, the same at every cloud.
 //!
-//! The order is: record the request, look for a fault, check the credential, take from the budget, execute the request
-//! or replace its execution, distort the response, deliver. Each cloud implements the execution.
+//! The order is: record the request, reset the connection if clients are locked out, look for a fault, check the
+//! credential, take from the budget, execute the request or replace its execution, distort the response, deliver. Each
+//! cloud implements the execution.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,14 @@ pub(crate) trait Api: Send + 'static {
     /// The largest request body, in bytes.
     const MAX_BODY: usize;
 
+    /// Whether all clients are locked out, so that their connections are reset.
+    fn is_locked_out(&mut self) -> bool {
+        false
+    }
+
+    /// Counts a request by whether its credential is valid.
+    fn count_login(&mut self, _is_valid: bool) {}
+
     /// Executes a request whose credential is valid.
     fn execute(&mut self, head: &Parts, body: Bytes, trouble: Option<&Trouble>) -> Reply;
 
@@ -38,15 +47,14 @@ pub(crate) trait Api: Send + 'static {
     /// A refusal in the vendor's envelope.
     fn refusal(status: StatusCode, code: &str, message: &str) -> Reply;
 
-    /// Makes a list that has lost its entries consistent.
-    fn empty(list: &mut Value);
+    /// Makes a list that has lost its entries consistent, if lists have totals.
+    fn empty(_list: &mut Value) {}
 
-    /// Makes a list name itself as the next page.
-    fn repeat(list: &mut Value);
+    /// Makes a list name itself as the next page, if lists have pages.
+    fn repeat(_list: &mut Value) {}
 }
 
 /// Why a request is not executed.
-#[derive(Clone, Copy)]
 pub(crate) enum Denial {
     /// The credential is missing or unknown.
     Unauthorized,
@@ -115,8 +123,10 @@ impl<A: Api> Cloud<A> {
         body: Bytes,
         trouble: Option<&Trouble>,
     ) -> Answer {
-        let mut access = tenant.access.lock();
-        if !access.admits(head) {
+        let (mut access, mut state) = (tenant.access.lock(), tenant.state.lock());
+        let is_valid = access.admits(head);
+        state.count_login(is_valid);
+        if !is_valid {
             return A::denial(Denial::Unauthorized).into();
         }
         let spent = access.spend();
@@ -125,9 +135,9 @@ impl<A: Api> Cloud<A> {
         } else if spent.as_ref().is_some_and(|spent| !spent.allowed) {
             A::denial(Denial::TooMany)
         } else {
-            tenant.state.lock().execute(head, body, trouble)
+            state.execute(head, body, trouble)
         };
-        drop(access);
+        drop((access, state));
         let answer = match trouble {
             Some(trouble) => distort::<A>(trouble, reply),
             None => reply.into(),
@@ -145,7 +155,9 @@ impl<A: Api> Respond for Cloud<A> {
         let Some(tenant) = self.tenant_of(&head) else {
             return response(Answer::plain(503, Bytes::new()));
         };
-        let (sequence, trouble) = tenant.access.lock().receive(line, &head, A::ROOT);
+        let access = &tenant.access;
+        let is_locked_out = tenant.state.lock().is_locked_out();
+        let (sequence, trouble) = access.lock().receive(line, &head, A::ROOT, is_locked_out);
         if self.latency > Duration::ZERO {
             sleep(self.latency).await;
         }
@@ -168,7 +180,7 @@ impl<A: Api> Respond for Cloud<A> {
             _ => {}
         }
         let status = answer.status.as_u16();
-        tenant.access.lock().journal.answered(sequence, status);
+        access.lock().journal.answered(sequence, status);
         response(answer)
     }
 }

@@ -1,11 +1,13 @@
-//! Selects the requests that a fault applies to. Each cloud defines its own types of faults.
+//! Selects the requests that a fault applies to.
 
 use http::Method;
+
+use super::trouble::Trouble;
 
 /// A trouble and the requests it applies to. The first injected fault that applies to a request is used; later ones do
 /// not count that request.
 #[derive(Clone, Debug)]
-pub struct Fault<Trouble> {
+pub struct Fault {
     method: Option<Method>,
     path_prefix: String,
     page: Option<u64>,
@@ -17,7 +19,7 @@ pub struct Fault<Trouble> {
     trouble: Trouble,
 }
 
-impl<Trouble> Fault<Trouble> {
+impl Fault {
     /// A fault that applies to every request until faults are cleared. The methods below narrow it.
     #[must_use]
     pub fn new(trouble: Trouble) -> Self {
@@ -89,8 +91,8 @@ impl<Trouble> Fault<Trouble> {
 }
 
 /// Finds the fault for a request and counts the request.
-pub(crate) fn pick<Trouble: Clone>(
-    faults: &mut Vec<Fault<Trouble>>,
+pub(super) fn pick(
+    faults: &mut Vec<Fault>,
     method: &Method,
     path: &str,
     page: Option<u64>,

@@ -4,15 +4,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
-use super::access::{Access, bearer};
+use super::access::Access;
 use super::exchange::{Api, Cloud, Tenant};
 use super::faults::Fault;
 use super::journal::Request;
 use super::tls::Tls;
-use super::trouble::Trouble;
 use super::{Loopback, StartError};
 
 /// What the handles of all clouds can do. Clones share it; dropping the last one stops the simulator.
@@ -50,25 +50,29 @@ impl Handle {
     /// vendor's base URL has.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("{}{}", self.loopback.origin(), self.root)
+        let (port, root) = (self.loopback.address.port(), self.root);
+        match self.loopback.ca_pem {
+            None => format!("http://127.0.0.1:{port}{root}"),
+            Some(_) => format!("https://localhost:{port}{root}"),
+        }
     }
 
     /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.loopback.address()
+        self.loopback.address
     }
 
     /// The CA that clients must trust, as PEM; `None` without TLS.
     #[must_use]
     pub fn ca_pem(&self) -> Option<&str> {
-        self.loopback.ca_pem()
+        self.loopback.ca_pem.as_deref()
     }
 
     /// Number of connections accepted so far, for all projects.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.loopback.connections()
+        self.loopback.connections.load(Ordering::Relaxed)
     }
 
     /// Stops listening, drops all connections and waits until that is done. The records remain readable.
@@ -76,18 +80,18 @@ impl Handle {
         self.loopback.stop().await;
     }
 
-    /// Changes the token that clients must send, as a rotation does.
-    pub fn set_token(&self, token: impl AsRef<str>) {
-        self.access.lock().credential = bearer(token.as_ref());
+    /// Changes the `Authorization` header that clients must send.
+    pub(crate) fn set_credential(&self, credential: String) {
+        self.access.lock().credential = credential;
     }
 
-    /// Sets a second token that allows only reading.
-    pub fn set_read_token(&self, token: impl AsRef<str>) {
-        self.access.lock().read_credential = Some(bearer(token.as_ref()));
+    /// Sets a second one that allows only reading.
+    pub(crate) fn set_read_credential(&self, credential: String) {
+        self.access.lock().read_credential = Some(credential);
     }
 
     /// Adds a fault. It stays until it is used up or cleared.
-    pub fn inject(&self, fault: Fault<Trouble>) {
+    pub fn inject(&self, fault: Fault) {
         self.access.lock().faults.push(fault);
     }
 

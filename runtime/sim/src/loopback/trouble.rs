@@ -1,4 +1,4 @@
-//! Injectable faults of the clouds that answer in JSON objects: what the client gets instead of the correct response.
+//! Injectable faults: what the client gets instead of the correct response.
 //!
 //! A fault distorts the response or the transport. Each variant says whether the request is executed; apart from
 //! failing actions, no fault changes the effect of a request. Knows no socket, and no vendor but through [`Api`].
@@ -19,7 +19,8 @@ use super::wire::{Answer, Delivery, refusing};
 /// The type of a fault.
 #[derive(Clone, Debug)]
 pub enum Trouble {
-    /// 429, with this `Retry-After` (seconds or an HTTP date) or without. Not executed.
+    /// The vendor's refusal of one request too many, with this `Retry-After` (seconds or an HTTP date) or without. Not
+    /// executed.
     TooManyRequests {
         /// The value of the header, seconds or an HTTP date.
         retry_after: Option<String>,
@@ -85,11 +86,11 @@ pub enum Trouble {
         /// Number of blanks before the JSON, at most 256 MiB.
         blanks: usize,
     },
-    /// A list without entries, with consistent totals.
+    /// A list without entries, with consistent totals if it has any.
     EmptyList,
-    /// A list without the second half of its entries, with inconsistent totals.
+    /// A list without the second half of its entries, with inconsistent totals if it has any.
     PartialPage,
-    /// A page that names itself as the next page.
+    /// A page that names itself as the next page. Ignored by clouds without pages.
     NextPageIsThisPage,
     /// The action that a write starts fails in the end and changes nothing. Ignored by clouds without actions.
     ActionFails {
@@ -222,9 +223,13 @@ fn gzip(blanks: usize, body: &[u8]) -> std::io::Result<Bytes> {
     Ok(encoder.finish()?.into())
 }
 
-/// The entries of a list: the only array beside `meta`.
+/// The entries of a list: the whole body, or the only array beside `meta`.
 fn entries(reply: &mut Reply) -> Option<&mut Vec<Value>> {
-    let fields = reply.body.as_mut()?.as_object_mut()?;
-    fields.contains_key("meta").then_some(())?;
-    fields.values_mut().find_map(Value::as_array_mut)
+    match reply.body.as_mut()? {
+        Value::Array(entries) => Some(entries),
+        Value::Object(fields) if fields.contains_key("meta") => {
+            fields.values_mut().find_map(Value::as_array_mut)
+        }
+        _ => None,
+    }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::rate::RateLimit;
 use super::servers::{Server, ServerSpec};
 use super::{resets, servers};
-use crate::loopback::Answer;
+use crate::loopback::Reply;
 
 /// The first server's number, with as many digits as the vendor's.
 const FIRST_NUMBER: u32 = 1_000_001;
@@ -109,12 +109,12 @@ impl Refusal {
         self.error[field] = value;
         self
     }
-}
 
-impl From<Refusal> for Answer {
-    fn from(refusal: Refusal) -> Self {
-        let envelope = json!({"error": refusal.error});
-        Self::json(refusal.status, envelope.to_string())
+    pub(super) fn into_reply(self) -> Reply {
+        Reply {
+            status: self.status,
+            body: Some(json!({"error": self.error})),
+        }
     }
 }
 

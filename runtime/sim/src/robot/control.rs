@@ -1,13 +1,15 @@
-//! Direct control of the account through the handle: change it without requests, inject faults, and read the records.
+//! Direct control of the account through the handle: read it, and change it without requests.
 //!
 //! None of this counts as a request, waits, or is limited.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::Method;
+use parking_lot::MutexGuard;
 use serde_json::Value;
 
-use super::faults::Fault;
+use super::exchange::State;
+use super::login::basic;
 use super::resets::{OperatingStatus, ResetType};
 use super::servers::{self, ServerSpec};
 use super::{Request, Robot};
@@ -15,12 +17,12 @@ use super::{Request, Robot};
 impl Robot {
     /// Adds a server and returns its number.
     pub fn add_server(&self, spec: ServerSpec) -> u32 {
-        self.shared.lock().account.add(spec)
+        self.state().account.add(spec)
     }
 
     /// Removes a server. Returns whether it existed.
     pub fn remove_server(&self, number: u32) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = self.state();
         state.account.servers.remove(&number).is_some()
     }
 
@@ -37,7 +39,7 @@ impl Robot {
 
     /// Changes any property of a server except its addresses. Returns whether the server exists.
     pub fn change_server(&self, number: u32, change: impl FnOnce(&mut ServerSpec)) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = self.state();
         let server = state.account.servers.get_mut(&number);
         server.map(|server| change(&mut server.spec)).is_some()
     }
@@ -50,7 +52,7 @@ impl Robot {
         ipv4: Option<Ipv4Addr>,
         ipv6_net: Option<Ipv6Addr>,
     ) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = self.state();
         let server = state.account.servers.get_mut(&number);
         server
             .map(|server| (server.ipv4, server.ipv6_net) = (ipv4, ipv6_net))
@@ -60,14 +62,14 @@ impl Robot {
     /// A server as clients see it.
     #[must_use]
     pub fn server(&self, number: u32) -> Option<Value> {
-        let state = self.shared.lock();
+        let state = self.state();
         state.account.servers.get(&number).map(servers::detail)
     }
 
     /// The resets of a server executed for clients, oldest first.
     #[must_use]
     pub fn resets(&self, number: u32) -> Vec<ResetType> {
-        let state = self.shared.lock();
+        let state = self.state();
         let server = state.account.servers.get(&number);
         server
             .map(|server| server.resets.clone())
@@ -76,23 +78,7 @@ impl Robot {
 
     /// Changes the login that clients must use, as a rotation does.
     pub fn set_login(&self, user: &str, password: &str) {
-        self.shared.lock().login.change(user, password);
-    }
-
-    /// Adds a fault. It stays until it is used up or cleared.
-    pub fn inject(&self, fault: Fault) {
-        self.shared.lock().faults.push(fault);
-    }
-
-    /// Removes all faults, used up or not.
-    pub fn clear_faults(&self) {
-        self.shared.lock().faults.clear();
-    }
-
-    /// All requests recorded since they were last cleared, in the order of arrival. Only the newest 200 000 are kept.
-    #[must_use]
-    pub fn requests(&self) -> Vec<Request> {
-        self.shared.lock().journal.all()
+        self.set_credential(basic(user, password));
     }
 
     /// Number of recorded requests with this method and path.
@@ -102,14 +88,7 @@ impl Robot {
         self.requests().iter().filter(fits).count()
     }
 
-    /// Clears the recorded requests; their numbering continues.
-    pub fn clear_requests(&self) {
-        self.shared.lock().journal.clear();
-    }
-
-    /// Number of connections accepted so far.
-    #[must_use]
-    pub fn connections(&self) -> u64 {
-        self.loopback.connections()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.account.state.lock()
     }
 }

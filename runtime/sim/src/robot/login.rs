@@ -23,36 +23,24 @@ impl Lockout {
     };
 }
 
-/// The account's login and its failed attempts.
-pub(super) struct Login {
-    /// The expected text after `Basic `.
-    expected: String,
+/// The failed logins of all clients.
+pub(super) struct FailedLogins {
     lockout: Option<Lockout>,
     failures: u32,
     shut_until: Option<SystemTime>,
 }
 
-impl Login {
-    pub(super) fn new(user: &str, password: &str, lockout: Option<Lockout>) -> Self {
+impl FailedLogins {
+    pub(super) fn new(lockout: Option<Lockout>) -> Self {
         Self {
-            expected: encoded(user, password),
             lockout,
             failures: 0,
             shut_until: None,
         }
     }
 
-    pub(super) fn change(&mut self, user: &str, password: &str) {
-        self.expected = encoded(user, password);
-    }
-
-    /// Whether an `Authorization` header holds the right login.
-    pub(super) fn fits(&self, header: Option<&str>) -> bool {
-        header.and_then(|value| value.strip_prefix("Basic ")) == Some(self.expected.as_str())
-    }
-
     /// Whether a lockout is active.
-    pub(super) fn is_shut(&mut self, now: SystemTime) -> bool {
+    pub(super) fn is_locked_out(&mut self, now: SystemTime) -> bool {
         if self.shut_until.is_some_and(|until| now >= until) {
             self.shut_until = None;
             self.failures = 0;
@@ -61,8 +49,8 @@ impl Login {
     }
 
     /// Counts a login attempt.
-    pub(super) fn count(&mut self, fits: bool, now: SystemTime) {
-        self.failures = if fits {
+    pub(super) fn count(&mut self, is_valid: bool, now: SystemTime) {
+        self.failures = if is_valid {
             0
         } else {
             self.failures.saturating_add(1)
@@ -74,6 +62,7 @@ impl Login {
     }
 }
 
-fn encoded(user: &str, password: &str) -> String {
-    STANDARD.encode(format!("{user}:{password}"))
+/// The `Authorization` header of a client with this login.
+pub(super) fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }

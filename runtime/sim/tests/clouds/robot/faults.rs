@@ -50,7 +50,7 @@ async fn answers_that_stand_in_for_the_real_one_carry_nothing_out() {
     let text = str::to_owned;
     let cases = [
         (
-            Trouble::RateLimited,
+            Trouble::TooManyRequests { retry_after: None },
             403,
             Some("RATE_LIMIT_EXCEEDED"),
             Value::Null,
@@ -146,7 +146,7 @@ async fn bodies_and_lists_come_in_part() {
     let (robot, _) = with_four_servers().await;
     let whole = get(&robot, "/server").await.1;
     assert_eq!(whole.as_array().unwrap().len(), 4);
-    for (trouble, left) in [(Trouble::EmptyList, 0), (Trouble::PartialList, 2)] {
+    for (trouble, left) in [(Trouble::EmptyList, 0), (Trouble::PartialPage, 2)] {
         robot.inject(Fault::new(trouble).times(1));
         let (status, list) = get(&robot, "/server").await;
         let entries = list.as_array().unwrap();
@@ -157,11 +157,14 @@ async fn bodies_and_lists_come_in_part() {
     }
     robot.inject(Fault::new(Trouble::Truncated).times(1));
     let (status, half) = get(&robot, "/server").await;
-    let text = whole.to_string();
+    let text = format!("{whole:#}");
     assert_eq!(
         (status, half.as_str()),
         (200, Some(&text[..text.len() / 2]))
     );
+    robot.inject(Fault::new(Trouble::Truncated).times(1));
+    let (status, half) = get(&robot, "/server/1").await;
+    assert_eq!((status, half.is_string()), (404, true), "a refusal, too");
     robot.inject(Fault::new(Trouble::Cut).times(1));
     let error = ask_as(&robot, PASSWORD, "/server").await.unwrap_err();
     assert!(error.is_body() || error.is_decode(), "{error:?}");
