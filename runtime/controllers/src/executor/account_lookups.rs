@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ccm_core::cloud::load_balancer::Found;
 use ccm_core::cloud::{Lookup, ProviderError};
+use ccm_core::moment::Moment;
 use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::OwnershipContext;
@@ -15,9 +16,18 @@ use kube::Api;
 
 use super::request::in_time;
 use super::service::Services;
+use crate::clock::boottime;
 
 /// Maximum number of load balancers to ask about.
 const WITNESSES: usize = 3;
+
+/// A look-up of nodes that failed.
+pub(super) struct FailedLookUp {
+    /// The generation that was asked.
+    generation: u64,
+    ended: Moment,
+    error: ProviderError,
+}
 
 impl Services {
     /// The provider's current generation, and whether its account is confirmed.
@@ -41,7 +51,7 @@ impl Services {
         ))
     }
 
-    /// Asks the witnesses about the generation named in `scope`.
+    /// Asks the witnesses about the generation named in `scope`: nodes first, because one call answers for all of them.
     ///
     /// # Errors
     /// The provider did not answer, or another generation has replaced it: an answer of one generation proves nothing
@@ -53,45 +63,83 @@ impl Services {
         scope: ProofScope,
     ) -> Result<Witnesses, ProviderError> {
         let generation = scope.generation;
-        let mut turn = None;
-        if !scope.is_anew {
-            // Many Services begin together; the first one asks for all of them.
-            turn = Some(self.account_proof.lock().await);
-            if *self.known.lock() == Some(generation) {
-                return Ok(Witnesses::default());
+        let asked = match scope.is_anew {
+            true => self.ask_nodes(ownership).await,
+            false => self.ask_nodes_for_all(ownership, generation).await,
+        };
+        let failed = match asked {
+            Ok(witnesses) if !scope.is_anew || witnesses != Witnesses::default() => {
+                return self.confirm(generation, witnesses);
             }
+            Ok(_) => None,
+            Err(error @ ProviderError::Throttled { .. }) => return Err(error),
+            // A failure to look up nodes must not block load balancers for ever.
+            Err(error) => Some(error),
+        };
+        self.still(generation)?;
+        // Each Service for itself, and without waiting for others: it is no witness of its own.
+        let witnesses = self.ask_load_balancers(service).await?;
+        match failed {
+            Some(error) if witnesses == Witnesses::default() => Err(error),
+            _ => self.confirm(generation, witnesses),
         }
-        let witnesses = self
-            .ask_witnesses(service, ownership, scope.is_anew)
-            .await?;
+    }
+
+    /// Notes that the generation has this cluster's account, unless the witnesses are missing.
+    ///
+    /// # Errors
+    /// As [`Services::still`].
+    fn confirm(&self, generation: u64, witnesses: Witnesses) -> Result<Witnesses, ProviderError> {
         self.still(generation)?;
         if !witnesses.are_of_other_account() {
             *self.known.lock() = Some(generation);
         }
-        drop(turn);
         Ok(witnesses)
     }
 
-    /// Asks about nodes first: one call answers for all of them.
+    /// Asks about nodes. Many Services begin together: the first one asks for all of them, and its failure counts for all
+    /// that wait by then. Otherwise each would wait until those before it have failed.
+    ///
+    /// # Errors
+    /// As [`Services::prove_account`].
+    async fn ask_nodes_for_all(
+        &self,
+        ownership: &OwnershipContext,
+        generation: u64,
+    ) -> Result<Witnesses, ProviderError> {
+        let began = boottime();
+        let mut last = self.account_proof.lock().await;
+        if *self.known.lock() == Some(generation) {
+            return Ok(Witnesses::default());
+        }
+        if let Some(failed) = &*last
+            && failed.generation == generation
+            && began < failed.ended
+        {
+            return Err(failed.error.clone());
+        }
+        match self.ask_nodes(ownership).await {
+            Ok(witnesses) => self.confirm(generation, witnesses),
+            Err(error) => {
+                *last = Some(FailedLookUp {
+                    generation,
+                    ended: boottime(),
+                    error: error.clone(),
+                });
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks about nodes that are known to exist.
     ///
     /// # Errors
     /// The provider did not answer.
-    async fn ask_witnesses(
-        &self,
-        service: &ServiceRef,
-        ownership: &OwnershipContext,
-        is_anew: bool,
-    ) -> Result<Witnesses, ProviderError> {
-        let cluster = &self.cloud.cluster;
-        let nodes = cluster.nodes.all();
+    async fn ask_nodes(&self, ownership: &OwnershipContext) -> Result<Witnesses, ProviderError> {
+        let nodes = self.cloud.cluster.nodes.all();
         let nodes = witnesses(nodes.iter().map(|node| &**node), ownership);
+        let lookups = self.look_up(&nodes).await?;
         let mut witnesses = Witnesses::default();
-        // A failure to look up nodes must not block load balancers for ever.
-        let (lookups, failed) = match self.look_up(&nodes).await {
-            Ok(lookups) => (lookups, None),
-            Err(error @ ProviderError::Throttled { .. }) => return Err(error),
-            Err(error) => (Vec::new(), Some(error)),
-        };
         for (node, lookup) in nodes.iter().zip(lookups) {
             let name = node.name();
             if confirms_provider_id(node, &lookup) {
@@ -100,11 +148,18 @@ impl Services {
                 witnesses.missing.push(format!("node/{name}"));
             }
         }
-        // One lost load balancer must not stop the reconciliation of the others.
-        if witnesses != Witnesses::default() || (!is_anew && failed.is_none()) {
-            return Ok(witnesses);
-        }
-        let others = cluster
+        Ok(witnesses)
+    }
+
+    /// Asks about load balancers of other Services. One that is lost must not stop the reconciliation of the others.
+    ///
+    /// # Errors
+    /// The provider did not answer.
+    async fn ask_load_balancers(&self, service: &ServiceRef) -> Result<Witnesses, ProviderError> {
+        let mut witnesses = Witnesses::default();
+        let others = self
+            .cloud
+            .cluster
             .service_index()
             .others_with_address(self.cloud.provider.name(), service);
         for other in others.into_iter().take(WITNESSES) {
@@ -129,10 +184,7 @@ impl Services {
                 Found::Absent => witnesses.missing.push(other.to_string()),
             }
         }
-        match failed {
-            Some(error) if witnesses == Witnesses::default() => Err(error),
-            _ => Ok(witnesses),
-        }
+        Ok(witnesses)
     }
 
     /// Empty if the provider has no instances.

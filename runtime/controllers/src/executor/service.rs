@@ -24,6 +24,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 
+use super::account_lookups::FailedLookUp;
 use super::cloud::{Cloud, Unmade, performed};
 use super::events::about_service;
 use super::request::{answered, in_time, stopping};
@@ -101,8 +102,8 @@ pub(super) struct Services {
     pub(super) cloud: Cloud,
     /// The last provider generation whose account was confirmed.
     pub(super) known: Mutex<Option<u64>>,
-    /// Serialises the confirmation of the account.
-    pub(super) account_proof: tokio::sync::Mutex<()>,
+    /// Serialises the look-ups of nodes that confirm the account; the last one that failed.
+    pub(super) account_proof: tokio::sync::Mutex<Option<FailedLookUp>>,
 }
 
 impl Services {

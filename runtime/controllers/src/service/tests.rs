@@ -446,6 +446,7 @@ impl World {
     }
 }
 
+mod account_proof;
 mod balancers;
 mod hand_over;
 mod late_answers;

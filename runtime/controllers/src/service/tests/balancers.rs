@@ -20,7 +20,7 @@ struct Script {
     calls: Mutex<Vec<Call>>,
     /// The errors of the next calls, each with its function.
     faults: Mutex<Vec<(&'static str, ProviderError)>>,
-    /// Calls about Services whose names have this prefix time out after this delay.
+    /// Calls about Services whose names have this prefix, or the look-ups with this name, time out after this delay.
     slow: Mutex<Option<(&'static str, Duration)>>,
     /// Calls of this function about this Service wait until they are released.
     held: Mutex<Option<(&'static str, &'static str)>>,
@@ -35,7 +35,8 @@ impl Script {
         }
         self.calls.lock().unwrap().push(call.clone());
         let slow = *self.slow.lock().unwrap();
-        let name = call.object.strip_prefix("default/").unwrap();
+        let name = call.object.strip_prefix("default/");
+        let name = name.unwrap_or(call.function);
         if let Some((_, time)) = slow.filter(|(names, _)| name.starts_with(names)) {
             tokio::time::sleep(time).await;
             return Err(ProviderError::TimedOut("on purpose".to_owned()));
@@ -87,12 +88,13 @@ impl Balancers {
         self.script.faults.lock().unwrap().push((function, error));
     }
 
-    /// Makes calls about Services whose names have this prefix time out after this delay.
+    /// Makes calls about Services whose names have this prefix, or the look-ups with this name, time out after this
+    /// delay.
     pub(super) fn slow_down(&self, names: &'static str, time: Duration) {
         *self.script.slow.lock().unwrap() = Some((names, time));
     }
 
-    /// Makes calls of this function about this Service wait from now on.
+    /// Makes calls of this function about this Service wait from now on; look-ups are about none.
     pub(super) fn hold(&self, function: &'static str, service: &'static str) {
         *self.script.held.lock().unwrap() = Some((function, service));
     }
