@@ -109,6 +109,7 @@ impl Services {
     ) -> Result<Witnesses, ProviderError> {
         let began = boottime();
         let mut last = self.account_proof.lock().await;
+        self.still(generation)?;
         if *self.known.lock() == Some(generation) {
             return Ok(Witnesses::default());
         }

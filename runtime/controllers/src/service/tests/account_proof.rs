@@ -48,3 +48,27 @@ async fn while_no_node_can_be_looked_up_the_services_do_not_wait_for_each_others
         })
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn services_that_waited_for_another_do_not_ask_a_generation_that_is_gone() {
+    let world = world(&[]).await;
+    world
+        .run_while(settings(), async {
+            world.cloud.hold("find_fresh", "");
+            for name in ["one", "two", "three"] {
+                world.serve(name).await;
+            }
+            a_while().await;
+            world.cloud.provider.replace();
+            world.cloud.release();
+            // Less than until they try again.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert_eq!(world.cloud.asked(), ["find_fresh"]);
+            a_while().await;
+            let calls = world.cloud.asked();
+            let look_ups = calls.iter().filter(|call| *call == "find_fresh");
+            assert_eq!(look_ups.count(), 1, "{calls:?}");
+            assert_eq!(world.cloud.provider.balanced().len(), 3);
+        })
+        .await;
+}
