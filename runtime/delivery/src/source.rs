@@ -8,9 +8,11 @@ pub mod oci;
 pub mod unpack;
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 
 use ccm_core::rollout::Release;
+use futures::FutureExt as _;
 use thiserror::Error;
 
 pub use location::{ConfigMapKey, FilePlace, Location, LocationError, OciPlace};
@@ -103,6 +105,11 @@ impl SourceError {
         Self::Unavailable { place, why }
     }
 
+    /// Reading `place` panicked. That is not attributed to what is there: the cause is unknown.
+    pub(crate) fn panicked(place: &str) -> Self {
+        Self::unavailable(place, "the host failed: it panicked")
+    }
+
     /// `place` denies access.
     pub fn denied(place: &str, why: impl Into<String>) -> Self {
         let (place, why) = (place.to_owned(), why.into());
@@ -116,6 +123,20 @@ impl SourceError {
     }
 }
 
+/// Reads and unpacks what strangers wrote, on a blocking thread.
+///
+/// # Errors
+/// As `read`, or [`SourceError::panicked`].
+async fn reading<T: Send + 'static>(
+    place: &str,
+    read: impl FnOnce(&str) -> Result<T, SourceError> + Send + 'static,
+) -> Result<T, SourceError> {
+    let known = place.to_owned();
+    let read = AssertUnwindSafe(blocking(move || read(&known)));
+    let read = read.catch_unwind().await;
+    read.unwrap_or_else(|_| Err(SourceError::panicked(place)))
+}
+
 /// Runs long or disk-bound work on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
@@ -125,5 +146,18 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
             // The runtime is shutting down, and this task with it.
             Err(_) => std::future::pending().await,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_over_what_is_read_is_a_failure_of_the_host() {
+        let read = reading::<()>("here", |_| panic!("on purpose")).await;
+        assert_eq!(read, Err(SourceError::panicked("here")));
     }
 }

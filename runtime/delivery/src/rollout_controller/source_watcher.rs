@@ -1,14 +1,20 @@
 //! Runs the source in its own task: passes on the latest result only, and fetches bytes again on request. A slow fetch
 //! delays only the next fetch.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccm_core::rollout::Release;
+use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::artifact::Artifact;
 use crate::source::{Source, SourceError};
+
+/// Pause after a panic of the source, which otherwise might follow upon itself without end.
+const AFTER_PANIC: Duration = Duration::from_secs(10);
 
 /// A report of the source.
 pub(super) enum SourceReport {
@@ -108,7 +114,9 @@ async fn serve(
                     biased;
                     Some(other) = sources.recv() => other,
                     () = answer.closed() => continue,
-                    brought = source.again(&release) => {
+                    brought = AssertUnwindSafe(source.again(&release)).catch_unwind() => {
+                        let brought = brought
+                            .unwrap_or_else(|_| Err(SourceError::panicked(source.place())));
                         // The requester may be gone.
                         let _ = answer.send(brought);
                         continue;
@@ -117,9 +125,13 @@ async fn serve(
                 source = other;
                 SourceReport::Located(source.place().to_owned())
             }
-            brought = source.next() => match brought {
-                Ok(artifact) => SourceReport::Offered(Arc::new(artifact)),
-                Err(error) => SourceReport::Failed(error),
+            brought = AssertUnwindSafe(source.next()).catch_unwind() => match brought {
+                Ok(Ok(artifact)) => SourceReport::Offered(Arc::new(artifact)),
+                Ok(Err(error)) => SourceReport::Failed(error),
+                Err(_) => {
+                    tokio::time::sleep(AFTER_PANIC).await;
+                    SourceReport::Failed(SourceError::panicked(source.place()))
+                }
             },
         };
         if reports.send(report).await.is_err() {
@@ -132,10 +144,7 @@ async fn serve(
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-    use std::time::Duration;
-
     use ccm_host::Digest;
-    use futures::FutureExt as _;
 
     use super::*;
     use crate::source::Brought;
@@ -162,6 +171,32 @@ mod tests {
 
         fn place(&self) -> &str {
             self.place
+        }
+    }
+
+    /// A source that panics before its only offer, and when it is asked for bytes again.
+    struct Panicking {
+        asked: usize,
+    }
+
+    impl Source for Panicking {
+        fn next(&mut self) -> Brought<'_> {
+            Box::pin(async {
+                self.asked += 1;
+                match self.asked {
+                    1 => panic!("on purpose"),
+                    2 => Ok(artifact()),
+                    _ => std::future::pending().await,
+                }
+            })
+        }
+
+        fn again<'a>(&'a self, _: &'a Release) -> Brought<'a> {
+            Box::pin(async { panic!("on purpose") })
+        }
+
+        fn place(&self) -> &str {
+            "one"
         }
     }
 
@@ -230,6 +265,23 @@ mod tests {
             next(&mut source_watcher).await,
             SourceReport::Offered(_)
         ));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_panics_has_failed_and_is_asked_again() {
+        let (sources, given) = mpsc::channel(1);
+        let source: Box<dyn Source> = Box::new(Panicking { asked: 0 });
+        assert!(sources.try_send(source).is_ok());
+        let mut source_watcher = SourceWatcher::start(given);
+        let located = next(&mut source_watcher).await;
+        assert!(matches!(located, SourceReport::Located(_)));
+        let failed = next(&mut source_watcher).await;
+        let panicked = SourceError::panicked("one");
+        assert!(matches!(failed, SourceReport::Failed(error) if error == panicked));
+        let offered = next(&mut source_watcher).await;
+        assert!(matches!(offered, SourceReport::Offered(_)));
+        let brought = source_watcher.again().bytes(&release()).await;
+        assert_eq!(brought.unwrap().err(), Some(panicked));
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Brought, ConfigMapKey, Source, SourceError, blocking, unpack};
+use super::{Brought, ConfigMapKey, Source, SourceError, reading, unpack};
 use crate::artifact::{Artifact, SignatureEvidence};
 use content::NotFound;
 
@@ -159,19 +159,19 @@ impl Reader {
 
     /// Reads the module in an object, unpacking it on a blocking thread.
     async fn module(&self, object: Arc<Option<ConfigMap>>) -> Result<Artifact, SourceError> {
-        let (place, at) = (self.place.clone(), self.at.clone());
-        blocking(move || {
+        let at = self.at.clone();
+        reading(&self.place, move |place| {
             let Some(object) = &*object else {
                 let why = format!(
                     "there is no ConfigMap {} in the namespace {}",
                     at.name, at.namespace
                 );
-                return Err(SourceError::absent(&place, why));
+                return Err(SourceError::absent(place, why));
             };
             match content::module_in(object, &at.key) {
-                Ok(found) => unpack::artifact(&place, found.bytes, found.evidence),
-                Err(NotFound::Absent(why)) => Err(SourceError::absent(&place, why)),
-                Err(NotFound::Refused(why)) => Err(SourceError::refused(&place, why)),
+                Ok(found) => unpack::artifact(place, found.bytes, found.evidence),
+                Err(NotFound::Absent(why)) => Err(SourceError::absent(place, why)),
+                Err(NotFound::Refused(why)) => Err(SourceError::refused(place, why)),
             }
         })
         .await
@@ -184,13 +184,13 @@ impl Reader {
         object: Option<ConfigMap>,
         release: Release,
     ) -> Result<Artifact, SourceError> {
-        let (place, at) = (self.place.clone(), self.at.clone());
-        blocking(move || {
+        let at = self.at.clone();
+        reading(&self.place, move |place| {
             let object = object.unwrap_or_default();
             let modules = content::keys(&object, &at.key).into_iter();
             let mut modules = modules.filter_map(|key| {
                 let found = content::module_in(&object, key).ok()?;
-                unpack::artifact(&place, found.bytes, found.evidence).ok()
+                unpack::artifact(place, found.bytes, found.evidence).ok()
             });
             let is_it = |artifact: &Artifact| artifact.digest.to_string() == release.digest;
             modules.find(is_it).ok_or_else(|| {
@@ -200,7 +200,7 @@ impl Reader {
                      either: put it back there, under any key",
                     release.shown()
                 );
-                SourceError::absent(&place, why)
+                SourceError::absent(place, why)
             })
         })
         .await

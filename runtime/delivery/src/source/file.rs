@@ -15,7 +15,7 @@ use ccm_core::rollout::Release;
 use ccm_host::Digest;
 use tokio::time::{Instant, sleep};
 
-use super::{Brought, FilePlace, Source, SourceError, blocking, unpack};
+use super::{Brought, FilePlace, Source, SourceError, reading};
 use crate::artifact::{Artifact, SignatureEvidence};
 use poll::{Identity, Seen};
 
@@ -66,8 +66,7 @@ impl FileSource {
     /// There is no module, it cannot be read, or it changed during the read.
     pub async fn now(&self) -> Result<Artifact, SourceError> {
         let seen = self.open().await?;
-        let place = self.place.clone();
-        blocking(move || seen.read_now(&place)).await
+        reading(&self.place, move |place| seen.read_now(place)).await
     }
 
     /// Polls once. `Err(wait)`: nothing new; poll again after `wait`.
@@ -100,8 +99,8 @@ impl FileSource {
         if !is_settled {
             return Err(QUICK);
         }
-        let place = self.place.clone();
-        let Some(read) = blocking(move || seen.read(&place)).await else {
+        let read = reading(&self.place, move |place| seen.read(place)).await;
+        let Some(read) = read.transpose() else {
             // The file changed while it was read.
             return Err(QUICK);
         };
@@ -148,8 +147,8 @@ impl FileSource {
     }
 
     async fn open(&self) -> Result<Seen, SourceError> {
-        let (place, at, entry) = (self.place.clone(), self.at.clone(), self.entry.clone());
-        blocking(move || poll::open(&place, &at, &entry)).await
+        let (at, entry) = (self.at.clone(), self.entry.clone());
+        reading(&self.place, move |place| poll::open(place, &at, &entry)).await
     }
 }
 
@@ -166,8 +165,9 @@ impl Source for FileSource {
     }
 
     fn again<'a>(&'a self, release: &'a Release) -> Brought<'a> {
-        let (place, at, release) = (self.place.clone(), self.at.clone(), release.clone());
-        Box::pin(blocking(move || kept::find(&place, &at, &release)))
+        let (at, release) = (self.at.clone(), release.clone());
+        let find = move |place: &str| kept::find(place, &at, &release);
+        Box::pin(reading(&self.place, find))
     }
 
     fn place(&self) -> &str {

@@ -10,8 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ccm_host::{clean, list_first};
 use rustix::fs::OFlags;
 
-use super::{FilePlace, SourceError, unpack};
+use super::{FilePlace, SourceError};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MODULE_BYTES, SignatureEvidence};
+use crate::source::unpack;
 
 /// Suffixes of module files. zstd is not supported, but such a file is selected so that its refusal says so.
 const ENDINGS: [&str; 3] = [".wasm", ".wasm.gz", ".wasm.zst"];
@@ -128,25 +129,25 @@ pub(super) fn open_module(place: &str, path: &Path) -> Result<Seen, SourceError>
 
 impl Seen {
     /// Reads the file. `None`: it changed during the read.
-    pub(super) fn read(mut self, place: &str) -> Option<Result<Artifact, SourceError>> {
-        let module = match read_file(place, &mut self.module, &self.identity.module, MODULE_BYTES) {
-            Ok(bytes) => bytes?,
-            Err(error) => return Some(Err(error)),
+    pub(super) fn read(mut self, place: &str) -> Result<Option<Artifact>, SourceError> {
+        let state = &self.identity.module;
+        let Some(module) = read_file(place, &mut self.module, state, MODULE_BYTES)? else {
+            return Ok(None);
         };
         let mut evidence = Vec::new();
         for (file, state) in self.evidence.iter_mut().zip(&self.identity.evidence) {
-            match read_file(place, file, state, EVIDENCE_BYTES) {
-                Ok(bytes) => evidence.push(SignatureEvidence::Bundle(bytes?)),
-                Err(error) => return Some(Err(error)),
-            }
+            let Some(bytes) = read_file(place, file, state, EVIDENCE_BYTES)? else {
+                return Ok(None);
+            };
+            evidence.push(SignatureEvidence::Bundle(bytes));
         }
-        Some(unpack::artifact(place, module, evidence))
+        unpack::artifact(place, module, evidence).map(Some)
     }
 
     /// The same for whoever does not wait until the file stays as it is.
     pub(super) fn read_now(self, place: &str) -> Result<Artifact, SourceError> {
-        let read = self.read(place);
-        read.unwrap_or_else(|| Err(SourceError::unavailable(place, "it is being written")))
+        let read = self.read(place)?;
+        read.ok_or_else(|| SourceError::unavailable(place, "it is being written"))
     }
 }
 
