@@ -2,12 +2,15 @@
 //! that was loaded anew, with a configuration that may hold another credential, have not and serve whatever the result,
 //! which is reported to people.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use ccm_core::cloud::ProviderError;
 use ccm_core::moment::Moment;
 use ccm_core::reconciliation::retry::PERSON;
 use ccm_core::safety::tenure::Tenure;
+use futures::FutureExt as _;
 use tokio::task::JoinSet;
 
 use super::{Lead, RolloutController};
@@ -34,6 +37,22 @@ pub(super) enum CheckEnd {
     Failed(String),
     /// The leadership ended during the check, which therefore says nothing.
     Revoked,
+}
+
+impl CheckEnd {
+    /// Waits for the end of a check under this tenure. A panic of the host is a failure as well: without an end, no check
+    /// would be due any more.
+    async fn of(
+        check: impl Future<Output = Result<(), ProviderError>>,
+        tenure: &Tenure,
+    ) -> CheckEnd {
+        match AssertUnwindSafe(check).catch_unwind().await {
+            Ok(Ok(())) => CheckEnd::Passed,
+            Ok(Err(_)) if revoked(tenure).is_some() => CheckEnd::Revoked,
+            Ok(Err(error)) => CheckEnd::Failed(format!("its self-check fails: {error}")),
+            Err(_) => CheckEnd::Failed("its self-check fails: the host panicked".to_owned()),
+        }
+    }
 }
 
 impl Check {
@@ -84,11 +103,8 @@ impl RolloutController {
         self.check.next = None;
         self.check.tenure = Arc::downgrade(permit.tenure());
         self.check.asked.spawn(async move {
-            let end = match generation.provider.self_check(permit.clone()).await {
-                Ok(()) => CheckEnd::Passed,
-                Err(_) if revoked(permit.tenure()).is_some() => CheckEnd::Revoked,
-                Err(error) => CheckEnd::Failed(format!("its self-check fails: {error}")),
-            };
+            let check = generation.provider.self_check(permit.clone());
+            let end = CheckEnd::of(check, permit.tenure()).await;
             (generation.number, end)
         });
         None
@@ -113,5 +129,19 @@ impl RolloutController {
             CheckEnd::Revoked => self.check.next = Some(Moment(Duration::ZERO)),
         }
         self.notice();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_self_check_in_which_the_host_panics_has_failed() {
+        let tenure = Tenure::unlimited();
+        let end = CheckEnd::of(async { panic!("on purpose") }, &tenure).await;
+        assert!(matches!(end, CheckEnd::Failed(_)));
     }
 }
