@@ -52,6 +52,8 @@ struct Controllers {
     lifecycle: Option<NodeLifecycleController>,
     service: Option<ServiceController>,
     route: Option<RouteController>,
+    /// The executor's tasks, which never end.
+    background: JoinSet<()>,
     /// Entries in the metric of running controllers, until dropped.
     running: Vec<RunningController>,
 }
@@ -133,6 +135,7 @@ impl ProviderControllers {
             lifecycle,
             service,
             route,
+            background,
             running: Vec::new(),
         };
         let drain = settings.drain;
@@ -144,7 +147,7 @@ impl ProviderControllers {
                 tracing::warn!(provider, ?drain, "{CUT_OFF}");
             }
             // Aborts their tasks.
-            drop((controllers, background));
+            drop(controllers);
             executor.ended();
             stopped
         });
@@ -245,9 +248,10 @@ impl Runnable for Controllers {
         let controllers = &self.executor.metrics().controllers;
         let running = running.into_iter().flatten();
         self.running = running.map(|name| controllers.start(name)).collect();
-        // `biased`, so that equal states give equal sequences; no branch ever ends by itself.
+        // `biased`, so that equal states give equal sequences; no branch ever ends by itself, unless a task panics.
         tokio::select! {
             biased;
+            Some(_) = self.background.join_next() => {}
             () = beats.when(NODE_CONTROLLER, self.node.as_mut().map(Runnable::run)) => {}
             () = beats.when(SERVICE_CONTROLLER, self.service.as_mut().map(Runnable::run)) => {}
             () = beats.when(NODE_LIFECYCLE_CONTROLLER, self.lifecycle.as_mut().map(Runnable::run)) => {}

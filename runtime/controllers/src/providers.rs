@@ -15,7 +15,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Service;
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::clients::Clients;
 use crate::cluster::Cluster;
@@ -74,16 +74,7 @@ pub async fn run_all(
     let clients = clients.into();
     let mut watched = nodes(clients.base().clone());
     let cluster = Cluster::new(clients, &settings, metrics, watched.store.clone());
-    let cluster = Arc::new(cluster);
-    let mut writing = JoinSet::new();
-    writing.spawn({
-        let cluster = cluster.clone();
-        async move {
-            let events = &cluster.deferred_events;
-            events.write(&cluster.events, &cluster.new_nodes).await;
-        }
-    });
-    let mut sets = ControllerManager::new(cluster, settings);
+    let mut sets = ControllerManager::new(Arc::new(cluster), settings);
     sets.start_ipam(Vec::new());
     sets.take(list);
     tokio::pin!(shutdown);
@@ -102,7 +93,7 @@ pub async fn run_all(
             },
             Some(ended) = sets.tasks.join_next() => {
                 if ended.is_err() {
-                    tracing::error!("controllers ended with a panic; this is a defect");
+                    tracing::error!("a task of the controllers ended with a panic; this is a defect");
                 }
                 sets.revive();
             }
@@ -240,6 +231,14 @@ fn takes(provided: &Provided) -> service::Claim {
     }
 }
 
+/// Starts the task that writes the Events that were deferred.
+fn write_events(cluster: Arc<Cluster>, tasks: &mut JoinSet<()>) -> AbortHandle {
+    tasks.spawn(async move {
+        let events = &cluster.deferred_events;
+        events.write(&cluster.events, &cluster.new_nodes).await;
+    })
+}
+
 /// Starts and stops the controllers of all providers.
 struct ControllerManager {
     cluster: Arc<Cluster>,
@@ -250,8 +249,10 @@ struct ControllerManager {
     running: BTreeMap<String, ProviderControllers>,
     /// The node IPAM controller; it belongs to no provider and runs even without any.
     ipam: Option<Ipam>,
-    /// The running controllers; aborted when this is dropped.
+    /// The running controllers, and `writing`; aborted when this is dropped.
     tasks: JoinSet<()>,
+    /// Writes the Events that were deferred.
+    writing: AbortHandle,
     /// Controllers that were stopped and may not have ended yet.
     leaving: Vec<Ended>,
     services: ServiceChangeFilter,
@@ -260,6 +261,8 @@ struct ControllerManager {
 
 impl ControllerManager {
     fn new(cluster: Arc<Cluster>, settings: Settings) -> ControllerManager {
+        let mut tasks = JoinSet::new();
+        let writing = write_events(cluster.clone(), &mut tasks);
         ControllerManager {
             cluster,
             settings,
@@ -267,7 +270,8 @@ impl ControllerManager {
             contested: Vec::new(),
             running: BTreeMap::new(),
             ipam: None,
-            tasks: JoinSet::new(),
+            tasks,
+            writing,
             leaving: Vec::new(),
             services: ServiceChangeFilter::default(),
             watched_services: None,
@@ -388,8 +392,11 @@ impl ControllerManager {
         }
     }
 
-    /// Restarts controllers that ended without a request: a defect of ours, which affects no other provider.
+    /// Restarts what ended without a request: a defect of ours, which affects no other provider.
     fn revive(&mut self) {
+        if self.writing.is_finished() {
+            self.writing = write_events(self.cluster.clone(), &mut self.tasks);
+        }
         if self.ipam.as_ref().is_some_and(Ipam::has_ended) {
             tracing::error!(
                 controller = IPAM_CONTROLLER,

@@ -24,6 +24,7 @@ use super::*;
 use crate::pruned_objects::fixtures::pruned_nodes;
 use crate::{Controllers, fixtures};
 
+mod defects;
 mod first_list;
 mod leaving;
 mod plan;
