@@ -11,6 +11,7 @@ use std::time::Duration;
 use ccm_core::reconciliation::effect::ObjectKind;
 use ccm_core::route::Tally;
 use ccm_core::safety::brake::Brake;
+use ccm_metrics::Registration as _;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -105,113 +106,93 @@ impl Operation {
 impl Default for Metrics {
     /// Unregistered metrics, for programs that export none.
     fn default() -> Metrics {
-        Metrics {
-            taint_removal: Histogram::new(DELAYS),
-            initial_sync: Histogram::new(DELAYS),
-            held: Family::default(),
-            planned: Family::default(),
-            held_deletions: Family::default(),
-            target_updates: Counter::default(),
-            failed_target_updates: Counter::default(),
-            target_update: Histogram::new(DOUBLED),
-            node_pass: Histogram::new(DOUBLED),
-            operations: Family::default(),
-            operation: Family::new_with_constructor(|| Histogram::new(CALLS)),
-            route_passes: Counter::default(),
-            routes: Family::default(),
-            route_operations: Family::default(),
-            route_operation: Family::new_with_constructor(|| Histogram::new(CALLS)),
-            ipam: IpamMetrics::default(),
-            queues: QueueMetrics::default(),
-            controllers: RunningControllers::default(),
-        }
+        Metrics::register(&mut Registry::default())
     }
 }
 
 impl Metrics {
     /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> Metrics {
-        let metrics = Metrics::default();
-        registry.register(
-            "node_controller_cloud_provider_taint_removal_delay_seconds",
-            "[ALPHA] Seconds from a node's creation until the uninitialized taint was removed",
-            metrics.taint_removal.clone(),
-        );
-        registry.register(
-            "node_controller_initial_node_sync_delay_seconds",
-            "[ALPHA] Seconds from a node's creation until its initialisation was finished",
-            metrics.initial_sync.clone(),
-        );
-        registry.register(
-            "ccm_plan_pending",
-            "Objects that would be changed if the mode were enforce",
-            metrics.planned.clone(),
-        );
-        registry.register(
-            "ccm_brake_held",
-            "Changes that were held because a brake's budget was spent",
-            metrics.held.clone(),
-        );
-        registry.register(
-            "ccm_node_deletion_held",
-            "Deletions of nodes that were held, by the unmet condition",
-            metrics.held_deletions.clone(),
-        );
-        // The client appends `_total` to counters.
-        registry.register(
-            "service_controller_loadbalancer_sync",
-            "[ALPHA] Attempts to hand a changed set of nodes to a load balancer",
-            metrics.target_updates.clone(),
-        );
-        registry.register(
-            "service_controller_nodesync_error",
-            "[ALPHA] Failed attempts to hand a changed set of nodes to a load balancer",
-            metrics.failed_target_updates.clone(),
-        );
-        registry.register(
-            "service_controller_nodesync_latency_seconds",
-            "[ALPHA] Seconds from a node change until all load balancers had the new targets",
-            metrics.node_pass.clone(),
-        );
-        registry.register(
-            "service_controller_update_loadbalancer_host_latency_seconds",
-            "[ALPHA] Seconds of one attempt to hand a changed set of nodes to a load balancer",
-            metrics.target_update.clone(),
-        );
-        registry.register(
-            "ccm_load_balancer_operations",
-            "Provider calls about load balancers, and how they ended",
-            metrics.operations.clone(),
-        );
-        registry.register(
-            "ccm_load_balancer_operation_duration_seconds",
-            "Seconds of one provider call about a load balancer",
-            metrics.operation.clone(),
-        );
-        registry.register(
-            "route_controller_route_sync",
-            "[ALPHA] Passes over all routes",
-            metrics.route_passes.clone(),
-        );
-        registry.register(
-            "ccm_routes",
-            "Routes after the last listing, by state",
-            metrics.routes.clone(),
-        );
-        registry.register(
-            "ccm_route_operations",
-            "Provider calls about routes, and how they ended",
-            metrics.route_operations.clone(),
-        );
-        registry.register(
-            "ccm_route_operation_duration_seconds",
-            "Seconds of one provider call about routes",
-            metrics.route_operation.clone(),
-        );
-        metrics.ipam.register(registry);
-        metrics.queues.register(registry);
-        metrics.controllers.register(registry);
-        metrics
+        Metrics {
+            taint_removal: registry.add(
+                "node_controller_cloud_provider_taint_removal_delay_seconds",
+                "[ALPHA] Seconds from a node's creation until the uninitialized taint was removed",
+                Histogram::new(DELAYS),
+            ),
+            initial_sync: registry.add(
+                "node_controller_initial_node_sync_delay_seconds",
+                "[ALPHA] Seconds from a node's creation until its initialisation was finished",
+                Histogram::new(DELAYS),
+            ),
+            planned: registry.add(
+                "ccm_plan_pending",
+                "Objects that would be changed if the mode were enforce",
+                Family::default(),
+            ),
+            held: registry.add(
+                "ccm_brake_held",
+                "Changes that were held because a brake's budget was spent",
+                Family::default(),
+            ),
+            held_deletions: registry.add(
+                "ccm_node_deletion_held",
+                "Deletions of nodes that were held, by the unmet condition",
+                Family::default(),
+            ),
+            target_updates: registry.add(
+                "service_controller_loadbalancer_sync",
+                "[ALPHA] Attempts to hand a changed set of nodes to a load balancer",
+                Counter::default(),
+            ),
+            failed_target_updates: registry.add(
+                "service_controller_nodesync_error",
+                "[ALPHA] Failed attempts to hand a changed set of nodes to a load balancer",
+                Counter::default(),
+            ),
+            node_pass: registry.add(
+                "service_controller_nodesync_latency_seconds",
+                "[ALPHA] Seconds from a node change until all load balancers had the new targets",
+                Histogram::new(DOUBLED),
+            ),
+            target_update: registry.add(
+                "service_controller_update_loadbalancer_host_latency_seconds",
+                "[ALPHA] Seconds of one attempt to hand a changed set of nodes to a load balancer",
+                Histogram::new(DOUBLED),
+            ),
+            operations: registry.add(
+                "ccm_load_balancer_operations",
+                "Provider calls about load balancers, and how they ended",
+                Family::default(),
+            ),
+            operation: registry.add(
+                "ccm_load_balancer_operation_duration_seconds",
+                "Seconds of one provider call about a load balancer",
+                Family::new_with_constructor(|| Histogram::new(CALLS)),
+            ),
+            route_passes: registry.add(
+                "route_controller_route_sync",
+                "[ALPHA] Passes over all routes",
+                Counter::default(),
+            ),
+            routes: registry.add(
+                "ccm_routes",
+                "Routes after the last listing, by state",
+                Family::default(),
+            ),
+            route_operations: registry.add(
+                "ccm_route_operations",
+                "Provider calls about routes, and how they ended",
+                Family::default(),
+            ),
+            route_operation: registry.add(
+                "ccm_route_operation_duration_seconds",
+                "Seconds of one provider call about routes",
+                Family::new_with_constructor(|| Histogram::new(CALLS)),
+            ),
+            ipam: IpamMetrics::register(registry),
+            queues: QueueMetrics::register(registry),
+            controllers: RunningControllers::register(registry),
+        }
     }
 
     /// Counts a pass over all routes (ROUTE-020).

@@ -34,8 +34,7 @@ impl RestClients {
     /// Creates and registers the metrics. Each client gets its own `limit`; `None`: no limit, because fairness between
     /// clients is the API server's task.
     pub fn register(registry: &mut Registry, limit: Option<RateLimit>) -> RestClients {
-        let metrics = RestMetrics::default();
-        metrics.register(registry);
+        let metrics = RestMetrics::register(registry);
         RestClients { metrics, limit }
     }
 

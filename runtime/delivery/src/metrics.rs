@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ccm_core::rollout::RolloutState;
+use ccm_metrics::Registration as _;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -52,35 +53,32 @@ pub struct Metrics {
 impl Default for Metrics {
     /// Creates metrics that no registry exposes.
     fn default() -> Metrics {
-        Metrics {
-            info: Family::default(),
-            swaps: Family::default(),
-            loads: Family::new_with_constructor(|| Histogram::new(LOADS)),
-        }
+        Metrics::register(&mut Registry::default())
     }
 }
 
 impl Metrics {
     /// Creates the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Metrics {
-        let metrics = Metrics::default();
-        registry.register(
-            "ccm_provider_info",
-            "The version of a provider that serves, and the provider's state; always 1, one series for each provider",
-            metrics.info.clone(),
-        );
-        // The client appends `_total` to counters.
-        registry.register(
-            "ccm_provider_swaps",
-            "Versions of a provider that were activated, rejected or rolled back, by result",
-            metrics.swaps.clone(),
-        );
-        registry.register(
-            "ccm_provider_load_seconds",
-            "Seconds from a module's bytes to a provider that has started, compilation included",
-            metrics.loads.clone(),
-        );
-        metrics
+        Metrics {
+            info: registry.add(
+                "ccm_provider_info",
+                "The version of a provider that serves, and the provider's state; always 1, \
+                 one series for each provider",
+                Family::default(),
+            ),
+            swaps: registry.add(
+                "ccm_provider_swaps",
+                "Versions of a provider that were activated, rejected or rolled back, by result",
+                Family::default(),
+            ),
+            loads: registry.add(
+                "ccm_provider_load_seconds",
+                "Seconds from a module's bytes to a provider that has started, \
+                 compilation included",
+                Family::new_with_constructor(|| Histogram::new(LOADS)),
+            ),
+        }
     }
 
     /// Sets the info series of a provider to `now` and removes the series `before`.

@@ -297,11 +297,6 @@ impl Egress {
         self
     }
 
-    /// The metrics in which requests are counted.
-    pub fn requests(&self) -> &RequestMetrics {
-        &self.requests
-    }
-
     /// Sets the module digest that audit records name, the version that refusals name, and the contract by which
     /// requests are judged: the newest one without this.
     pub fn of_module(mut self, digest: String, version: &str, contract: Contract) -> Egress {

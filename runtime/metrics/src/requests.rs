@@ -19,6 +19,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::registration::Registration as _;
+
 /// Buckets of one request, in seconds: from an answer out of the cache to the longest timeout.
 const REQUESTS: [f64; 10] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 /// The default buckets of Go's client library, which the vendor uses.
@@ -102,7 +104,7 @@ pub enum RequestEnd {
 
 /// A request that has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended<'a> {
+pub struct EndedRequest<'a> {
     /// Name of the provider.
     pub provider: &'a str,
     /// Name of the granted target.
@@ -150,78 +152,38 @@ struct Vendors {
 impl Default for RequestMetrics {
     /// Creates metrics that are not exported.
     fn default() -> RequestMetrics {
-        RequestMetrics {
-            requests: Family::default(),
-            durations: Family::new_with_constructor(|| Histogram::new(REQUESTS)),
-            in_flight: Family::default(),
-            remaining: Remaining::default(),
-            vendors: Vendors {
-                requests: Family::default(),
-                durations: Family::new_with_constructor(|| Histogram::new(VENDORS)),
-                in_flight: Gauge::default(),
-                server_cache: Family::default(),
-                endpoints: Arc::default(),
-            },
-        }
+        RequestMetrics::register(&mut Registry::default())
     }
 }
 
 impl RequestMetrics {
     /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> RequestMetrics {
-        let metrics = RequestMetrics::default();
-        metrics.register_in(registry);
-        metrics
-    }
-
-    /// Registers existing metrics in another registry.
-    pub fn register_in(&self, registry: &mut Registry) {
-        // The client appends `_total` to counters.
-        registry.register(
-            "ccm_provider_requests",
-            "Requests of a provider, by status code; kept: answered by the response cache; other words: why there is no answer",
-            self.requests.clone(),
-        );
-        registry.register(
-            "ccm_provider_request_duration_seconds",
-            "Seconds from a provider's request to its answer, including all waits for its turn",
-            self.durations.clone(),
-        );
-        registry.register(
-            "ccm_provider_requests_in_flight",
-            "Granted requests of a provider that have not ended",
-            self.in_flight.clone(),
-        );
-        registry.register(
-            "ccm_provider_cloud_requests_remaining",
-            "Requests that the cloud still admits, by the rate-limit headers of its last answer. There is no series \
-             without such headers, or once their window has ended",
-            self.remaining.clone(),
-        );
-        let vendors = &self.vendors;
-        registry.register(
-            "hcloud_api_requests",
-            "Requests of the provider hcloud to its target api that were answered. The endpoint is the granted rule's \
-             path, with - for an ID. Non-standard status codes count as their class, such as 5xx",
-            vendors.requests.clone(),
-        );
-        registry.register(
-            "hcloud_api_request_duration_seconds",
-            "Seconds of requests of the provider hcloud to its target api that were answered, including waits before they \
-             were sent",
-            vendors.durations.clone(),
-        );
-        registry.register(
-            "hcloud_api_in_flight_requests",
-            "Requests of the provider hcloud to its target api that have not ended",
-            vendors.in_flight.clone(),
-        );
-        registry.register(
-            "cloud_controller_manager_server_cache_requests",
-            "Requests of the provider hcloud for servers; hit: the response cache answered. The mode is all for a page of \
-             the list, one for a single server. The subsystem is empty: the cache knows no caller",
-            vendors.server_cache.clone(),
-        );
+        RequestMetrics {
+            requests: registry.add(
+                "ccm_provider_requests",
+                "Requests of a provider, by status code; kept: answered by the response cache; \
+                 other words: why there is no answer",
+                Family::default(),
+            ),
+            durations: registry.add(
+                "ccm_provider_request_duration_seconds",
+                "Seconds from a provider's request to its answer, including all waits for its turn",
+                Family::new_with_constructor(|| Histogram::new(REQUESTS)),
+            ),
+            in_flight: registry.add(
+                "ccm_provider_requests_in_flight",
+                "Granted requests of a provider that have not ended",
+                Family::default(),
+            ),
+            remaining: registry.add(
+                "ccm_provider_cloud_requests_remaining",
+                "Requests that the cloud still admits, by the rate-limit headers of its last \
+                 answer. There is no series without such headers, or once their window has ended",
+                Remaining::default(),
+            ),
+            vendors: Vendors::register(registry),
+        }
     }
 
     /// Counts a request that was granted and begins.
@@ -238,8 +200,8 @@ impl RequestMetrics {
     }
 
     /// Counts a request that has ended. One with an `endpoint` was counted by [`RequestMetrics::begun`] before.
-    pub fn ended(&self, request: &Ended<'_>) {
-        let Ended {
+    pub fn ended(&self, request: &EndedRequest<'_>) {
+        let EndedRequest {
             provider,
             target,
             method,
@@ -333,6 +295,37 @@ impl EncodeMetric for Remaining {
 }
 
 impl Vendors {
+    fn register(registry: &mut Registry) -> Vendors {
+        Vendors {
+            requests: registry.add(
+                "hcloud_api_requests",
+                "Requests of the provider hcloud to its target api that were answered. The \
+                 endpoint is the granted rule's path, with - for an ID. Non-standard status codes \
+                 count as their class, such as 5xx",
+                Family::default(),
+            ),
+            durations: registry.add(
+                "hcloud_api_request_duration_seconds",
+                "Seconds of requests of the provider hcloud to its target api that were answered, \
+                 including waits before they were sent",
+                Family::new_with_constructor(|| Histogram::new(VENDORS)),
+            ),
+            in_flight: registry.add(
+                "hcloud_api_in_flight_requests",
+                "Requests of the provider hcloud to its target api that have not ended",
+                Gauge::default(),
+            ),
+            server_cache: registry.add(
+                "cloud_controller_manager_server_cache_requests",
+                "Requests of the provider hcloud for servers; hit: the response cache answered. \
+                 The mode is all for a page of the list, one for a single server. The subsystem is \
+                 empty: the cache knows no caller",
+                Family::default(),
+            ),
+            endpoints: Arc::default(),
+        }
+    }
+
     /// Counts a request about servers. The caller, which the vendor's label `subsystem` names, is not known here.
     fn asked(&self, method: &str, endpoint: &str, end: RequestEnd) {
         let mode = match endpoint.strip_prefix("/servers") {

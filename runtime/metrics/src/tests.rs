@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 use crate::build::{self, Build};
 use crate::process;
-use crate::requests::{Ended, RequestEnd, RequestMetrics, StatedRemaining};
+use crate::requests::{EndedRequest, RequestEnd, RequestMetrics, StatedRemaining};
 use crate::text::{Format, encode};
 
 #[test]
@@ -175,7 +175,7 @@ fn the_vendors_names_are_served_for_its_own_provider() {
     let metrics = RequestMetrics::register(&mut registry);
     let request = |provider, end| {
         metrics.begun(provider, "api");
-        metrics.ended(&Ended {
+        metrics.ended(&EndedRequest {
             provider,
             target: "api",
             method: "POST",
@@ -194,7 +194,7 @@ fn the_vendors_names_are_served_for_its_own_provider() {
         RequestEnd::Kept,
     ] {
         metrics.begun("hcloud", "api");
-        metrics.ended(&Ended {
+        metrics.ended(&EndedRequest {
             provider: "hcloud",
             target: "api",
             method: "GET",
@@ -228,7 +228,7 @@ fn h8_whatever_is_asked_and_answered_the_series_stay_bounded() {
     let metrics = RequestMetrics::register(&mut registry);
     for number in 0..20_000_u32 {
         metrics.begun("hcloud", "api");
-        metrics.ended(&Ended {
+        metrics.ended(&EndedRequest {
             provider: "hcloud",
             target: "api",
             method: &format!("METHOD{number}"),

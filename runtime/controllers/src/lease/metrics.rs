@@ -1,5 +1,6 @@
 //! Leader election metrics, under upstream's names (PROC-047). Holds no logic.
 
+use ccm_metrics::Registration as _;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -7,8 +8,8 @@ use prometheus_client::registry::Registry;
 
 type Name = [(&'static str, String); 1];
 
-/// The metrics of all elections of a process. Clones share the same metrics; the default ones are not exported.
-#[derive(Debug, Clone, Default)]
+/// The metrics of all elections of a process. Clones share the same metrics.
+#[derive(Debug, Clone)]
 pub struct ElectionMetrics {
     master_status: Family<Name, Gauge>,
     slow_path: Family<Name, Counter>,
@@ -19,9 +20,19 @@ pub struct ElectionMetrics {
 impl ElectionMetrics {
     /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> ElectionMetrics {
-        let metrics = ElectionMetrics::default();
-        metrics.register_in(registry);
-        metrics
+        ElectionMetrics {
+            master_status: registry.add(
+                "leader_election_master_status",
+                "[ALPHA] Whether this process holds the Lease: 1 leader, 0 standby",
+                Family::default(),
+            ),
+            slow_path: registry.add(
+                "leader_election_slowpath",
+                "[ALPHA] Renewals for which the Lease had to be read again",
+                Family::default(),
+            ),
+            is_of_a_standby: false,
+        }
     }
 
     /// The same metrics for a process that takes the Lease only to record something: it counts as a standby.
@@ -31,19 +42,6 @@ impl ElectionMetrics {
             is_of_a_standby: true,
             ..self.clone()
         }
-    }
-
-    pub(super) fn register_in(&self, registry: &mut Registry) {
-        registry.register(
-            "leader_election_master_status",
-            "[ALPHA] Whether this process holds the Lease: 1 leader, 0 standby",
-            self.master_status.clone(),
-        );
-        registry.register(
-            "leader_election_slowpath",
-            "[ALPHA] Renewals for which the Lease had to be read again",
-            self.slow_path.clone(),
-        );
     }
 
     pub(crate) fn leads(&self, lease: &str, leads: bool) {

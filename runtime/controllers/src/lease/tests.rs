@@ -34,9 +34,10 @@ fn paused() -> Moment {
     Moment(Duration::from_secs(1_000) + started.elapsed())
 }
 
-fn election(cluster: &Cluster, identity: &str) -> (Election, Arc<Tenure>, ElectionMetrics) {
+fn election(cluster: &Cluster, identity: &str) -> (Election, Arc<Tenure>, Registry) {
     let tenure = Arc::new(Tenure::pending());
-    let metrics = ElectionMetrics::default();
+    let mut registry = Registry::default();
+    let metrics = ElectionMetrics::register(&mut registry);
     let settings = ElectionSettings {
         namespace: "kube-system".to_owned(),
         name: NAME.to_owned(),
@@ -44,15 +45,9 @@ fn election(cluster: &Cluster, identity: &str) -> (Election, Arc<Tenure>, Electi
         timing: TIMING,
     };
     let client = || cluster.client_as(identity);
-    let mut election = Election::new(
-        client(),
-        client(),
-        settings,
-        tenure.clone(),
-        metrics.clone(),
-    );
+    let mut election = Election::new(client(), client(), settings, tenure.clone(), metrics);
     election.now = paused;
-    (election, tenure, metrics)
+    (election, tenure, registry)
 }
 
 fn leases(cluster: &Cluster) -> Api<Lease> {
@@ -211,7 +206,7 @@ async fn proc_042_a_lease_that_is_not_given_back_is_taken_over_after_its_end_and
 #[tokio::test(start_paused = true)]
 async fn proc_042_a_leader_that_cannot_renew_is_none_after_the_renew_deadline() {
     let cluster = Cluster::new();
-    let (mut election, tenure, metrics) = election(&cluster, "host_1");
+    let (mut election, tenure, registry) = election(&cluster, "host_1");
     election.acquire().await;
     cluster.inject(refusals(1_000));
     let since = paused();
@@ -222,7 +217,7 @@ async fn proc_042_a_leader_that_cannot_renew_is_none_after_the_renew_deadline() 
         "{after:?}"
     );
     assert!(tenure.is_closed());
-    let text = encoded(&metrics);
+    let text = encoded(&registry);
     assert!(
         text.contains(r#"leader_election_master_status{name="cloud-controller-manager"} 0"#),
         "{text}"
@@ -253,13 +248,13 @@ async fn edge_091_an_api_server_that_is_away_for_less_than_the_renew_deadline_lo
         ),
     ] {
         let cluster = Cluster::new();
-        let (mut election, tenure, metrics) = election(&cluster, case);
+        let (mut election, tenure, registry) = election(&cluster, case);
         election.acquire().await;
         hold_for(&mut election, 30).await;
         cluster.inject(fault);
         hold_for(&mut election, 30).await;
         assert!(tenure.may_begin(paused()), "{case}");
-        let text = encoded(&metrics);
+        let text = encoded(&registry);
         assert!(
             text.contains(r#"leader_election_slowpath_total{name="cloud-controller-manager"}"#),
             "{case}: {text}"
@@ -285,7 +280,7 @@ async fn a_lease_that_is_stolen_is_lost_at_the_next_renewal() {
 #[tokio::test(start_paused = true)]
 async fn what_others_keep_on_the_lease_stays_there() {
     let cluster = Cluster::new();
-    let (mut election, _, metrics) = election(&cluster, "host_1");
+    let (mut election, _, registry) = election(&cluster, "host_1");
     election.acquire().await;
     let noted = json!({"metadata": {
         "annotations": {"wasm-ccm.dev/spent": "2"}, "labels": {"kept": "yes"},
@@ -294,7 +289,7 @@ async fn what_others_keep_on_the_lease_stays_there() {
     hold_for(&mut election, 5).await;
     // The conflict cost no retry period.
     assert!(
-        encoded(&metrics)
+        encoded(&registry)
             .contains(r#"leader_election_slowpath_total{name="cloud-controller-manager"} 1"#)
     );
     election.release().await;
@@ -318,22 +313,24 @@ async fn a_candidate_that_withdraws_while_it_writes_gives_back_what_it_may_have_
     assert_eq!(holder(&cluster).await, "");
 }
 
-fn encoded(metrics: &ElectionMetrics) -> String {
-    let mut registry = Registry::default();
-    metrics.register_in(&mut registry);
+fn encoded(registry: &Registry) -> String {
     let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
     text
 }
 
 #[tokio::test(start_paused = true)]
 async fn proc_047_names_and_labels_are_upstreams() {
     let cluster = Cluster::new();
-    let (mut election, _, metrics) = election(&cluster, "host_1");
+    let (mut election, _, registry) = election(&cluster, "host_1");
     let standby = r#"leader_election_master_status{name="cloud-controller-manager"} 0"#;
-    assert!(encoded(&metrics).contains(standby), "{}", encoded(&metrics));
+    assert!(
+        encoded(&registry).contains(standby),
+        "{}",
+        encoded(&registry)
+    );
     election.acquire().await;
-    let text = encoded(&metrics);
+    let text = encoded(&registry);
     for line in [
         "# TYPE leader_election_master_status gauge",
         r#"leader_election_master_status{name="cloud-controller-manager"} 1"#,
@@ -345,10 +342,14 @@ async fn proc_047_names_and_labels_are_upstreams() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_taken_only_to_record_something_makes_no_leader_for_the_alerts() {
     let cluster = Cluster::new();
-    let (mut election, _, metrics) = election(&cluster, "host_1");
-    election.metrics = metrics.of_a_standby();
+    let (mut election, _, registry) = election(&cluster, "host_1");
+    election.metrics = election.metrics.of_a_standby();
     election.acquire().await;
     assert_eq!(holder(&cluster).await, "host_1");
     let standby = r#"leader_election_master_status{name="cloud-controller-manager"} 0"#;
-    assert!(encoded(&metrics).contains(standby), "{}", encoded(&metrics));
+    assert!(
+        encoded(&registry).contains(standby),
+        "{}",
+        encoded(&registry)
+    );
 }

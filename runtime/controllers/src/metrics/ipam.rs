@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicU64;
 
 use ccm_core::ipam::{BlockCounts, CidrSet};
+use ccm_metrics::Registration as _;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -26,52 +27,41 @@ pub(crate) struct IpamMetrics {
     standing_back: Gauge,
 }
 
-impl Default for IpamMetrics {
-    fn default() -> IpamMetrics {
-        IpamMetrics {
-            allocations: Family::default(),
-            releases: Family::default(),
-            size: Family::default(),
-            usage: Family::default(),
-            tries: Family::new_with_constructor(|| Histogram::new(TRIES)),
-            standing_back: Gauge::default(),
-        }
-    }
-}
-
 impl IpamMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        // The client appends `_total` to counters.
-        registry.register(
-            "node_ipam_controller_cidrset_cidrs_allocations",
-            "[ALPHA] Blocks of the range that were allocated",
-            self.allocations.clone(),
-        );
-        registry.register(
-            "node_ipam_controller_cidrset_cidrs_releases",
-            "[ALPHA] Blocks of the range that were released",
-            self.releases.clone(),
-        );
-        registry.register(
-            "node_ipam_controller_cirdset_max_cidrs",
-            "[ALPHA] Blocks that the range has. The misspelling in the name is upstream's",
-            self.size.clone(),
-        );
-        registry.register(
-            "node_ipam_controller_cidrset_usage_cidrs",
-            "[ALPHA] The part of the range's blocks that is used, from 0 to 1",
-            self.usage.clone(),
-        );
-        registry.register(
-            "node_ipam_controller_cidrset_allocation_tries_per_request",
-            "[ALPHA] Used blocks that were skipped until a free one was found",
-            self.tries.clone(),
-        );
-        registry.register(
-            "ccm_node_ipam_stands_back",
-            "Whether another allocator gives nodes their pod CIDRs, so that this one allocates none: 1 or 0",
-            self.standing_back.clone(),
-        );
+    pub(super) fn register(registry: &mut Registry) -> IpamMetrics {
+        IpamMetrics {
+            allocations: registry.add(
+                "node_ipam_controller_cidrset_cidrs_allocations",
+                "[ALPHA] Blocks of the range that were allocated",
+                Family::default(),
+            ),
+            releases: registry.add(
+                "node_ipam_controller_cidrset_cidrs_releases",
+                "[ALPHA] Blocks of the range that were released",
+                Family::default(),
+            ),
+            size: registry.add(
+                "node_ipam_controller_cirdset_max_cidrs",
+                "[ALPHA] Blocks that the range has. The misspelling in the name is upstream's",
+                Family::default(),
+            ),
+            usage: registry.add(
+                "node_ipam_controller_cidrset_usage_cidrs",
+                "[ALPHA] The part of the range's blocks that is used, from 0 to 1",
+                Family::default(),
+            ),
+            tries: registry.add(
+                "node_ipam_controller_cidrset_allocation_tries_per_request",
+                "[ALPHA] Used blocks that were skipped until a free one was found",
+                Family::new_with_constructor(|| Histogram::new(TRIES)),
+            ),
+            standing_back: registry.add(
+                "ccm_node_ipam_stands_back",
+                "Whether another allocator gives nodes their pod CIDRs, so that this one \
+                 allocates none: 1 or 0",
+                Gauge::default(),
+            ),
+        }
     }
 
     /// Records whether this manager allocates nothing because another allocator does.
@@ -119,8 +109,7 @@ mod tests {
     #[test]
     fn ipam_045_names_labels_and_buckets_are_upstreams() {
         let mut registry = Registry::default();
-        let metrics = IpamMetrics::default();
-        metrics.register(&mut registry);
+        let metrics = IpamMetrics::register(&mut registry);
         let four = CidrSet::new("10.0.0.0/22".parse().unwrap(), 24).unwrap();
         let six = CidrSet::new("fd00::/62".parse().unwrap(), 64).unwrap();
         for mut set in [four, six] {

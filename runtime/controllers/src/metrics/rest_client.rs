@@ -7,6 +7,7 @@ use std::fmt::{Error, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_metrics::Registration as _;
 use http::{Method, StatusCode};
 use prometheus_client::encoding::{EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -77,48 +78,44 @@ pub(crate) struct RestMetrics {
 
 impl Default for RestMetrics {
     fn default() -> RestMetrics {
-        let durations = || Histogram::new(DURATIONS);
-        let sizes = || Histogram::new(SIZES);
-        RestMetrics {
-            requests: Family::default(),
-            durations: Family::new_with_constructor(durations),
-            request_sizes: Family::new_with_constructor(sizes),
-            response_sizes: Family::new_with_constructor(sizes),
-            waits: Family::new_with_constructor(durations),
-        }
+        RestMetrics::register(&mut Registry::default())
     }
 }
 
 impl RestMetrics {
-    /// Registers the metrics.
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        // The client appends `_total` to counters.
-        registry.register(
-            "rest_client_requests",
-            "[ALPHA] Requests to the API server, by status code, method and host; the code <error>: no answer came",
-            self.requests.clone(),
-        );
-        registry.register(
-            "rest_client_request_duration_seconds",
-            "[ALPHA] Seconds from a request to the head of its answer. Watches are excluded",
-            self.durations.clone(),
-        );
-        registry.register(
-            "rest_client_request_size_bytes",
-            "[ALPHA] Bytes of the bodies of requests",
-            self.request_sizes.clone(),
-        );
-        registry.register(
-            "rest_client_response_size_bytes",
-            "[ALPHA] Bytes of the bodies of answers. Watches are excluded",
-            self.response_sizes.clone(),
-        );
-        registry.register(
-            "rest_client_rate_limiter_duration_seconds",
-            "[ALPHA] Seconds that requests waited because of --kube-api-qps and --kube-api-burst; empty without them. \
-             Watches do not wait",
-            self.waits.clone(),
-        );
+    /// Creates and registers the metrics.
+    pub(crate) fn register(registry: &mut Registry) -> RestMetrics {
+        let durations = || Histogram::new(DURATIONS);
+        let sizes = || Histogram::new(SIZES);
+        RestMetrics {
+            requests: registry.add(
+                "rest_client_requests",
+                "[ALPHA] Requests to the API server, by status code, method and host; \
+                 the code <error>: no answer came",
+                Family::default(),
+            ),
+            durations: registry.add(
+                "rest_client_request_duration_seconds",
+                "[ALPHA] Seconds from a request to the head of its answer. Watches are excluded",
+                Family::new_with_constructor(durations),
+            ),
+            request_sizes: registry.add(
+                "rest_client_request_size_bytes",
+                "[ALPHA] Bytes of the bodies of requests",
+                Family::new_with_constructor(sizes),
+            ),
+            response_sizes: registry.add(
+                "rest_client_response_size_bytes",
+                "[ALPHA] Bytes of the bodies of answers. Watches are excluded",
+                Family::new_with_constructor(sizes),
+            ),
+            waits: registry.add(
+                "rest_client_rate_limiter_duration_seconds",
+                "[ALPHA] Seconds that requests waited because of --kube-api-qps and \
+                 --kube-api-burst; empty without them. Watches do not wait",
+                Family::new_with_constructor(durations),
+            ),
+        }
     }
 }
 

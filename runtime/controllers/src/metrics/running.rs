@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ccm_metrics::Registration as _;
 use parking_lot::Mutex;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -12,7 +13,7 @@ use prometheus_client::registry::Registry;
 const MANAGER: &str = "cloud-controller-manager";
 
 /// The running controllers of all providers. Clones share the same metric.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct RunningControllers {
     gauge: Family<[(&'static str, &'static str); 2], Gauge>,
     /// Number of providers that have a controller of this name.
@@ -27,12 +28,16 @@ pub(crate) struct RunningController {
 }
 
 impl RunningControllers {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "running_managed_controllers",
-            "[BETA] Whether a controller runs in this process, for at least one provider: 1 or 0",
-            self.gauge.clone(),
-        );
+    pub(super) fn register(registry: &mut Registry) -> RunningControllers {
+        RunningControllers {
+            gauge: registry.add(
+                "running_managed_controllers",
+                "[BETA] Whether a controller runs in this process, for at least one provider: \
+                 1 or 0",
+                Family::default(),
+            ),
+            counts: Arc::default(),
+        }
     }
 
     /// Marks a controller as running. `name` is upstream's name for metrics, such as `cloud-node`.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
 use ccm_core::moment::Moment;
+use ccm_metrics::Registration as _;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -88,48 +89,40 @@ struct Live {
     running: Mutex<BTreeMap<Moment, usize>>,
 }
 
-impl Default for QueueMetrics {
-    fn default() -> QueueMetrics {
-        let histogram = || Histogram::new(buckets());
-        QueueMetrics {
-            adds: Family::default(),
-            retries: Family::default(),
-            waited: Family::new_with_constructor(histogram),
-            worked: Family::new_with_constructor(histogram),
-            live: Arc::default(),
-        }
-    }
-}
-
 /// Upstream's buckets, 10 ns to 10 s, multiplied one by one as component-base does.
 fn buckets() -> impl Iterator<Item = f64> {
     std::iter::successors(Some(10e-9), |bound| Some(bound * 10.0)).take(10)
 }
 
 impl QueueMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        // The client appends `_total` to counters.
-        registry.register(
-            "workqueue_adds",
-            "[BETA] Items that became due, by queue",
-            self.adds.clone(),
-        );
-        registry.register(
-            "workqueue_retries",
-            "[BETA] Items that were queued again because of a failure or unfinished work, by queue",
-            self.retries.clone(),
-        );
-        registry.register(
-            "workqueue_queue_duration_seconds",
-            "[BETA] Seconds from an item's due time until its processing began, by queue",
-            self.waited.clone(),
-        );
-        registry.register(
-            "workqueue_work_duration_seconds",
-            "[BETA] Seconds of processing one item, by queue",
-            self.worked.clone(),
-        );
-        registry.register_collector(Box::new(self.clone()));
+    pub(super) fn register(registry: &mut Registry) -> QueueMetrics {
+        let histogram = || Histogram::new(buckets());
+        let metrics = QueueMetrics {
+            adds: registry.add(
+                "workqueue_adds",
+                "[BETA] Items that became due, by queue",
+                Family::default(),
+            ),
+            retries: registry.add(
+                "workqueue_retries",
+                "[BETA] Items that were queued again because of a failure or unfinished work, \
+                 by queue",
+                Family::default(),
+            ),
+            waited: registry.add(
+                "workqueue_queue_duration_seconds",
+                "[BETA] Seconds from an item's due time until its processing began, by queue",
+                Family::new_with_constructor(histogram),
+            ),
+            worked: registry.add(
+                "workqueue_work_duration_seconds",
+                "[BETA] Seconds of processing one item, by queue",
+                Family::new_with_constructor(histogram),
+            ),
+            live: Arc::default(),
+        };
+        registry.register_collector(Box::new(metrics.clone()));
+        metrics
     }
 
     /// Creates the meter of a new queue.

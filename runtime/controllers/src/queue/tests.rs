@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Pace;
 use crate::clock::Clock;
-use crate::metrics::{QueueMetrics, QueueName};
+use crate::metrics::{Metrics, QueueName};
 
 fn at(seconds: u64) -> Moment {
     Moment(Duration::from_secs(seconds))
@@ -14,7 +14,7 @@ fn at(seconds: u64) -> Moment {
 
 fn queue() -> Queue {
     let clock = Clock::start(Pace::REAL);
-    Queue::new(QueueMetrics::default().meter(QueueName::Nodes, clock))
+    Queue::new(Metrics::default().queues.meter(QueueName::Nodes, clock))
 }
 
 fn take_all(queue: &mut Queue, now: u64) -> Vec<String> {

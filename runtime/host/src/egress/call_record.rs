@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ccm_core::safety::permit::Access;
-use ccm_metrics::requests::{Ended, RequestEnd};
+use ccm_metrics::requests::{EndedRequest, RequestEnd};
 use http::Method;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -125,7 +125,7 @@ impl<'a> Record<'a> {
         } = &self.exchange;
         let mut targets = self.egress.targets.iter();
         if targets.any(|known| known.name == *target) {
-            self.egress.requests.ended(&Ended {
+            self.egress.requests.ended(&EndedRequest {
                 provider: self.egress.provider(),
                 target,
                 method: method.as_str(),

@@ -7,7 +7,7 @@ use ccm_host::egress::{Egress, EgressLimits, ExchangeEnd, FetchRequest};
 use ccm_host::manifest::Granted;
 use http::Method;
 
-use crate::world::{counts, egress, error, get, get_kept, plain, post_form, scope};
+use crate::world::{counted, counts, egress, error, get, get_kept, plain, post_form, scope};
 
 /// Answers with the status that is the last segment of the path; 200 for lists.
 async fn server() -> Server {
@@ -207,7 +207,7 @@ async fn a_provider_without_network_is_complete_until_it_asks() {
 #[tokio::test]
 async fn exchanges_and_counts_tell_what_happened() {
     let server = server().await;
-    let egress = egress(&format!("http://{}", server.address));
+    let (egress, registry) = counted(egress(&format!("http://{}", server.address)));
     let scope = scope(&egress);
     for request in [
         get("/servers/200"),
@@ -250,7 +250,7 @@ async fn exchanges_and_counts_tell_what_happened() {
         ]
     );
     assert_eq!(
-        counts(&egress),
+        counts(&registry),
         [
             "api DELETE 204 1",
             "api GET 200 2",
@@ -268,7 +268,7 @@ async fn exchanges_and_counts_tell_what_happened() {
 #[tokio::test]
 async fn h8_what_a_guest_names_makes_no_new_counts() {
     let server = server().await;
-    let egress = egress(&format!("http://{}", server.address));
+    let (egress, registry) = counted(egress(&format!("http://{}", server.address)));
     for number in 0..300 {
         let scope = scope(&egress);
         let elsewhere = FetchRequest {
@@ -285,7 +285,7 @@ async fn h8_what_a_guest_names_makes_no_new_counts() {
             let _ = scope.fetch(request).await;
         }
     }
-    let counts = counts(&egress);
+    let counts = counts(&registry);
     let is_known =
         |count: &String| count.starts_with("api GET ") || count.starts_with("api other denied ");
     assert!(counts.iter().all(is_known), "{counts:?}");

@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::world::{
-    SOON, counts, egress, error, eventually, generous, get, get_kept, granted, limited, permit,
-    plain, scope,
+    SOON, counted, counts, egress, error, eventually, generous, get, get_kept, granted, limited,
+    permit, plain, scope,
 };
 
 /// A server that holds each request until there is a place for its answer.
@@ -191,7 +191,7 @@ fn budgeted(server: &Server, requests: u32, seconds: u64) -> Arc<Egress> {
 #[tokio::test]
 async fn d25_nothing_is_sent_beyond_the_budget_and_the_guest_hears_for_how_long() {
     let server = Server::start(|_| ok("{}")).await;
-    let egress = budgeted(&server, 3, 3600);
+    let (egress, registry) = counted(budgeted(&server, 3, 3600));
     let audit = Arc::<RecordingAudit>::default();
     let call = || {
         let permit = permit(Mode::Enforce, 10, &audit);
@@ -215,7 +215,7 @@ async fn d25_nothing_is_sent_beyond_the_budget_and_the_guest_hears_for_how_long(
     assert_eq!(audit.lines(), Vec::<String>::new());
     assert_eq!((server.lines().len(), server.connections()), (3, 1));
     assert_eq!(
-        counts(&egress),
+        counts(&registry),
         [
             "api GET 200 3",
             "api GET kept 1",

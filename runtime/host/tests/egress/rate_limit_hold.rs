@@ -10,7 +10,7 @@ use ccm_host::grant::RequestBudget;
 use futures::future::join_all;
 use tokio::time::{Instant, timeout};
 
-use crate::world::{SOON, egress, error, fresh, generous, get, granted, scope, scraped};
+use crate::world::{SOON, counted, egress, error, fresh, generous, get, granted, scope, scraped};
 
 #[tokio::test]
 async fn a_target_that_asked_for_patience_is_left_alone_by_every_call() {
@@ -148,7 +148,7 @@ async fn what_a_cloud_says_of_its_own_rate_limit_is_one_series_however_it_lies()
         answer(200, &headers, "{}")
     })
     .await;
-    let egress = egress(&format!("http://{}", server.address));
+    let (egress, registry) = counted(egress(&format!("http://{}", server.address)));
     let series = |text: &str| {
         let is_it = |line: &&str| line.starts_with("ccm_provider_cloud_requests_remaining{");
         text.lines()
@@ -156,12 +156,12 @@ async fn what_a_cloud_says_of_its_own_rate_limit_is_one_series_however_it_lies()
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert_eq!(series(&scraped(&egress)), Vec::<String>::new());
+    assert_eq!(series(&scraped(&registry)), Vec::<String>::new());
     while !reported.lock().unwrap().is_empty() {
         scope(&egress).fetch(get("/servers")).await.unwrap();
         let expected =
             "ccm_provider_cloud_requests_remaining{provider=\"test\",target=\"api\"} 3512";
-        assert_eq!(series(&scraped(&egress)), [expected]);
+        assert_eq!(series(&scraped(&registry)), [expected]);
     }
     assert_eq!(server.lines().len(), 5);
 }

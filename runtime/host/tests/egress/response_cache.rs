@@ -12,8 +12,8 @@ use http::Method;
 use tokio::time::Instant;
 
 use crate::world::{
-    SOON, counts, egress, error, eventually, fresh, generous, get, get_kept, granted, limited,
-    plain, post_form, scope,
+    SOON, counted, counts, egress, error, eventually, fresh, generous, get, get_kept, granted,
+    limited, plain, post_form, scope,
 };
 
 #[tokio::test]
@@ -275,7 +275,7 @@ async fn what_failed_for_several_is_not_counted_as_kept() {
             first_byte: Duration::from_secs(1),
             ..EgressLimits::standard()
         };
-        let egress = limited(&format!("http://{}", server.address), limits);
+        let (egress, registry) = counted(limited(&format!("http://{}", server.address), limits));
         let calls = (0..4).map(|_| {
             let scope = scope(&egress);
             async move { scope.fetch(get_kept("/servers")).await }
@@ -283,7 +283,7 @@ async fn what_failed_for_several_is_not_counted_as_kept() {
         let ends = futures::future::join_all(calls).await;
         assert!(ends.iter().all(Result::is_err), "{ends:?}");
         assert_eq!(server.lines().len(), 1, "they share the error");
-        assert_eq!(counts(&egress), [format!("api GET {why} 4")]);
+        assert_eq!(counts(&registry), [format!("api GET {why} 4")]);
     }
 }
 

@@ -19,6 +19,7 @@ use ccm_host::egress::{
 };
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::{Granted, Manifest};
+use ccm_metrics::requests::RequestMetrics;
 use ccm_metrics::text::{Format, encode};
 use futures::future::BoxFuture;
 use http::Method;
@@ -231,16 +232,22 @@ pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// All metrics of requests, as a scrape gets them.
-pub(crate) fn scraped(egress: &Egress) -> String {
+/// An egress that nothing else holds yet, and a registry with the metrics in which it counts.
+pub(crate) fn counted(egress: Arc<Egress>) -> (Arc<Egress>, Registry) {
     let mut registry = Registry::default();
-    egress.requests().register_in(&mut registry);
-    encode(&registry, Format::Classic).unwrap()
+    let requests = RequestMetrics::register(&mut registry);
+    let egress = Arc::into_inner(egress).unwrap().counting(requests);
+    (Arc::new(egress), registry)
+}
+
+/// All metrics of requests, as a scrape gets them.
+pub(crate) fn scraped(registry: &Registry) -> String {
+    encode(registry, Format::Classic).unwrap()
 }
 
 /// How many requests were counted, as `target method code count`, sorted.
-pub(crate) fn counts(egress: &Egress) -> Vec<String> {
-    let text = scraped(egress);
+pub(crate) fn counts(registry: &Registry) -> Vec<String> {
+    let text = scraped(registry);
     let labels = text
         .lines()
         .filter_map(|line| line.strip_prefix("ccm_provider_requests_total{"));

@@ -8,7 +8,7 @@ use ccm_core::ipam::{CidrSet, Holder};
 use ccm_fixtures::metrics::{self, Scraped, file, scraped};
 use ccm_metrics::build::{self, Build};
 use ccm_metrics::process;
-use ccm_metrics::requests::{Ended, RequestEnd, RequestMetrics, StatedRemaining};
+use ccm_metrics::requests::{EndedRequest, RequestEnd, RequestMetrics, StatedRemaining};
 use ccm_metrics::text::{Format, encode};
 use http::{Method, StatusCode};
 
@@ -55,8 +55,7 @@ fn everything() -> Registry {
     let elections = ElectionMetrics::register(&mut registry);
     elections.leads("cloud-controller-manager", true);
     elections.slow_path("cloud-controller-manager");
-    let rest = RestMetrics::default();
-    rest.register(&mut registry);
+    let rest = RestMetrics::register(&mut registry);
     let request = RequestMeter::new(rest, "10.0.0.1:6443".into(), &Method::GET, false);
     request.waited(second);
     request.answered(Some(StatusCode::OK), Some(0), second);
@@ -71,7 +70,7 @@ fn everything() -> Registry {
     };
     requests.cloud_admits("hcloud", "api", &stated);
     std::mem::forget(listener);
-    requests.ended(&Ended {
+    requests.ended(&EndedRequest {
         provider: "hcloud",
         target: "api",
         method: "GET",

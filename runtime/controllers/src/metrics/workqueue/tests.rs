@@ -19,8 +19,7 @@ struct World {
 impl World {
     fn new() -> World {
         let mut registry = Registry::default();
-        let metrics = QueueMetrics::default();
-        metrics.register(&mut registry);
+        let metrics = QueueMetrics::register(&mut registry);
         let clock = Clock::start(Pace::REAL);
         World {
             registry,
