@@ -4,8 +4,6 @@
 mod protobuf;
 mod rate_limit;
 
-use std::future::Future;
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -14,7 +12,7 @@ use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Buf as _, Frame, SizeHint};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use tower::{Layer, Service};
+use tower::{Service, ServiceExt as _, service_fn};
 
 use crate::clock::timer_now;
 use crate::metrics::{RequestMeter, RestMetrics};
@@ -47,98 +45,59 @@ impl RestClients {
         }
     }
 
-    /// The layer for a new client of this API server.
-    pub(crate) fn layer(&self, cluster_url: &Uri) -> RestLayer {
+    /// Sends the requests of one client of this API server through `inner`, counted, and each in its turn if there is a
+    /// limit.
+    pub(crate) fn around<S, I, O>(
+        &self,
+        cluster_url: &Uri,
+        inner: S,
+    ) -> impl Service<Request<I>, Response = Response<Metered<O>>, Error = S::Error, Future: Send>
+    + Clone
+    + Send
+    + use<S, I, O>
+    where
+        S: Service<Request<I>, Response = Response<O>> + Clone + Send,
+        S::Future: Send,
+        I: Body + Send,
+        O: Body,
+    {
         let host = cluster_url
             .authority()
             .map_or("", |authority| authority.as_str());
-        RestLayer {
-            metrics: self.metrics.clone(),
-            // A kubeconfig's URL can have a user and a password in front of the host.
-            host: host.rsplit('@').next().unwrap_or_default().into(),
-            bucket: self.limit.map(|limit| Arc::new(Bucket::new(limit))),
-        }
-    }
-}
-
-/// Wraps the connections of one client.
-#[derive(Debug, Clone)]
-pub(crate) struct RestLayer {
-    metrics: RestMetrics,
-    host: Arc<str>,
-    bucket: Option<Arc<Bucket>>,
-}
-
-impl<S> Layer<S> for RestLayer {
-    type Service = RestService<S>;
-
-    fn layer(&self, inner: S) -> RestService<S> {
-        RestService {
-            layer: self.clone(),
-            inner,
-        }
-    }
-}
-
-/// The service that [`RestLayer`] makes.
-#[derive(Debug, Clone)]
-pub(crate) struct RestService<S> {
-    layer: RestLayer,
-    inner: S,
-}
-
-type Answer<B, E> = Pin<Box<dyn Future<Output = Result<Response<B>, E>> + Send>>;
-
-impl<S, I, O> Service<Request<I>> for RestService<S>
-where
-    S: Service<Request<I>, Response = Response<O>> + Clone + Send + 'static,
-    S::Future: Send,
-    I: Body + Send + 'static,
-    O: Body,
-{
-    type Response = Response<Metered<O>>;
-    type Error = S::Error;
-    type Future = Answer<Metered<O>, S::Error>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<I>) -> Self::Future {
-        // The inner service that is ready is used, and its clone stays.
-        let next = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, next);
-        let RestLayer {
-            metrics,
-            host,
-            bucket,
-        } = self.layer.clone();
-        let is_watch = is_watch(request.uri());
-        let meter = RequestMeter::new(metrics, host, request.method(), is_watch);
-        Box::pin(async move {
-            if let Some(bucket) = bucket.filter(|_| rate_limit::applies(is_watch)) {
-                let turn = bucket.take(timer_now());
-                let wait = turn.wait;
-                if !wait.is_zero() {
-                    tokio::time::sleep(wait).await;
+        // A kubeconfig's URL can have a user and a password in front of the host.
+        let host: Arc<str> = host.rsplit('@').next().unwrap_or_default().into();
+        let bucket = self.limit.map(|limit| Arc::new(Bucket::new(limit)));
+        let metrics = self.metrics.clone();
+        service_fn(move |request: Request<I>| {
+            let is_watch = is_watch(request.uri());
+            let meter =
+                RequestMeter::new(metrics.clone(), host.clone(), request.method(), is_watch);
+            let (bucket, inner) = (bucket.clone(), inner.clone());
+            async move {
+                if let Some(bucket) = bucket.filter(|_| rate_limit::applies(is_watch)) {
+                    let turn = bucket.take(timer_now());
+                    let wait = turn.wait;
+                    if !wait.is_zero() {
+                        tokio::time::sleep(wait).await;
+                    }
+                    turn.used();
+                    meter.waited(wait);
                 }
-                turn.used();
-                meter.waited(wait);
+                let mut exchange = Exchange {
+                    meter: meter.clone(),
+                    sent: request.body().size_hint().exact(),
+                    begun: timer_now(),
+                    status: None,
+                };
+                let answer = inner.oneshot(request).await;
+                exchange.status = answer.as_ref().ok().map(Response::status);
+                drop(exchange);
+                Ok::<_, S::Error>(answer?.map(|body| Metered {
+                    body: Box::pin(body),
+                    meter,
+                    bytes: 0,
+                }))
             }
-            let mut exchange = Exchange {
-                meter: meter.clone(),
-                sent: request.body().size_hint().exact(),
-                begun: timer_now(),
-                status: None,
-            };
-            let answer = inner.call(request).await;
-            exchange.status = answer.as_ref().ok().map(Response::status);
-            drop(exchange);
-            Ok(answer?.map(|body| Metered {
-                body: Box::pin(body),
-                meter,
-                bytes: 0,
-            }))
         })
     }
 }

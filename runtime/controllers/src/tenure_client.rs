@@ -35,6 +35,7 @@ use kube::config::AuthInfo;
 use kube::{Client, Config};
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tower::layer::layer_fn;
 use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 use crate::RestClients;
@@ -148,18 +149,18 @@ fn authenticated(
             }
         }
     };
+    let credential = Credential::new(config).map_err(GuardedError::Config)?;
     let nodes = NodesAsProtobuf::default();
     let answered_nodes = nodes.clone();
     let service = ServiceBuilder::new()
         .map_request(move |request: Request<Body>| nodes.asked(request))
         .map_response(move |answer: Response<_>| answered_nodes.translated(answer))
         .layer(config.base_uri_layer())
-        .layer(Credential::new(config).map_err(GuardedError::Config)?)
-        .option_layer(tokens)
+        .layer_fn(|inner| credential.clone().around(inner))
+        .option_layer(tokens.map(|tokens| layer_fn(move |inner| tokens.clone().around(inner))))
         .layer(config.extra_headers_layer().map_err(GuardedError::Config)?)
         .map_future(ends_with_the_lease)
-        .layer(clients.layer(&config.cluster_url))
-        .map_err(BoxError::from)
+        .layer_fn(|inner| clients.around(&config.cluster_url, inner))
         .service(connections);
     Ok(Client::new(service, config.default_namespace.clone()))
 }

@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use tower::{Layer as _, ServiceExt as _, service_fn};
+use tower::{ServiceExt as _, service_fn};
 
 use super::rate_limit::{Bucket, Turn};
 use super::{RateLimit, RestClients};
@@ -37,15 +37,16 @@ fn zero_is_client_gos_default_and_less_is_no_limit() {
 }
 
 async fn send(clients: &RestClients, requests: &[(&str, &str)]) {
-    let service = clients
-        .layer(&"https://user:secret@10.0.0.1:6443/base".parse().unwrap())
-        .layer(service_fn(
+    let service = clients.around(
+        &"https://user:secret@10.0.0.1:6443/base".parse().unwrap(),
+        service_fn(
             async |request: Request<Full<Bytes>>| match request.uri().path() {
                 "/fails" => Err("no connection"),
                 "/hangs" => std::future::pending().await,
                 _ => Ok::<_, &str>(Response::new(Full::new(Bytes::from_static(b"0123456789")))),
             },
-        ));
+        ),
+    );
     for (method, uri) in requests {
         let request = Request::builder().method(*method).uri(*uri);
         let request = request

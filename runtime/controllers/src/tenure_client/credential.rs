@@ -5,12 +5,9 @@
 //! A token file is read here, as client-go reads it: each minute, without the end of its line, and before a token that
 //! stands beside it.
 
-use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::HeaderValue;
@@ -20,7 +17,7 @@ use kube::client::{AuthError, Body, ConfigExt as _, middleware::AuthLayer};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
-use tower::{BoxError, Layer, Service, ServiceExt as _};
+use tower::{BoxError, Layer as _, Service, ServiceExt as _, service_fn};
 
 use crate::clock::timer_now;
 
@@ -58,6 +55,38 @@ impl Credential {
             }),
             config: config.clone(),
         })))
+    }
+
+    /// Sends each request through `inner`, with this credential.
+    pub(super) fn around<S, O>(
+        self,
+        inner: S,
+    ) -> impl Service<Request<Body>, Response = Response<O>, Error = BoxError, Future: Send> + Clone + Send
+    where
+        S: Service<Request<Body>, Response = Response<O>, Error = BoxError> + Clone + Send,
+        S::Future: Send,
+        O: Send,
+    {
+        service_fn(move |request: Request<Body>| {
+            let (credential, inner) = (self.clone(), inner.clone());
+            async move {
+                let current = credential.current().await;
+                let answer = match &*current {
+                    Some(layer) => {
+                        let answer = layer.layer(inner).oneshot(request).await;
+                        answer.map_err(|error| match error.downcast::<AuthError>() {
+                            Ok(error) => without_secrets(*error).into(),
+                            Err(error) => error,
+                        })?
+                    }
+                    None => inner.oneshot(request).await?,
+                };
+                if answer.status() == StatusCode::UNAUTHORIZED {
+                    credential.refused(&current).await;
+                }
+                Ok::<_, BoxError>(answer)
+            }
+        })
     }
 
     /// The credential of the next request.
@@ -158,59 +187,4 @@ fn without_secrets(error: AuthError) -> AuthError {
         AuthError::AuthExecParse(_) => "the plugin printed no ExecCredential".to_owned(),
         other => return other,
     })
-}
-
-impl<S> Layer<S> for Credential {
-    type Service = Authenticated<S>;
-
-    fn layer(&self, inner: S) -> Authenticated<S> {
-        Authenticated {
-            credential: self.clone(),
-            inner,
-        }
-    }
-}
-
-/// The service that [`Credential`] makes.
-#[derive(Clone)]
-pub(super) struct Authenticated<S> {
-    credential: Credential,
-    inner: S,
-}
-
-impl<S, O> Service<Request<Body>> for Authenticated<S>
-where
-    S: Service<Request<Body>, Response = Response<O>, Error = BoxError> + Clone + Send + 'static,
-    S::Future: Send,
-    O: Send + 'static,
-{
-    type Response = Response<O>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<O>, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // The request waits for the inner service, whose readiness would belong to another clone.
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (credential, inner) = (self.credential.clone(), self.inner.clone());
-        Box::pin(async move {
-            let current = credential.current().await;
-            let answer = match &*current {
-                Some(layer) => {
-                    let answer = layer.layer(inner).oneshot(request).await;
-                    answer.map_err(|error| match error.downcast::<AuthError>() {
-                        Ok(error) => without_secrets(*error).into(),
-                        Err(error) => error,
-                    })?
-                }
-                None => inner.oneshot(request).await?,
-            };
-            if answer.status() == StatusCode::UNAUTHORIZED {
-                credential.refused(&current).await;
-            }
-            Ok(answer)
-        })
-    }
 }

@@ -1,10 +1,7 @@
 //! Authenticates a client as a ServiceAccount: its short-lived token comes from a TokenRequest of the base client, and
 //! is replaced in good time (PROC-030). Grants nothing: what the account may do is the cluster's RBAC.
 
-use std::mem;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
@@ -14,9 +11,10 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
+use kube::client::Body;
 use kube::{Api, Client};
 use tokio::sync::Mutex;
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Service, ServiceExt as _, service_fn};
 
 use crate::clock::{boottime, wall};
 
@@ -61,6 +59,30 @@ impl TokenSource {
             name: name.to_owned(),
             current: Mutex::default(),
         }))
+    }
+
+    /// Sends each request through `inner`, with a token.
+    pub(super) fn around<S, O>(
+        self,
+        inner: S,
+    ) -> impl Service<Request<Body>, Response = Response<O>, Error = BoxError, Future: Send> + Clone + Send
+    where
+        S: Service<Request<Body>, Response = Response<O>, Error = BoxError> + Clone + Send,
+        S::Future: Send,
+        O: Send,
+    {
+        service_fn(move |mut request: Request<Body>| {
+            let (tokens, inner) = (self.clone(), inner.clone());
+            async move {
+                let header = tokens.header().await?;
+                request.headers_mut().insert(AUTHORIZATION, header.clone());
+                let answer = inner.oneshot(request).await?;
+                if answer.status() == StatusCode::UNAUTHORIZED {
+                    tokens.refused(&header).await;
+                }
+                Ok::<_, BoxError>(answer)
+            }
+        })
     }
 
     /// The value of `Authorization`. Requests that need a new token wait for the same one.
@@ -160,57 +182,6 @@ impl TokenSource {
             header,
             stale: now.after(life / 5 * 4),
             ended: now.after(life),
-        })
-    }
-}
-
-impl<S> Layer<S> for TokenSource {
-    type Service = Authenticated<S>;
-
-    fn layer(&self, inner: S) -> Authenticated<S> {
-        Authenticated {
-            tokens: self.clone(),
-            inner,
-        }
-    }
-}
-
-/// The service that [`TokenSource`] makes.
-#[derive(Clone)]
-pub struct Authenticated<S> {
-    tokens: TokenSource,
-    inner: S,
-}
-
-impl<S, I, O> Service<Request<I>> for Authenticated<S>
-where
-    S: Service<Request<I>, Response = Response<O>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Into<BoxError>,
-    I: Send + 'static,
-    O: Send,
-{
-    type Response = Response<O>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<O>, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context).map_err(Into::into)
-    }
-
-    fn call(&mut self, mut request: Request<I>) -> Self::Future {
-        // The inner service that is ready is used, and its clone stays.
-        let next = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, next);
-        let tokens = self.tokens.clone();
-        Box::pin(async move {
-            let header = tokens.header().await?;
-            request.headers_mut().insert(AUTHORIZATION, header.clone());
-            let answer = inner.call(request).await.map_err(Into::into)?;
-            if answer.status() == StatusCode::UNAUTHORIZED {
-                tokens.refused(&header).await;
-            }
-            Ok(answer)
         })
     }
 }
