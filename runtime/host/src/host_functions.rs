@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use wasmtime::component::{HasSelf, Linker};
 
-use crate::bindings::{self as newest, common, http, v0_1};
+use crate::bindings::{self as newest, common, v0_1};
 use crate::egress::{FetchError, FetchRequest, FetchResponse};
 use crate::guest_log::Level;
 use crate::limits;
@@ -38,9 +38,10 @@ pub(crate) fn monotonic_ms() -> u64 {
 
 impl common::Host for Guest {}
 
-/// Implements the functions that are the same in every version.
+/// Implements the functions for one version. They are the same in every version, except that a request of 0.1 has no
+/// field that says whether it is supplementary.
 macro_rules! same_in {
-    ($version:ident) => {
+    ($version:ident, |$request:ident| $supplementary:expr) => {
         impl $version::log::Host for Guest {
             fn log(
                 &mut self,
@@ -109,86 +110,86 @@ macro_rules! same_in {
                 self.state.delete(&key);
             }
         }
+
+        impl $version::http::Host for Guest {
+            async fn fetch(
+                &mut self,
+                request: $version::http::Request,
+            ) -> Result<$version::http::Response, $version::http::FetchError> {
+                let Some(egress) = self.egress() else {
+                    return Err(closed().into());
+                };
+                let answer = egress.fetch(request.into()).await;
+                answer.map(Into::into).map_err(Into::into)
+            }
+
+            async fn fetch_all(
+                &mut self,
+                requests: Vec<$version::http::Request>,
+            ) -> Vec<Result<$version::http::Response, $version::http::FetchError>> {
+                let Some(egress) = self.egress() else {
+                    return requests.iter().map(|_| Err(closed().into())).collect();
+                };
+                let requests = requests.into_iter().map(Into::into).collect();
+                let answers = egress.fetch_all(requests).await.into_iter();
+                answers
+                    .map(|answer| answer.map(Into::into).map_err(Into::into))
+                    .collect()
+            }
+        }
+
+        impl From<$version::http::Request> for FetchRequest {
+            fn from($request: $version::http::Request) -> FetchRequest {
+                use $version::http::Method;
+                FetchRequest {
+                    supplementary: $supplementary,
+                    target: $request.target,
+                    method: match $request.method {
+                        Method::Get => http::Method::GET,
+                        Method::Head => http::Method::HEAD,
+                        Method::Post => http::Method::POST,
+                        Method::Put => http::Method::PUT,
+                        Method::Patch => http::Method::PATCH,
+                        Method::Delete => http::Method::DELETE,
+                        Method::Options => http::Method::OPTIONS,
+                    },
+                    path: $request.path,
+                    query: $request.query,
+                    headers: $request.headers,
+                    body: $request.body.map(Bytes::from),
+                }
+            }
+        }
+
+        impl From<FetchResponse> for $version::http::Response {
+            fn from(response: FetchResponse) -> $version::http::Response {
+                $version::http::Response {
+                    status: response.status,
+                    headers: response.headers,
+                    body: response.body.into(),
+                }
+            }
+        }
+
+        impl From<FetchError> for $version::http::FetchError {
+            fn from(error: FetchError) -> $version::http::FetchError {
+                use $version::http::FetchError as GuestError;
+                match error {
+                    FetchError::Denied(text) => GuestError::Denied(text),
+                    FetchError::Invalid(text) => GuestError::Invalid(text),
+                    FetchError::Throttled(milliseconds) => GuestError::Throttled(milliseconds),
+                    FetchError::TimedOut(text) => GuestError::TimedOut(text),
+                    FetchError::TooLarge(text) => GuestError::TooLarge(text),
+                    FetchError::Unavailable(text) => GuestError::Unavailable(text),
+                }
+            }
+        }
     };
 }
 
-same_in!(newest);
-same_in!(v0_1);
+same_in!(newest, |request| request.supplementary);
+same_in!(v0_1, |request| false);
 
-impl http::Host for Guest {
-    async fn fetch(&mut self, request: http::Request) -> Result<http::Response, http::FetchError> {
-        let Some(egress) = self.egress() else {
-            return Err(closed());
-        };
-        egress
-            .fetch(request.into())
-            .await
-            .map(Into::into)
-            .map_err(Into::into)
-    }
-
-    async fn fetch_all(
-        &mut self,
-        requests: Vec<http::Request>,
-    ) -> Vec<Result<http::Response, http::FetchError>> {
-        let Some(egress) = self.egress() else {
-            return requests.iter().map(|_| Err(closed())).collect();
-        };
-        let answers = egress
-            .fetch_all(requests.into_iter().map(Into::into).collect())
-            .await;
-        answers
-            .into_iter()
-            .map(|answer| answer.map(Into::into).map_err(Into::into))
-            .collect()
-    }
-}
-
-fn closed() -> http::FetchError {
-    http::FetchError::Denied("no requests are sent during init".to_owned())
-}
-
-impl From<http::Request> for FetchRequest {
-    fn from(request: http::Request) -> FetchRequest {
-        FetchRequest {
-            target: request.target,
-            method: match request.method {
-                http::Method::Get => ::http::Method::GET,
-                http::Method::Head => ::http::Method::HEAD,
-                http::Method::Post => ::http::Method::POST,
-                http::Method::Put => ::http::Method::PUT,
-                http::Method::Patch => ::http::Method::PATCH,
-                http::Method::Delete => ::http::Method::DELETE,
-                http::Method::Options => ::http::Method::OPTIONS,
-            },
-            path: request.path,
-            query: request.query,
-            headers: request.headers,
-            body: request.body.map(Bytes::from),
-            supplementary: request.supplementary,
-        }
-    }
-}
-
-impl From<FetchResponse> for http::Response {
-    fn from(response: FetchResponse) -> http::Response {
-        http::Response {
-            status: response.status,
-            headers: response.headers,
-            body: response.body.into(),
-        }
-    }
-}
-
-impl From<FetchError> for http::FetchError {
-    fn from(error: FetchError) -> http::FetchError {
-        match error {
-            FetchError::Denied(text) => http::FetchError::Denied(text),
-            FetchError::Invalid(text) => http::FetchError::Invalid(text),
-            FetchError::Throttled(milliseconds) => http::FetchError::Throttled(milliseconds),
-            FetchError::TimedOut(text) => http::FetchError::TimedOut(text),
-            FetchError::TooLarge(text) => http::FetchError::TooLarge(text),
-            FetchError::Unavailable(text) => http::FetchError::Unavailable(text),
-        }
-    }
+fn closed() -> FetchError {
+    FetchError::Denied("no requests are sent during init".to_owned())
 }

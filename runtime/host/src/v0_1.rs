@@ -6,10 +6,9 @@
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use crate::bindings::{common, http, instances, lifecycle, load_balancer, routes, v0_1};
+use crate::bindings::{common, instances, lifecycle, load_balancer, routes};
 use crate::function_types::{Component, FunctionCall, Functions};
 use crate::sandbox::{Answer, Ask};
-use crate::store_data::Guest;
 
 /// Maximum number of addresses of one instance; 0.2 allows more.
 const ADDRESSES: usize = 32;
@@ -290,74 +289,6 @@ pub(crate) async fn call(
         }
     };
     Ok(answer.map_err(|error| common::Error::from(error).into()))
-}
-
-impl v0_1::http::Host for Guest {
-    async fn fetch(
-        &mut self,
-        request: v0_1::http::Request,
-    ) -> Result<v0_1::http::Response, v0_1::http::FetchError> {
-        let answer = http::Host::fetch(self, request.into()).await;
-        answer.map(Into::into).map_err(Into::into)
-    }
-
-    async fn fetch_all(
-        &mut self,
-        requests: Vec<v0_1::http::Request>,
-    ) -> Vec<Result<v0_1::http::Response, v0_1::http::FetchError>> {
-        let requests = requests.into_iter().map(Into::into).collect();
-        let answers = http::Host::fetch_all(self, requests).await.into_iter();
-        answers
-            .map(|answer| answer.map(Into::into).map_err(Into::into))
-            .collect()
-    }
-}
-
-impl From<v0_1::http::Request> for http::Request {
-    fn from(request: v0_1::http::Request) -> http::Request {
-        use v0_1::http::Method;
-        http::Request {
-            target: request.target,
-            method: match request.method {
-                Method::Get => http::Method::Get,
-                Method::Head => http::Method::Head,
-                Method::Post => http::Method::Post,
-                Method::Put => http::Method::Put,
-                Method::Patch => http::Method::Patch,
-                Method::Delete => http::Method::Delete,
-                Method::Options => http::Method::Options,
-            },
-            path: request.path,
-            query: request.query,
-            headers: request.headers,
-            body: request.body,
-            supplementary: false,
-        }
-    }
-}
-
-impl From<http::Response> for v0_1::http::Response {
-    fn from(response: http::Response) -> v0_1::http::Response {
-        v0_1::http::Response {
-            status: response.status,
-            headers: response.headers,
-            body: response.body,
-        }
-    }
-}
-
-impl From<http::FetchError> for v0_1::http::FetchError {
-    fn from(error: http::FetchError) -> v0_1::http::FetchError {
-        use v0_1::http::FetchError;
-        match error {
-            http::FetchError::Denied(text) => FetchError::Denied(text),
-            http::FetchError::Invalid(text) => FetchError::Invalid(text),
-            http::FetchError::Throttled(milliseconds) => FetchError::Throttled(milliseconds),
-            http::FetchError::TimedOut(text) => FetchError::TimedOut(text),
-            http::FetchError::TooLarge(text) => FetchError::TooLarge(text),
-            http::FetchError::Unavailable(text) => FetchError::Unavailable(text),
-        }
-    }
 }
 
 #[cfg(test)]

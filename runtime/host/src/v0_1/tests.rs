@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use crate::bindings::v0_1;
+use crate::egress::FetchRequest;
 
 fn node(ready: Option<bool>) -> common::Node {
     common::Node {
@@ -158,7 +160,7 @@ fn an_instance_has_as_many_addresses_as_its_version_allows() {
 
 #[test]
 fn a_request_is_never_supplementary() {
-    let request = http::Request::from(v0_1::http::Request {
+    let request = FetchRequest::from(v0_1::http::Request {
         target: "api".to_owned(),
         method: v0_1::http::Method::Patch,
         path: "/a".to_owned(),
@@ -167,12 +169,12 @@ fn a_request_is_never_supplementary() {
         body: Some(vec![7]),
     });
     assert!(!request.supplementary);
-    assert!(matches!(request.method, http::Method::Patch));
+    assert_eq!(request.method, http::Method::PATCH);
     assert_eq!(
         (request.target.as_str(), request.path.as_str()),
         ("api", "/a")
     );
     assert_eq!(request.query, [("b".to_owned(), "c".to_owned())]);
     assert_eq!(request.headers, [("d".to_owned(), "e".to_owned())]);
-    assert_eq!(request.body, Some(vec![7]));
+    assert_eq!(request.body.as_deref(), Some(&[7][..]));
 }
