@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::load_balancer::{
-    CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, IpFamilyPolicy, IpMode,
+    ProgressReply, Protocol, TrafficPolicy, UpdateRequest,
 };
 use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::cloud::{
@@ -24,7 +25,7 @@ use ccm_core::cloud_provider::{CloudProvider, Reply};
 use ccm_core::safety::permit::Permit;
 
 use crate::bindings::lifecycle::Capability;
-use crate::bindings::{common, instances};
+use crate::bindings::{self, common, instances};
 use crate::egress::CallScope;
 use crate::limits;
 use crate::provider::{Provider, not_asked};
@@ -192,6 +193,32 @@ fn few_enough(nodes: usize, limit: usize, why: &str) -> Result<(), ProviderError
     }
 }
 
+/// Converts an enum to the one that has the same cases.
+macro_rules! same_cases {
+    ($($from:ty => $to:ty: $($case:ident),+;)+) => {$(
+        impl From<$from> for $to {
+            fn from(one: $from) -> $to {
+                match one {
+                    $(<$from>::$case => <$to>::$case,)+
+                }
+            }
+        }
+    )+};
+}
+
+same_cases! {
+    AddressType => common::AddressType: Hostname, InternalIp, ExternalIp, InternalDns, ExternalDns;
+    common::AddressType => AddressType: Hostname, InternalIp, ExternalIp, InternalDns, ExternalDns;
+    IpMode => common::IpMode: Vip, Proxy;
+    common::IpMode => IpMode: Vip, Proxy;
+    Protocol => common::Protocol: Tcp, Udp, Sctp;
+    common::Protocol => Protocol: Tcp, Udp, Sctp;
+    common::EventType => EventType: Normal, Warning;
+    TrafficPolicy => bindings::load_balancer::TrafficPolicy: Cluster, Local;
+    IpFamilyPolicy => bindings::load_balancer::IpFamilyPolicy:
+        SingleStack, PreferDualStack, RequireDualStack;
+}
+
 impl From<&CloudNode> for common::Node {
     fn from(node: &CloudNode) -> common::Node {
         common::Node {
@@ -231,15 +258,8 @@ fn pairs<T: AsRef<str>>(map: impl Iterator<Item = (T, T)>) -> Vec<(String, Strin
 
 impl From<&Address> for common::Address {
     fn from(address: &Address) -> common::Address {
-        let address_type = match address.address_type {
-            AddressType::Hostname => common::AddressType::Hostname,
-            AddressType::InternalIp => common::AddressType::InternalIp,
-            AddressType::ExternalIp => common::AddressType::ExternalIp,
-            AddressType::InternalDns => common::AddressType::InternalDns,
-            AddressType::ExternalDns => common::AddressType::ExternalDns,
-        };
         common::Address {
-            address_type,
+            address_type: address.address_type.into(),
             address: address.address.clone(),
         }
     }
@@ -247,15 +267,8 @@ impl From<&Address> for common::Address {
 
 impl From<common::Address> for Address {
     fn from(address: common::Address) -> Address {
-        let address_type = match address.address_type {
-            common::AddressType::Hostname => AddressType::Hostname,
-            common::AddressType::InternalIp => AddressType::InternalIp,
-            common::AddressType::ExternalIp => AddressType::ExternalIp,
-            common::AddressType::InternalDns => AddressType::InternalDns,
-            common::AddressType::ExternalDns => AddressType::ExternalDns,
-        };
         Address {
-            address_type,
+            address_type: address.address_type.into(),
             address: address.address,
         }
     }
@@ -290,12 +303,8 @@ impl From<instances::Lookup> for Lookup {
 
 impl From<common::Event> for CloudEvent {
     fn from(event: common::Event) -> CloudEvent {
-        let event_type = match event.event_type {
-            common::EventType::Normal => EventType::Normal,
-            common::EventType::Warning => EventType::Warning,
-        };
         let message = clean(&event.message, answer_limits::MESSAGE_BYTES);
-        CloudEvent::new(event_type, &event.reason, message)
+        CloudEvent::new(event.event_type.into(), &event.reason, message)
     }
 }
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use ccm_core::cloud::load_balancer::{
-    AnnotationChange, EnsureReply, Ensured, Found, Ingress, IpMode, LoadBalancerStatus, Pending,
-    PortStatus, Progress, ProgressReply, Protocol,
+    AnnotationChange, EnsureReply, Ensured, Found, Ingress, LoadBalancerStatus, Pending,
+    PortStatus, Progress, ProgressReply,
 };
 
 use crate::bindings::{common, load_balancer};
@@ -81,10 +81,7 @@ impl From<common::Ingress> for Ingress {
         Ingress {
             ip: ingress.ip,
             hostname: ingress.hostname,
-            ip_mode: ingress.ip_mode.map(|mode| match mode {
-                common::IpMode::Vip => IpMode::Vip,
-                common::IpMode::Proxy => IpMode::Proxy,
-            }),
+            ip_mode: ingress.ip_mode.map(Into::into),
             ports: ingress.ports.into_iter().map(Into::into).collect(),
         }
     }
@@ -94,11 +91,7 @@ impl From<common::PortStatus> for PortStatus {
     fn from(port: common::PortStatus) -> PortStatus {
         PortStatus {
             port: port.port,
-            protocol: match port.protocol {
-                common::Protocol::Tcp => Protocol::Tcp,
-                common::Protocol::Udp => Protocol::Udp,
-                common::Protocol::Sctp => Protocol::Sctp,
-            },
+            protocol: port.protocol.into(),
             error: port.error,
         }
     }

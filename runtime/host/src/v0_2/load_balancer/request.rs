@@ -1,8 +1,7 @@
 //! Converts a Service for a guest. Everything is passed on unchanged; nothing here can fail.
 
 use ccm_core::cloud::load_balancer::{
-    CloudService, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, PortStatus,
-    Protocol, ServicePort, TrafficPolicy,
+    CloudService, Ingress, IpFamily, LoadBalancerStatus, PortStatus, ServicePort,
 };
 
 use crate::bindings::{common, load_balancer};
@@ -49,49 +48,11 @@ impl From<&ServicePort> for load_balancer::ServicePort {
     }
 }
 
-impl From<TrafficPolicy> for load_balancer::TrafficPolicy {
-    fn from(policy: TrafficPolicy) -> load_balancer::TrafficPolicy {
-        match policy {
-            TrafficPolicy::Cluster => load_balancer::TrafficPolicy::Cluster,
-            TrafficPolicy::Local => load_balancer::TrafficPolicy::Local,
-        }
-    }
-}
-
-impl From<IpFamilyPolicy> for load_balancer::IpFamilyPolicy {
-    fn from(policy: IpFamilyPolicy) -> load_balancer::IpFamilyPolicy {
-        match policy {
-            IpFamilyPolicy::SingleStack => load_balancer::IpFamilyPolicy::SingleStack,
-            IpFamilyPolicy::PreferDualStack => load_balancer::IpFamilyPolicy::PreferDualStack,
-            IpFamilyPolicy::RequireDualStack => load_balancer::IpFamilyPolicy::RequireDualStack,
-        }
-    }
-}
-
 impl From<IpFamily> for common::IpFamily {
     fn from(family: IpFamily) -> common::IpFamily {
         match family {
             IpFamily::V4 => common::IpFamily::Ipv4,
             IpFamily::V6 => common::IpFamily::Ipv6,
-        }
-    }
-}
-
-impl From<Protocol> for common::Protocol {
-    fn from(protocol: Protocol) -> common::Protocol {
-        match protocol {
-            Protocol::Tcp => common::Protocol::Tcp,
-            Protocol::Udp => common::Protocol::Udp,
-            Protocol::Sctp => common::Protocol::Sctp,
-        }
-    }
-}
-
-impl From<IpMode> for common::IpMode {
-    fn from(mode: IpMode) -> common::IpMode {
-        match mode {
-            IpMode::Vip => common::IpMode::Vip,
-            IpMode::Proxy => common::IpMode::Proxy,
         }
     }
 }
