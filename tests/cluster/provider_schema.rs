@@ -1,19 +1,19 @@
-//! The kind `Provider` on a real API server: refused specs, the output of `ccm provider init`, and a status that an
-//! earlier version wrote.
+//! The kind `Provider` on a real API server: refused specs, the output of `ccm provider init`, and the status under an
+//! earlier definition.
 
 use std::process::Command;
 
-use ccm_delivery::record::{
-    ClusterRecordStore, MemoryRecordStore, RecordStore as _, Report, Specification,
-};
+use ccm_core::rollout::{Noted, Placed, Record, Rejected, Release};
+use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, RecordStore as _, Report};
 use ccm_tests::apiserver::ApiServer;
 use ccm_tests::registry::{PASSWORD, Registry};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::delivered::digest;
-use crate::deploy::{api, apply, define_providers};
+use crate::deploy::{api, apply, define, define_providers};
 use crate::provider_objects::{minimal, output_of};
+use crate::world::manifests;
 
 /// JSON pointer, value there, message of the API server. A `null` removes the field.
 fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
@@ -306,54 +306,63 @@ async fn what_init_writes_of_a_module_is_taken_by_the_api_server() {
 }
 
 #[tokio::test]
-async fn a_status_that_an_earlier_version_wrote_is_taken_over_with_all_its_fields() {
+async fn a_status_is_written_without_the_fields_that_an_earlier_definition_lacks() {
     let server = ApiServer::start().await.unwrap();
     let admin = server.client_for("admin").await.unwrap();
-    define_providers(&admin).await;
-    let mut object = minimal();
-    object.as_object_mut().unwrap().remove("spec");
-    apply(&admin, &object).await.unwrap();
-    let providers = api(&admin, &object);
-    // As it was written before: as an update, with today's field manager.
-    let params = PatchParams {
-        field_manager: Some("ccm".to_owned()),
-        ..PatchParams::default()
-    };
-    let digest = format!("sha256:{}", "0f".repeat(32));
-    let since = "2026-01-02T03:04:05Z";
-    let before = json!({"status": {
-        "trial": {"digest": digest, "phase": "Canary", "since": since, "lines": ["+ GET /x"]},
-        "rejected": [{"digest": digest, "reason": "it traps", "at": since}],
-    }});
-    let patch = Patch::Merge(&before);
-    providers
-        .patch_status("cloud", &params, &patch)
-        .await
-        .unwrap();
+    let mut definition = manifests("crd.yaml").remove(0);
+    for (parent, field) in [
+        ("", "goneBack"),
+        ("/active/properties", "untried"),
+        ("/rejected/items/properties", "hasAnswered"),
+    ] {
+        let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+        let fields = definition.pointer_mut(&format!("{status}{parent}"));
+        let fields = fields.unwrap().as_object_mut().unwrap();
+        fields.remove(field).unwrap();
+    }
+    define(&admin, &definition).await;
 
     let writing = tokio::sync::watch::Sender::new(Some(admin.clone()));
     let memory = MemoryRecordStore::new();
     let store = ClusterRecordStore::new("cloud", admin.clone(), writing.subscribe(), memory);
-    let specification = Specification {
-        generation: Some(1),
-        ..Specification::default()
+    let digest = format!("sha256:{}", "0f".repeat(32));
+    let rejected = Rejected {
+        digest: digest.clone(),
+        version: String::new(),
+        reason: "it traps".to_owned(),
+        has_answered: true,
+        at: 1_700_000_050,
     };
-    store.refuse(&specification).await.unwrap();
-    let status = json!(providers.get("cloud").await.unwrap())["status"].take();
-    let managed = json!(
-        providers
-            .get("cloud")
-            .await
-            .unwrap()
-            .metadata
-            .managed_fields
-    );
-    assert!(status.get("trial").is_none(), "{status} {managed}");
-    assert_eq!(status["rejected"][0]["reason"], "it traps", "{status}");
-    let mut report = Report::default();
-    report.record.trouble = "none".to_owned();
+    let active = Placed {
+        release: Release {
+            digest: digest.clone(),
+            version: "1.0.1".to_owned(),
+            origin: String::new(),
+        },
+        since: 1_700_000_000,
+        noted: Noted::default(),
+        untried: Some("1.0.0 is gone".to_owned()),
+    };
+    let report = Report {
+        record: Record {
+            active: Some(active),
+            rejected: vec![rejected],
+            has_gone_back: true,
+            ..Record::default()
+        },
+        ..Report::default()
+    };
     store.write(&report).await.unwrap();
+    let providers = api(&admin, &minimal());
     let status = json!(providers.get("cloud").await.unwrap())["status"].take();
+    assert_eq!(status["active"]["version"], "1.0.1", "{status}");
+    assert!(status["active"].get("untried").is_none(), "{status}");
+    let rejected = json!({"digest": digest, "version": "", "reason": "it traps", "at": "2023-11-14T22:14:10Z"});
+    assert_eq!(status["rejected"], json!([rejected]), "{status}");
+    assert!(status.get("goneBack").is_none(), "{status}");
+
+    store.write(&Report::default()).await.unwrap();
+    let status = json!(providers.get("cloud").await.unwrap())["status"].take();
+    assert!(status.get("active").is_none(), "{status}");
     assert_eq!(status["rejected"], json!([]), "{status}");
-    assert!(status.get("observedGeneration").is_none(), "{status}");
 }

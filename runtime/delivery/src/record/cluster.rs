@@ -2,7 +2,6 @@
 //! client, whose connections end with its lease, writes it. Keeps the record in memory until the cluster is needed, and
 //! while that does not know the kind.
 
-mod field_managers;
 mod request;
 mod write;
 
@@ -94,8 +93,6 @@ struct Stored {
     conditions: Option<Value>,
     orders: Orders,
     is_absent: bool,
-    /// The status, if it was written before the first apply.
-    unapplied: Option<Value>,
 }
 
 impl Stored {
@@ -301,7 +298,6 @@ impl ClusterRecordStore {
             stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
             stored.orders = orders.clone();
             stored.is_absent = false;
-            stored.unapplied = field_managers::unapplied(object);
         }
         self.uid.send_replace(object.metadata.uid.clone());
         // A status is missing if a person created the object to give an order, or if a leader was interrupted.

@@ -9,6 +9,7 @@ use ccm_core::well_known::{
 use kube::api::PatchParams;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher;
+use serde_json::Value;
 
 use crate::record::RecordStoreError;
 
@@ -54,13 +55,40 @@ pub(super) fn describe(error: &watcher::Error) -> String {
     }
 }
 
-/// Whether an apply was refused because the kind, as the cluster defines it, lacks a field. This has no code of its own.
-pub(super) fn is_undeclared(error: &RecordStoreError) -> bool {
-    match error {
-        RecordStoreError::Unavailable(why) | RecordStoreError::Refused(why) => {
-            why.contains("field not declared in schema")
+/// Removes from the status the fields that an apply was refused for, because the kind, as the cluster defines it, lacks
+/// them. This has no code of its own: each line of the message names one. Returns whether there was any.
+pub(super) fn remove_undeclared(status: &mut Value, error: &RecordStoreError) -> bool {
+    let (RecordStoreError::Unavailable(why) | RecordStoreError::Refused(why)) = error else {
+        return false;
+    };
+    let mut has_removed = false;
+    for line in why.lines() {
+        // `failed to create typed patch object (…): .status.goneBack: field not declared in schema`
+        let named = line.strip_suffix(": field not declared in schema");
+        let path = named.and_then(|named| named.rsplit(' ').next());
+        if let Some(path) = path.and_then(|path| path.strip_prefix(".status.")) {
+            has_removed |= remove(status, path);
         }
-        RecordStoreError::NotLeader => false,
+    }
+    has_removed
+}
+
+/// Removes the field at this path, from every element where the path leads through a list. Returns whether there was one.
+fn remove(value: &mut Value, path: &str) -> bool {
+    match value {
+        Value::Array(elements) => {
+            let removed = elements.iter_mut().map(|element| remove(element, path));
+            removed.fold(false, |any, one| any | one)
+        }
+        Value::Object(fields) => match path.split_once('.') {
+            Some((name, rest)) => {
+                // `rejected[0]` and `conditions[type="Ready"]` name one element.
+                let name = name.split_once('[').map_or(name, |(list, _)| list);
+                fields.get_mut(name).is_some_and(|next| remove(next, rest))
+            }
+            None => fields.remove(path).is_some(),
+        },
+        _ => false,
     }
 }
 

@@ -12,8 +12,8 @@ use kube::api::{DynamicObject, Patch, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::request::{FOUND_WITHIN, in_time, in_time_or, is_undeclared, kind, params};
-use super::{ClusterRecordStore, field_managers, recorded};
+use super::request::{FOUND_WITHIN, in_time, in_time_or, kind, params, remove_undeclared};
+use super::{ClusterRecordStore, recorded};
 use crate::record::{
     RecordStoreError, Report, Specification, StoredRecord, annotations, conditions, event,
 };
@@ -31,8 +31,6 @@ impl ClusterRecordStore {
         if self.stored.lock().is_unread() {
             self.read_now().await?;
         }
-        // Whether the kind, as the cluster defines it, has all fields.
-        let mut is_defined = true;
         for _ in 0..MOST_CONFLICTS {
             if self.stored.lock().is_absent {
                 // The provider's object was deleted: the provider ends with it.
@@ -41,36 +39,9 @@ impl ClusterRecordStore {
                 }
                 self.create(&api).await?;
             }
-            let patch = self.patch(report);
-            let unapplied = self.stored.lock().unapplied.clone();
-            let (how, what) = match unapplied {
-                Some(old) => {
-                    let replacing = field_managers::replacing(patch["status"].clone(), &old);
-                    let mut patch = patch;
-                    patch["status"] = replacing;
-                    (params(), Patch::Merge(patch))
-                }
-                None => (params().force(), Patch::Apply(patch)),
-            };
-            let written = in_time_or(api.patch_status(&self.name, &how, &what)).await;
-            if is_defined && written.as_ref().is_err_and(is_undeclared) {
-                // An update drops the fields that an earlier definition lacks.
-                is_defined = false;
-                self.tell_earlier_definition();
-                self.read_for_update(&api).await?;
-                continue;
-            }
-            match written? {
+            match self.apply(&api, self.patch(report)).await? {
                 Ok(object) => {
                     self.wrote(&object);
-                    if matches!(what, Patch::Merge(_)) && is_defined {
-                        // The status was replaced by the update; the apply follows.
-                        self.stored.lock().unapplied = None;
-                        continue;
-                    }
-                    if is_defined {
-                        self.hold_alone(&api, &object).await;
-                    }
                     return Ok(());
                 }
                 // Another writer was faster, most likely with an order.
@@ -84,17 +55,21 @@ impl ClusterRecordStore {
         ))
     }
 
-    /// Reads the object so that the next write of its status is an update.
-    async fn read_for_update(&self, api: &Api<DynamicObject>) -> Result<(), RecordStoreError> {
-        match in_time(api.get_opt(&self.name)).await? {
-            Some(object) => {
-                self.saw(&object);
-                let status = object.data.get("status").cloned();
-                self.stored.lock().unapplied = Some(status.unwrap_or_default());
+    /// Applies the patch, without the fields that an earlier definition of the kind lacks. Each refusal names some of them.
+    async fn apply(
+        &self,
+        api: &Api<DynamicObject>,
+        mut patch: Value,
+    ) -> Result<Result<DynamicObject, u16>, RecordStoreError> {
+        loop {
+            let (how, what) = (params().force(), Patch::Apply(&patch));
+            let answer = in_time_or(api.patch_status(&self.name, &how, &what)).await;
+            let removes = |error| remove_undeclared(&mut patch["status"], error);
+            if !answer.as_ref().is_err_and(removes) {
+                return answer;
             }
-            None => self.stored.lock().is_absent = true,
+            self.tell_earlier_definition();
         }
-        Ok(())
     }
 
     fn tell_earlier_definition(&self) {
@@ -104,25 +79,6 @@ impl ClusterRecordStore {
                 provider = %self.name,
                 "the CRD {PROVIDER_PLURAL}.{PROVIDER_GROUP} is of an earlier version, and lacks fields of the record, which are left out: apply that of this version"
             );
-        }
-    }
-
-    /// Removes the entries of other field managers, once. Without the right to do so, a field that a later apply leaves
-    /// out stays.
-    async fn hold_alone(&self, api: &Api<DynamicObject>, object: &DynamicObject) {
-        let Some(owners) = field_managers::sole(object) else {
-            return;
-        };
-        let version = &object.metadata.resource_version;
-        let patch = json!({"metadata": {"resourceVersion": version, "managedFields": owners}});
-        let (how, what) = (params(), Patch::Merge(&patch));
-        match in_time_or(api.patch(&self.name, &how, &what)).await {
-            Ok(Ok(object)) => self.wrote(&object),
-            // The next write tries again.
-            Ok(Err(_)) => {}
-            Err(error) => {
-                tracing::debug!(target: "rollout", provider = %self.name, %error, "an earlier version still holds fields of the status");
-            }
         }
     }
 
@@ -294,6 +250,5 @@ impl ClusterRecordStore {
         let status = object.data.get("status");
         stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
         stored.is_absent = false;
-        stored.unapplied = field_managers::unapplied(object);
     }
 }
