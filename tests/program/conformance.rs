@@ -1,7 +1,7 @@
 //! `ccm provider test`: the shipped guests keep every law of the contract, and the report names the laws that a guest
 //! breaks.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -151,8 +151,8 @@ fn digitalocean_keeps_every_law() {
 }
 
 /// A cloud with two machines, in which the last request for a load balancer that does not exist creates it.
-fn plain_cloud(runtime: &tokio::runtime::Runtime) -> SocketAddr {
-    let world = Arc::<Mutex<World>>::default();
+fn plain_cloud(runtime: &tokio::runtime::Runtime, world: &Arc<Mutex<World>>) -> SocketAddr {
+    let world = world.clone();
     let router = Router::new().fallback(move |method: Method, uri: Uri| {
         let status = world.lock().unwrap().answer(&method, uri.path());
         async move { (status, "{}") }
@@ -165,8 +165,11 @@ fn plain_cloud(runtime: &tokio::runtime::Runtime) -> SocketAddr {
 
 #[derive(Default)]
 struct World {
-    balancers: BTreeSet<String>,
+    /// With the number of times that each was looked at.
+    balancers: BTreeMap<String, u32>,
     missed: Option<String>,
+    /// Whether the second look at each load balancer fails.
+    second_fails: bool,
 }
 
 impl World {
@@ -180,15 +183,25 @@ impl World {
         let uid = path
             .trim_start_matches("/v1/balancers")
             .trim_start_matches('/');
-        let is_there = self.balancers.contains(uid);
+        let is_there = self.balancers.contains_key(uid);
         match *method {
-            Method::POST => self.balancers.extend(self.missed.take()),
+            Method::POST => {
+                let made = self.missed.take().map(|uid| (uid, 0));
+                self.balancers.extend(made);
+            }
             _ if !is_there => {
                 self.missed = Some(uid.to_owned());
                 return StatusCode::NOT_FOUND;
             }
             Method::DELETE => {
                 self.balancers.remove(uid);
+            }
+            Method::GET => {
+                let looks = self.balancers.entry(uid.to_owned()).or_default();
+                *looks += 1;
+                if self.second_fails && *looks == 2 {
+                    return StatusCode::INTERNAL_SERVER_ERROR;
+                }
             }
             _ => {}
         }
@@ -216,6 +229,14 @@ const BREAKING: [(&str, &str, &str); 9] = [
 
 /// The report on the misbehaving guest with these words, before a cloud of its own.
 fn misbehaving(words: &[(&str, &str)], arguments: &[&str]) -> Value {
+    misbehaving_before(&Arc::default(), words, arguments)
+}
+
+fn misbehaving_before(
+    world: &Arc<Mutex<World>>,
+    words: &[(&str, &str)],
+    arguments: &[&str],
+) -> Value {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let folder = TempDir::new().unwrap();
     let (module, token) = (
@@ -227,7 +248,7 @@ fn misbehaving(words: &[(&str, &str)], arguments: &[&str]) -> Value {
     let module = module.to_str().unwrap();
     let api = At {
         target: "api",
-        endpoint: &format!("http://{}/v1", plain_cloud(&runtime)),
+        endpoint: &format!("http://{}/v1", plain_cloud(&runtime, world)),
         credential: json!({ "bearer": { "file": token } }),
     };
     let config = configuration(program(), module, &[api], words).unwrap();
@@ -285,6 +306,29 @@ fn a_guest_that_breaks_a_law_is_told_which() {
             }
         }
     });
+}
+
+#[test]
+fn a_load_balancer_that_cannot_be_looked_at_again_is_removed_all_the_same() {
+    let world = Arc::new(Mutex::new(World {
+        second_fails: true,
+        ..World::default()
+    }));
+    let words = [("behaviour", "honest-requests"), ("balancing", "honest")];
+    let arguments = [
+        "--node=worker-1=misbehaving://worker-1",
+        "--suite=load-balancer",
+        "--allow-changes",
+        "--timeout=20s",
+    ];
+    let report = misbehaving_before(&world, &words, &arguments);
+    for law in ["made", "hints-dropped", "answers-lost"] {
+        let law = format!("load-balancer/{law}");
+        let is_broken = laws(&report, "fail").any(|one| one["law"] == law.as_str());
+        assert!(is_broken, "{law}: {report:#}");
+    }
+    let left = &world.lock().unwrap().balancers;
+    assert!(left.is_empty(), "{left:?}: {report:#}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub(super) mod sequence;
 
 use std::sync::Arc;
 
+use anyhow::{Context as _, anyhow, bail};
 use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, LoadBalancerStatus,
     Progress,
@@ -21,15 +22,14 @@ use uuid::Uuid;
 use super::instances::named;
 use super::law::{self, Findings, Law, Verdict};
 use super::module_under_test::{Counted, LoadedModule, ModuleUnderTest};
+use crate::provider::observed_calls::ObservedCall;
 use crate::provider::try_command::objects::completed;
-use sequence::{Hints, Made, made, removed, targets_set, twice};
+use sequence::{Hints, Made, made, no_more_posts, removed, targets_set};
 
 /// Maximum number of requests at which each fault is tried.
 const MOST_PLACES: usize = 16;
 /// A pause that the cloud asks for, so long that the egress does not wait it out by itself.
 const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
-
-const UNPROVEN: &str = "get says absent by an answer that is not complete: a request of it failed, or none was answered with 2xx";
 
 /// The laws after the first two; they need a load balancer that those have made.
 const LATER: &[Law] = &[
@@ -55,8 +55,8 @@ pub(super) fn template() -> serde_json::Result<Service> {
     }))
 }
 
-/// A load balancer that several laws are tested with.
-struct SharedLoadBalancer {
+/// A load balancer that was made, with its Service.
+struct MadeLoadBalancer {
     service: Arc<CloudService>,
     made: Made,
 }
@@ -71,9 +71,8 @@ pub(super) async fn judge(tested: &ModuleUnderTest, findings: &mut Findings<'_>)
     let mut shared = None;
     findings
         .judge(law::MADE, async {
-            let (verdict, made) = first(tested).await?;
-            shared = made;
-            Ok(verdict)
+            let shared = shared.insert(new_load_balancer(tested).await?);
+            is_found(tested, shared).await
         })
         .await;
     let Some(shared) = shared else {
@@ -123,14 +122,13 @@ fn all_targets(tested: &ModuleUnderTest) -> Arc<[CloudNode]> {
 
 /// Calls `ensure` once, for all nodes and without a hint.
 async fn ensure(
-    tested: &ModuleUnderTest,
     loaded: &LoadedModule<'_>,
     service: &Arc<CloudService>,
     permit: Arc<Permit>,
 ) -> Result<EnsureReply, ProviderError> {
     let request = EnsureRequest {
         service: service.clone(),
-        targets: all_targets(tested),
+        targets: all_targets(loaded.tested),
         adopt: None,
         hint: None,
     };
@@ -142,138 +140,104 @@ async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let loaded = tested.load().await?;
     let service = service(tested);
     let permit = loaded.reading();
-    let answer = ensure(tested, &loaded, &service, permit.clone()).await;
+    let answer = ensure(&loaded, &service, permit.clone()).await;
     if !permit.has_withheld() {
         return Ok(Verdict::Fail(match answer {
             Ok(_) => "ensure tried no change, and gave an answer".to_owned(),
             Err(error) => format!("ensure tried no change: {error}"),
         }));
     }
-    let got = loaded.recorded(
-        loaded
-            .provider
-            .get_load_balancer(&service, loaded.reading())
-            .await,
-    )?;
-    Ok(match (got.found, got.complete) {
-        (Found::Absent, true) => Verdict::Pass("the first change was refused".to_owned()),
-        (Found::Absent, false) => Verdict::Fail(UNPROVEN.to_owned()),
-        (Found::Present(status), _) => Verdict::Fail(format!("get finds {status}")),
-    })
+    absent(&loaded, &service).await?;
+    Ok(Verdict::Pass("the first change was refused".to_owned()))
 }
 
-async fn first(tested: &ModuleUnderTest) -> anyhow::Result<(Verdict, Option<SharedLoadBalancer>)> {
-    let loaded = tested.load().await?;
-    let service = service(tested);
-    let made = match made(&loaded, &service, &all_targets(tested), Hints::Kept, tested).await {
-        Ok(made) => made,
-        Err(why) => {
+/// Makes a load balancer for another Service. Removes what there may be of it if that fails.
+async fn new_load_balancer(tested: &ModuleUnderTest) -> anyhow::Result<MadeLoadBalancer> {
+    let (service, loaded) = (service(tested), tested.load().await?);
+    match made(&loaded, &service, Hints::Kept).await {
+        Ok(made) => Ok(MadeLoadBalancer { service, made }),
+        Err(error) => {
             clean(tested, &service).await;
-            return Ok((Verdict::Fail(why), None));
+            Err(error)
         }
-    };
-    let verdict = match present(tested, &service).await? {
-        Ok(status) if status == made.status => Verdict::Pass(format!(
-            "{}, by {} call(s) and {} change(s)",
-            made.status,
+    }
+}
+
+async fn is_found(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow::Result<Verdict> {
+    let (loaded, made) = (tested.load().await?, &shared.made);
+    let mark = loaded.mark();
+    let got = loaded.get_load_balancer(&shared.service).await?;
+    Ok(match got.found {
+        _ if loaded.changes_since(mark) > 0 => Verdict::Fail("get tried a change".to_owned()),
+        Found::Absent => Verdict::Fail("get says absent".to_owned()),
+        Found::Present(status) if status == made.status => Verdict::Pass(format!(
+            "{status}, by {} call(s) and {} change(s)",
             made.calls.len(),
             made.changes()
         )),
-        Ok(status) => Verdict::Fail(format!(
+        Found::Present(status) => Verdict::Fail(format!(
             "ensure said {}, and get says {status}",
             made.status
         )),
-        Err(why) => Verdict::Fail(why),
-    };
-    Ok((verdict, Some(SharedLoadBalancer { service, made })))
+    })
 }
 
-/// The status that `get` returns, or why the load balancer is not proven to exist.
-async fn present(
-    tested: &ModuleUnderTest,
-    service: &CloudService,
-) -> anyhow::Result<Result<LoadBalancerStatus, String>> {
-    let loaded = tested.load().await?;
-    let mark = loaded.mark();
-    let got = loaded.recorded(
-        loaded
-            .provider
-            .get_load_balancer(service, loaded.reading())
-            .await,
-    )?;
-    if loaded.changes_since(mark) > 0 {
-        return Ok(Err("get tried a change".to_owned()));
+/// Asks whether the load balancer is gone.
+///
+/// # Errors
+/// Its absence is not proven.
+async fn absent(loaded: &LoadedModule<'_>, service: &CloudService) -> anyhow::Result<()> {
+    let got = loaded.get_load_balancer(service).await?;
+    match (got.found, got.complete) {
+        (Found::Absent, true) => Ok(()),
+        (Found::Absent, false) => bail!(
+            "get says absent by an answer that is not complete: a request of it failed, or none was answered with 2xx"
+        ),
+        (Found::Present(status), _) => bail!("get finds {status}"),
     }
-    Ok(match got.found {
-        Found::Present(status) => Ok(status),
-        Found::Absent => Err("get says absent".to_owned()),
-    })
 }
 
-/// Why the load balancer is not proven to be absent.
-async fn not_absent(
-    tested: &ModuleUnderTest,
-    service: &CloudService,
-) -> anyhow::Result<Option<String>> {
-    let loaded = tested.load().await?;
-    let got = loaded.recorded(
-        loaded
-            .provider
-            .get_load_balancer(service, loaded.reading())
-            .await,
-    )?;
-    Ok(match (got.found, got.complete) {
-        (Found::Absent, true) => None,
-        (Found::Absent, false) => Some(UNPROVEN.to_owned()),
-        (Found::Present(status), _) => Some(format!("get finds {status}")),
-    })
-}
-
-/// Why another `ensure` makes changes or has another status; `None` if it does not.
-async fn not_settled(
+/// Calls `ensure` again, which has nothing to do.
+///
+/// # Errors
+/// It fails, makes changes or has another status.
+async fn settled(
     tested: &ModuleUnderTest,
     service: &Arc<CloudService>,
     status: &LoadBalancerStatus,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<()> {
     let loaded = tested.load().await?;
     let mark = loaded.mark();
     let permit = loaded.changing(LOAD_BALANCER_CHANGES);
-    let answer = ensure(tested, &loaded, service, permit).await?;
+    let answer = ensure(&loaded, service, permit).await?;
     let changes = loaded.changes_since(mark);
-    Ok(match answer.ensured {
-        _ if changes > 0 => Some(format!("one more ensure makes {changes} change(s)")),
-        Ensured::Ready(again) if again == *status => None,
-        Ensured::Ready(again) => Some(format!("{status}, and then {again}")),
-        Ensured::Pending(_) => Some("one more ensure is pending".to_owned()),
-    })
+    match answer.ensured {
+        _ if changes > 0 => bail!("one more ensure makes {changes} change(s)"),
+        Ensured::Ready(again) if again == *status => Ok(()),
+        Ensured::Ready(again) => bail!("{status}, and then {again}"),
+        Ensured::Pending(_) => bail!("one more ensure is pending"),
+    }
 }
 
 /// Removes the load balancer, and notes if that fails.
 async fn clean(tested: &ModuleUnderTest, service: &Arc<CloudService>) {
-    let removed = match tested.load().await {
-        Ok(loaded) => removed(&loaded, service, Hints::Kept, tested)
-            .await
-            .map(drop),
-        Err(error) => Err(error.to_string()),
-    };
-    if let Err(why) = removed {
-        tested.leave(format!("the load balancer of {} ({why})", service.name));
+    let cleaned = async { removed(&tested.load().await?, service).await };
+    if let Err(error) = cleaned.await {
+        tested.leave(format!("the load balancer of {} ({error:#})", service.name));
     }
 }
 
 async fn idempotent(
     tested: &ModuleUnderTest,
-    shared: &SharedLoadBalancer,
+    shared: &MadeLoadBalancer,
 ) -> anyhow::Result<Verdict> {
     for _ in 0..2 {
-        if let Some(why) = not_settled(tested, &shared.service, &shared.made.status).await? {
-            return Ok(Verdict::Fail(why));
-        }
+        settled(tested, &shared.service, &shared.made.status).await?;
     }
     Ok(Verdict::Pass("2 times".to_owned()))
 }
 
-async fn targets(tested: &ModuleUnderTest, shared: &SharedLoadBalancer) -> anyhow::Result<Verdict> {
+async fn targets(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow::Result<Verdict> {
     let all = all_targets(tested);
     let Some((_, fewer)) = all.split_last().filter(|(_, fewer)| !fewer.is_empty()) else {
         let why = "it needs two machines: --node NAME=PROVIDER_ID, twice";
@@ -282,66 +246,53 @@ async fn targets(tested: &ModuleUnderTest, shared: &SharedLoadBalancer) -> anyho
     let fewer: Arc<[CloudNode]> = fewer.into();
     let (service, loaded) = (&shared.service, tested.load().await?);
     let mark = loaded.mark();
-    if let Err(why) = targets_set(&loaded, service, &fewer, tested).await {
-        return Ok(Verdict::Fail(why));
-    }
+    targets_set(&loaded, service, &fewer).await?;
     let removing = loaded.changes_since(mark);
     let again = tested.load().await?;
-    if let Err(why) = targets_set(&again, service, &fewer, tested).await {
-        return Ok(Verdict::Fail(why));
-    }
+    targets_set(&again, service, &fewer).await?;
     let repeated = again.changes_since(0);
     let back = tested.load().await?;
-    if let Err(why) = made(&back, service, &all, Hints::Kept, tested).await {
-        return Ok(Verdict::Fail(why));
-    }
+    made(&back, service, Hints::Kept).await?;
     let adding = back.changes_since(0);
     Ok(match (removing, repeated, adding) {
         (0, ..) => Verdict::Fail("update-targets with one node less changes nothing".to_owned()),
         (_, 0, 0) => Verdict::Fail("ensure does not bring the node back".to_owned()),
-        (_, 0, _) => match not_settled(tested, service, &shared.made.status).await? {
-            None => Verdict::Pass(format!("{removing} change(s), and {adding} back")),
-            Some(why) => Verdict::Fail(why),
-        },
+        (_, 0, _) => {
+            settled(tested, service, &shared.made.status).await?;
+            Verdict::Pass(format!("{removing} change(s), and {adding} back"))
+        }
         (_, again, _) => Verdict::Fail(format!(
             "update-targets with the same nodes makes {again} change(s)"
         )),
     })
 }
 
-async fn apart(tested: &ModuleUnderTest, shared: &SharedLoadBalancer) -> anyhow::Result<Verdict> {
+async fn apart(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow::Result<Verdict> {
     let other = service(tested);
     let loaded = tested.load().await?;
     // This Service has no load balancer yet: its removal must not remove another one's.
-    let unmade = removed(&loaded, &other, Hints::Kept, tested).await;
-    if let Err(why) = unmade {
-        return Ok(Verdict::Fail(format!(
-            "delete of a Service without one: {why}"
-        )));
-    }
-    let made = made(&loaded, &other, &all_targets(tested), Hints::Kept, tested).await;
+    let unmade = removed(&loaded, &other).await;
+    unmade.context("delete of a Service without one")?;
+    let made = made(&loaded, &other, Hints::Kept).await;
     clean(tested, &other).await;
-    if let Err(why) = made {
-        return Ok(Verdict::Fail(format!("of a second Service: {why}")));
-    }
-    Ok(
-        match not_settled(tested, &shared.service, &shared.made.status).await? {
-            None => Verdict::Pass("a second one was made and removed".to_owned()),
-            Some(why) => Verdict::Fail(format!("of the first Service: {why}")),
-        },
-    )
+    made.context("of a second Service")?;
+    let settled = settled(tested, &shared.service, &shared.made.status).await;
+    settled.context("of the first Service")?;
+    Ok(Verdict::Pass(
+        "a second one was made and removed".to_owned(),
+    ))
 }
 
-async fn deleted(tested: &ModuleUnderTest, shared: &SharedLoadBalancer) -> anyhow::Result<Verdict> {
+async fn deleted(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow::Result<Verdict> {
     let (service, loaded) = (&shared.service, tested.load().await?);
-    if let Err(why) = removed(&loaded, service, Hints::Kept, tested).await {
+    if let Err(error) = removed(&loaded, service).await {
         clean(tested, service).await;
-        return Ok(Verdict::Fail(why));
+        return Err(error);
     }
     let changes = loaded.changes_since(0);
-    if let Some(why) = not_absent(tested, service).await? {
+    if let Err(error) = absent(&tested.load().await?, service).await {
         tested.leave(format!("the load balancer of {}", service.name));
-        return Ok(Verdict::Fail(why));
+        return Err(error);
     }
     let again = tested.load().await?;
     let request = DeleteRequest {
@@ -365,29 +316,8 @@ async fn hints_dropped(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result
         return Ok(Verdict::NotApplicable(why.to_owned()));
     }
     let (service, loaded) = (service(tested), tested.load().await?);
-    let made = made(
-        &loaded,
-        &service,
-        &all_targets(tested),
-        Hints::Dropped,
-        tested,
-    )
-    .await;
-    let verdict = match made {
-        Err(why) => Verdict::Fail(why),
-        Ok(made) if !made.is_like(usual) => {
-            Verdict::Fail(format!("{}, and with hints {}", made.status, usual.status))
-        }
-        Ok(made) => match twice(&made, usual) {
-            Some(what) => Verdict::Fail(what),
-            None => match not_settled(tested, &service, &made.status).await? {
-                Some(why) => Verdict::Fail(why),
-                None => Verdict::Pass(format!("{} call(s)", made.calls.len())),
-            },
-        },
-    };
-    clean(tested, &service).await;
-    Ok(verdict)
+    let made = made_as_usual(&loaded, &service, Hints::Dropped, usual).await?;
+    Ok(Verdict::Pass(format!("{} call(s)", made.calls.len())))
 }
 
 /// Makes one load balancer for each combination of place and fault.
@@ -397,65 +327,59 @@ async fn disturbed(
     (counted, places): (Counted, usize),
     faults: &[InjectedFault],
 ) -> anyhow::Result<Verdict> {
+    let what = match counted {
+        Counted::Changes => "change",
+        Counted::Requests => "request",
+    };
     for place in 0..places {
         for fault in faults {
             let (service, loaded) = (service(tested), tested.load().await?);
             loaded.disturb(counted, place, *fault);
-            let made = made(&loaded, &service, &all_targets(tested), Hints::Kept, tested).await;
-            let broken = match made {
-                Err(why) => Some(why),
-                Ok(made) if !made.is_like(usual) => {
-                    Some(format!("{}, and usually {}", made.status, usual.status))
-                }
-                Ok(made) => match twice(&made, usual) {
-                    Some(what) => Some(what),
-                    None => not_settled(tested, &service, &made.status).await?,
-                },
-            };
-            clean(tested, &service).await;
-            if let Some(why) = broken {
-                let what = match counted {
-                    Counted::Changes => "change",
-                    Counted::Requests => "request",
-                };
-                return Ok(Verdict::Fail(format!(
-                    "after {} at {what} {}: {why}",
-                    named(*fault),
-                    place + 1
-                )));
-            }
+            let made = made_as_usual(&loaded, &service, Hints::Kept, usual).await;
+            made.with_context(|| format!("after {} at {what} {}", named(*fault), place + 1))?;
         }
     }
     Ok(Verdict::Pass(format!("{} place(s)", places * faults.len())))
 }
 
+/// Makes a load balancer, and removes it again.
+///
+/// # Errors
+/// It is not made, or not like the usual one, or by more objects, or another `ensure` changes it.
+async fn made_as_usual(
+    loaded: &LoadedModule<'_>,
+    service: &Arc<CloudService>,
+    hints: Hints,
+    usual: &Made,
+) -> anyhow::Result<Made> {
+    let made = async {
+        let made = made(loaded, service, hints).await?;
+        if !made.is_like(usual) {
+            let usually = match hints {
+                Hints::Kept => "usually",
+                Hints::Dropped => "with hints",
+            };
+            bail!("{}, and {usually} {}", made.status, usual.status);
+        }
+        no_more_posts(&made.calls, &usual.calls)?;
+        settled(loaded.tested, service, &made.status).await?;
+        Ok(made)
+    };
+    let made: anyhow::Result<Made> = made.await;
+    clean(loaded.tested, service).await;
+    made
+}
+
 async fn delete_lost(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let mut place = 0;
     loop {
-        let (service, loaded) = (service(tested), tested.load().await?);
-        if let Err(why) = made(&loaded, &service, &all_targets(tested), Hints::Kept, tested).await {
+        let MadeLoadBalancer { service, .. } = new_load_balancer(tested).await?;
+        let was_lost = deleted_without_answer(tested, &service, place).await;
+        if was_lost.is_err() {
             clean(tested, &service).await;
-            return Ok(Verdict::Fail(why));
         }
-        let loaded = tested.load().await?;
-        loaded.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
-        let gone = removed(&loaded, &service, Hints::Kept, tested).await;
-        let calls = loaded.since(0);
-        let was_lost = calls
-            .iter()
-            .flat_map(|call| call.changes())
-            .any(|request| request.is_lost());
-        let broken = match gone {
-            Err(why) => Some(why),
-            Ok(()) => not_absent(tested, &service).await?,
-        };
-        if let Some(why) = broken {
-            clean(tested, &service).await;
-            return Ok(Verdict::Fail(format!(
-                "after a lost answer to change {}: {why}",
-                place + 1
-            )));
-        }
+        let was_lost =
+            was_lost.with_context(|| format!("after a lost answer to change {}", place + 1))?;
         if !was_lost || place >= MOST_PLACES {
             return Ok(Verdict::Pass(format!("{place} place(s)")));
         }
@@ -463,23 +387,37 @@ async fn delete_lost(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     }
 }
 
+/// Deletes the load balancer while the answer to the change at this place is lost. Returns whether there was such a change.
+///
+/// # Errors
+/// It is not proven that the load balancer is gone.
+async fn deleted_without_answer(
+    tested: &ModuleUnderTest,
+    service: &Arc<CloudService>,
+    place: usize,
+) -> anyhow::Result<bool> {
+    let loaded = tested.load().await?;
+    loaded.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
+    removed(&loaded, service).await?;
+    absent(&tested.load().await?, service).await?;
+    let calls = loaded.since(0);
+    let mut changes = calls.iter().flat_map(ObservedCall::changes);
+    Ok(changes.any(|request| request.is_lost()))
+}
+
 async fn throttled(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result<Verdict> {
     let (service, loaded) = (service(tested), tested.load().await?);
     loaded.disturb(Counted::Changes, 0, InjectedFault::Throttle(THROTTLE_PAUSE));
     let permit = loaded.changing(LOAD_BALANCER_CHANGES);
-    let broken = match ensure(tested, &loaded, &service, permit).await {
-        Err(ProviderError::Throttled { .. }) => None,
-        Err(error) => Some(format!("after 429 the error is: {error}")),
-        Ok(_) => Some("after 429 there is an answer".to_owned()),
+    let throttled = match ensure(&loaded, &service, permit).await {
+        Err(ProviderError::Throttled { .. }) => Ok(()),
+        Err(error) => Err(anyhow!("after 429 the error is: {error}")),
+        Ok(_) => Err(anyhow!("after 429 there is an answer")),
     };
     loaded.wait_out().await;
-    let made = made(&loaded, &service, &all_targets(tested), Hints::Kept, tested).await;
+    let made = made(&loaded, &service, Hints::Kept).await;
     clean(tested, &service).await;
-    Ok(match (broken, made) {
-        (Some(why), _) | (None, Err(why)) => Verdict::Fail(why),
-        (None, Ok(made)) => match twice(&made, usual) {
-            Some(what) => Verdict::Fail(what),
-            None => Verdict::Pass(format!("Retry-After of {THROTTLE_PAUSE:?}")),
-        },
-    })
+    throttled?;
+    no_more_posts(&made?.calls, &usual.calls)?;
+    Ok(Verdict::Pass(format!("Retry-After of {THROTTLE_PAUSE:?}")))
 }

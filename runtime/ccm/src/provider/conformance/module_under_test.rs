@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ccm_core::cloud::load_balancer::{CloudService, GetReply};
+use ccm_core::cloud::route::ListRoutesReply;
 use ccm_core::cloud::{
     Address, AddressType, CloudNode, FindReply, Lookup, ProviderError, Readiness,
 };
@@ -204,7 +206,7 @@ impl ModuleUnderTest {
 
 /// A loaded module.
 pub(super) struct LoadedModule<'a> {
-    tested: &'a ModuleUnderTest,
+    pub(super) tested: &'a ModuleUnderTest,
     pub(super) provider: Provider,
     observed: Arc<ObservedCalls>,
     /// Whether a fault may use up a call's time.
@@ -252,6 +254,24 @@ impl LoadedModule<'_> {
     ) -> Result<FindReply, ProviderError> {
         let permit = self.reading_for(time);
         self.recorded(self.provider.find_fresh(nodes, permit).await)
+    }
+
+    /// Reads a Service's load balancer.
+    pub(super) async fn get_load_balancer(
+        &self,
+        service: &CloudService,
+    ) -> Result<GetReply, ProviderError> {
+        let answer = self.provider.get_load_balancer(service, self.reading());
+        self.recorded(answer.await)
+    }
+
+    /// Lists the routes.
+    pub(super) async fn list_routes(
+        &self,
+        nodes: &[CloudNode],
+    ) -> Result<ListRoutesReply, ProviderError> {
+        let answer = self.provider.list_routes(nodes, self.reading());
+        self.recorded(answer.await)
     }
 
     /// Records a trap or a timeout, and passes the answer on.

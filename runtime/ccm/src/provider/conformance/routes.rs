@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use anyhow::{Context as _, anyhow, bail};
 use ccm_core::cloud::CloudNode;
 use ccm_core::cloud::route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteTarget,
@@ -14,7 +15,7 @@ use ipnet::IpNet;
 
 use super::instances::named;
 use super::law::{self, Findings, Law, Verdict};
-use super::load_balancers::sequence::{Hints, more_posts, step, until_done};
+use super::load_balancers::sequence::{Hints, no_more_posts, step, until_done};
 use super::module_under_test::{Counted, LoadedModule, ModuleUnderTest};
 use crate::provider::observed_calls::ObservedCall;
 
@@ -63,21 +64,15 @@ pub(super) async fn judge(tested: &ModuleUnderTest, findings: &mut Findings<'_>)
             return findings.skip(LAWS, &why);
         }
         Err(error) => {
-            let broken = Verdict::Fail(format!("list: {error:#}"));
-            findings
-                .judge(law::ROUTE_MADE, std::future::ready(Ok(broken)))
-                .await;
+            let broken = std::future::ready(Err(error.context("list")));
+            findings.judge(law::ROUTE_MADE, broken).await;
             let others = LAWS.split_first().map(|(_, others)| others);
             return findings.skip(others.unwrap_or_default(), "list fails");
         }
     }
     let mut usual = Vec::new();
     findings
-        .judge(law::ROUTE_MADE, async {
-            let (verdict, calls) = bench.made().await?;
-            usual = calls;
-            Ok(verdict)
-        })
+        .judge(law::ROUTE_MADE, bench.made(&mut usual))
         .await;
     findings
         .judge(law::ROUTE_IDEMPOTENT, bench.idempotent())
@@ -130,9 +125,9 @@ impl RouteTest<'_> {
         self.node.pod_cidrs.first().map_or("", String::as_str)
     }
 
-    async fn create(&self, loaded: &LoadedModule<'_>, hints: Hints) -> Result<bool, String> {
+    async fn create(&self, loaded: &LoadedModule<'_>, hints: Hints) -> anyhow::Result<bool> {
         let node = Arc::new(self.node.clone());
-        let done = until_done(loaded, self.tested, hints, async |hint| {
+        let done = until_done(loaded, hints, async |hint| {
             let request = CreateRouteRequest {
                 node: node.clone(),
                 destination_cidr: self.destination().to_owned(),
@@ -143,13 +138,13 @@ impl RouteTest<'_> {
                 .create_route(&request, loaded.changing(ROUTE_CHANGES));
             Ok(step(reply.await?.progress))
         });
-        let done = done.await.map_err(|why| format!("create: {why}"));
-        done.map(|((), has_hints)| has_hints)
+        let ((), has_hints) = done.await.context("create")?;
+        Ok(has_hints)
     }
 
-    async fn delete(&self, loaded: &LoadedModule<'_>, route: &CloudRoute) -> Result<(), String> {
+    async fn delete(&self, loaded: &LoadedModule<'_>, route: &CloudRoute) -> anyhow::Result<()> {
         let route = Arc::new(route.clone());
-        let done = until_done(loaded, self.tested, Hints::Kept, async |hint| {
+        let done = until_done(loaded, Hints::Kept, async |hint| {
             let request = DeleteRouteRequest {
                 route: route.clone(),
                 hint,
@@ -159,17 +154,12 @@ impl RouteTest<'_> {
                 .delete_route(&request, loaded.changing(ROUTE_CHANGES));
             Ok(step(reply.await?.progress))
         });
-        done.await.map(drop).map_err(|why| format!("delete: {why}"))
+        done.await.map(drop).context("delete")
     }
 
     async fn list(&self) -> anyhow::Result<ListRoutesReply> {
         let loaded = self.tested.load().await?;
-        Ok(loaded.recorded(
-            loaded
-                .provider
-                .list_routes(self.nodes, loaded.reading())
-                .await,
-        )?)
+        Ok(loaded.list_routes(self.nodes).await?)
     }
 
     /// The routes to the node's network.
@@ -179,50 +169,48 @@ impl RouteTest<'_> {
         Ok(routes)
     }
 
-    /// Why the list does not show the route exactly once, leading to its node.
-    async fn not_there(&self) -> anyhow::Result<Option<String>> {
-        let listed = self.listed().await?;
-        Ok(match listed.as_slice() {
-            [] => Some("list does not show it".to_owned()),
-            [one] => match &one.target {
-                RouteTarget::Node(name) if *name == self.node.name => None,
-                other => Some(format!("it leads to {other}")),
-            },
-            several => Some(format!("list shows it {} times", several.len())),
-        })
+    /// Looks for the route in the list.
+    ///
+    /// # Errors
+    /// The list does not show it exactly once, leading to its node.
+    async fn find(&self) -> anyhow::Result<CloudRoute> {
+        let mut listed = self.listed().await?;
+        let Some(one) = listed.pop() else {
+            bail!("list does not show it");
+        };
+        if !listed.is_empty() {
+            bail!("list shows it {} times", 1 + listed.len());
+        }
+        if !matches!(&one.target, RouteTarget::Node(name) if *name == self.node.name) {
+            bail!("it leads to {}", one.target);
+        }
+        Ok(one)
     }
 
-    async fn made(&self) -> anyhow::Result<(Verdict, Vec<ObservedCall>)> {
+    /// Stores the calls with which the route was created in `usual`.
+    async fn made(&self, usual: &mut Vec<ObservedCall>) -> anyhow::Result<Verdict> {
         let before = self.list().await?.routes;
         let loaded = self.tested.load().await?;
-        if let Err(why) = self.create(&loaded, Hints::Kept).await {
-            return Ok((Verdict::Fail(why), Vec::new()));
-        }
-        let verdict = match self.not_there().await? {
-            Some(why) => Verdict::Fail(why),
-            None => {
-                let mut after = self.list().await?.routes;
-                after.retain(|route| route.destination_cidr != self.destination());
-                let is_same = before.iter().all(|route| after.contains(route));
-                match is_same {
-                    true => Verdict::Pass(format!(
-                        "{} to {}, beside {} route(s)",
-                        self.destination(),
-                        self.node.name,
-                        before.len()
-                    )),
-                    false => Verdict::Fail("other routes have changed".to_owned()),
-                }
-            }
-        };
-        Ok((verdict, loaded.since(0)))
+        self.create(&loaded, Hints::Kept).await?;
+        *usual = loaded.since(0);
+        self.find().await?;
+        let mut after = self.list().await?.routes;
+        after.retain(|route| route.destination_cidr != self.destination());
+        let is_same = before.iter().all(|route| after.contains(route));
+        Ok(match is_same {
+            true => Verdict::Pass(format!(
+                "{} to {}, beside {} route(s)",
+                self.destination(),
+                self.node.name,
+                before.len()
+            )),
+            false => Verdict::Fail("other routes have changed".to_owned()),
+        })
     }
 
     async fn idempotent(&self) -> anyhow::Result<Verdict> {
         let loaded = self.tested.load().await?;
-        if let Err(why) = self.create(&loaded, Hints::Kept).await {
-            return Ok(Verdict::Fail(why));
-        }
+        self.create(&loaded, Hints::Kept).await?;
         // The module may send the request, and get the answer that the route exists.
         Ok(match has_changed(&loaded) {
             false => Verdict::Pass("1 time".to_owned()),
@@ -233,13 +221,7 @@ impl RouteTest<'_> {
     async fn repeated(&self) -> anyhow::Result<Verdict> {
         let first = sorted(self.list().await?);
         let loaded = self.tested.load().await?;
-        let again = loaded.recorded(
-            loaded
-                .provider
-                .list_routes(self.nodes, loaded.reading())
-                .await,
-        )?;
-        let again = sorted(again);
+        let again = sorted(loaded.list_routes(self.nodes).await?);
         Ok(if again != first {
             Verdict::Fail(format!("{first:?}, and then {again:?}"))
         } else if !again.complete {
@@ -257,12 +239,7 @@ impl RouteTest<'_> {
 
     async fn incomplete(&self) -> anyhow::Result<Verdict> {
         let loaded = self.tested.load().await?;
-        let whole = loaded.recorded(
-            loaded
-                .provider
-                .list_routes(self.nodes, loaded.reading())
-                .await,
-        )?;
+        let whole = loaded.list_routes(self.nodes).await?;
         let calls = loaded.since(0);
         let requests: usize = calls.iter().map(|call| call.requests.len()).sum();
         let places = requests.min(MOST_PLACES);
@@ -275,11 +252,7 @@ impl RouteTest<'_> {
             for fault in faults {
                 let loaded = self.tested.load().await?;
                 loaded.disturb(Counted::Requests, place, fault);
-                let answer = loaded
-                    .provider
-                    .list_routes(self.nodes, loaded.reading())
-                    .await;
-                if let Ok(reply) = loaded.recorded(answer)
+                if let Ok(reply) = loaded.list_routes(self.nodes).await
                     && sorted(reply.clone()).routes != sorted(whole.clone()).routes
                 {
                     return Ok(Verdict::Fail(format!(
@@ -303,9 +276,7 @@ impl RouteTest<'_> {
             return Ok(Verdict::NotApplicable(why.to_owned()));
         };
         let loaded = self.tested.load().await?;
-        if let Err(why) = self.delete(&loaded, route).await {
-            return Ok(Verdict::Fail(why));
-        }
+        self.delete(&loaded, route).await?;
         let left = self.list().await?.routes;
         if left
             .iter()
@@ -321,9 +292,8 @@ impl RouteTest<'_> {
             )));
         }
         let again = self.tested.load().await?;
-        if let Err(why) = self.delete(&again, route).await {
-            return Ok(Verdict::Fail(format!("a second {why}")));
-        }
+        let second = self.delete(&again, route).await;
+        second.map_err(|error| anyhow!("a second {error:#}"))?;
         Ok(match has_changed(&again) {
             true => Verdict::Fail("a second delete changes something".to_owned()),
             false => Verdict::Pass(format!("{} route(s) are left", left.len())),
@@ -333,15 +303,12 @@ impl RouteTest<'_> {
     async fn hints_dropped(&self, usual: &[ObservedCall]) -> anyhow::Result<Verdict> {
         self.clean().await;
         let loaded = self.tested.load().await?;
-        let created = self.create(&loaded, Hints::Dropped).await;
-        Ok(match created {
-            Err(why) => Verdict::Fail(why),
-            Ok(false) => Verdict::NotApplicable("create gave no hint".to_owned()),
-            Ok(true) => match (self.not_there().await?, more_posts(&loaded.since(0), usual)) {
-                (Some(why), _) | (None, Some(why)) => Verdict::Fail(why),
-                (None, None) => Verdict::Pass("1 route".to_owned()),
-            },
-        })
+        if !self.create(&loaded, Hints::Dropped).await? {
+            return Ok(Verdict::NotApplicable("create gave no hint".to_owned()));
+        }
+        self.find().await?;
+        no_more_posts(&loaded.since(0), usual)?;
+        Ok(Verdict::Pass("1 route".to_owned()))
     }
 
     async fn answers_lost(&self, usual: &[ObservedCall]) -> anyhow::Result<Verdict> {
@@ -354,23 +321,19 @@ impl RouteTest<'_> {
             self.clean().await;
             let loaded = self.tested.load().await?;
             loaded.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
-            let created = self.create(&loaded, Hints::Kept).await;
-            let there = self.not_there().await?;
-            let broken = created.err().or(there);
-            if let Some(why) = broken.or(more_posts(&loaded.since(0), usual)) {
-                return Ok(Verdict::Fail(format!(
-                    "after a lost answer to change {} of create: {why}",
-                    place + 1
-                )));
-            }
-            let Some(route) = self.listed().await?.pop() else {
-                return Ok(Verdict::Fail("list does not show it".to_owned()));
+            let created = async {
+                self.create(&loaded, Hints::Kept).await?;
+                let route = self.find().await?;
+                no_more_posts(&loaded.since(0), usual)?;
+                anyhow::Ok(route)
             };
+            let route = created.await.with_context(|| {
+                format!("after a lost answer to change {} of create", place + 1)
+            })?;
             let loaded = self.tested.load().await?;
             loaded.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
-            if let Err(why) = self.delete(&loaded, &route).await {
-                return Ok(Verdict::Fail(format!("after a lost answer: {why}")));
-            }
+            let deleted = self.delete(&loaded, &route).await;
+            deleted.context("after a lost answer")?;
             if !self.listed().await?.is_empty() {
                 let why = "after a lost answer to delete list still shows it";
                 return Ok(Verdict::Fail(why.to_owned()));
@@ -392,9 +355,7 @@ impl RouteTest<'_> {
     async fn try_to_clean(&self) -> anyhow::Result<()> {
         for route in self.listed().await? {
             let loaded = self.tested.load().await?;
-            self.delete(&loaded, &route)
-                .await
-                .map_err(anyhow::Error::msg)?;
+            self.delete(&loaded, &route).await?;
         }
         Ok(())
     }

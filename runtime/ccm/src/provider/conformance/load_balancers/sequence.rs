@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Ensured, LoadBalancerStatus, Pending, Progress,
     UpdateRequest,
@@ -13,7 +14,8 @@ use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::LOAD_BALANCER_CHANGES;
 use tokio::time::{Instant, sleep};
 
-use crate::provider::conformance::module_under_test::{LoadedModule, ModuleUnderTest};
+use super::all_targets;
+use crate::provider::conformance::module_under_test::LoadedModule;
 use crate::provider::observed_calls::ObservedCall;
 
 /// Number of failures in a row that end a sequence. One fault causes one or two.
@@ -64,24 +66,22 @@ fn shape(status: &LoadBalancerStatus) -> Vec<(Option<bool>, bool)> {
         .collect()
 }
 
-/// Objects created more often than usual: by POST, which alone creates objects.
-pub(super) fn twice(made: &Made, usual: &Made) -> Option<String> {
-    more_posts(&made.calls, &usual.calls)
-}
-
-/// The rule whose POST was sent more often than usual.
-pub(in crate::provider::conformance) fn more_posts(
+/// Compares how many objects were created: by POST, which alone creates objects.
+///
+/// # Errors
+/// A rule's POST was carried out more often than usual.
+pub(in crate::provider::conformance) fn no_more_posts(
     calls: &[ObservedCall],
     usual: &[ObservedCall],
-) -> Option<String> {
-    let (now, usual) = (posts(calls), posts(usual));
-    let more = now
-        .iter()
-        .find(|(rule, count)| usual.get(*rule).copied().unwrap_or_default() < **count);
-    more.map(|(rule, count)| {
+) -> anyhow::Result<()> {
+    let usual = posts(usual);
+    for (rule, count) in posts(calls) {
         let usual = usual.get(rule).copied().unwrap_or_default();
-        format!("{rule} succeeded {count} time(s), and usually {usual}")
-    })
+        if count > usual {
+            bail!("{rule} succeeded {count} time(s), and usually {usual}");
+        }
+    }
+    Ok(())
 }
 
 /// How often each rule's POST was carried out.
@@ -107,11 +107,11 @@ pub(in crate::provider::conformance) enum Step<T> {
 /// The last of [`MOST_FAILURES`] failures in a row, or the time is over.
 pub(in crate::provider::conformance) async fn until_done<T>(
     loaded: &LoadedModule<'_>,
-    tested: &ModuleUnderTest,
     hints: Hints,
     mut call: impl AsyncFnMut(Option<Arc<[u8]>>) -> Result<Step<T>, ProviderError>,
-) -> Result<(T, bool), String> {
-    let until = Instant::now() + tested.subjects.pending_timeout;
+) -> anyhow::Result<(T, bool)> {
+    let timeout = loaded.tested.subjects.pending_timeout;
+    let until = Instant::now() + timeout;
     let (mut hint, mut has_hints, mut failures) = (None, false, 0);
     loop {
         let wait = match loaded.recorded(call(hint.take()).await) {
@@ -125,35 +125,30 @@ pub(in crate::provider::conformance) async fn until_done<T>(
             Err(error) => {
                 failures += 1;
                 if failures >= MOST_FAILURES {
-                    return Err(format!("{failures} failures in a row, the last: {error}"));
+                    bail!("{failures} failures in a row, the last: {error}");
                 }
                 BACK_OFF
             }
         };
         if Instant::now() + wait > until {
-            return Err(format!(
-                "it is not done within {:?}",
-                tested.subjects.pending_timeout
-            ));
+            bail!("it is not done within {timeout:?}");
         }
         sleep(wait).await;
         loaded.wait_out().await;
     }
 }
 
-/// Calls `ensure` until the load balancer is ready.
+/// Calls `ensure` for all nodes until the load balancer is ready.
 ///
 /// # Errors
 /// The reason why it does not become ready.
 pub(super) async fn made(
     loaded: &LoadedModule<'_>,
     service: &Arc<CloudService>,
-    targets: &Arc<[CloudNode]>,
     hints: Hints,
-    tested: &ModuleUnderTest,
-) -> Result<Made, String> {
-    let mark = loaded.mark();
-    let done = until_done(loaded, tested, hints, async |hint| {
+) -> anyhow::Result<Made> {
+    let (mark, targets) = (loaded.mark(), all_targets(loaded.tested));
+    let done = until_done(loaded, hints, async |hint| {
         let request = EnsureRequest {
             service: service.clone(),
             targets: targets.clone(),
@@ -168,7 +163,7 @@ pub(super) async fn made(
             Ensured::Pending(pending) => Step::Pending(pending),
         })
     });
-    let (status, has_hints) = done.await.map_err(|why| format!("ensure: {why}"))?;
+    let (status, has_hints) = done.await.context("ensure")?;
     Ok(Made {
         status,
         calls: loaded.since(mark),
@@ -184,9 +179,8 @@ pub(super) async fn targets_set(
     loaded: &LoadedModule<'_>,
     service: &Arc<CloudService>,
     targets: &Arc<[CloudNode]>,
-    tested: &ModuleUnderTest,
-) -> Result<(), String> {
-    let done = until_done(loaded, tested, Hints::Kept, async |hint| {
+) -> anyhow::Result<()> {
+    let done = until_done(loaded, Hints::Kept, async |hint| {
         let request = UpdateRequest {
             service: service.clone(),
             targets: targets.clone(),
@@ -197,9 +191,7 @@ pub(super) async fn targets_set(
             .update_targets(&request, loaded.changing(LOAD_BALANCER_CHANGES));
         Ok(step(reply.await?.progress))
     });
-    done.await
-        .map(drop)
-        .map_err(|why| format!("update-targets: {why}"))
+    done.await.map(drop).context("update-targets")
 }
 
 /// Deletes until the load balancer is gone.
@@ -209,10 +201,8 @@ pub(super) async fn targets_set(
 pub(super) async fn removed(
     loaded: &LoadedModule<'_>,
     service: &Arc<CloudService>,
-    hints: Hints,
-    tested: &ModuleUnderTest,
-) -> Result<(), String> {
-    let done = until_done(loaded, tested, hints, async |hint| {
+) -> anyhow::Result<()> {
+    let done = until_done(loaded, Hints::Kept, async |hint| {
         let request = DeleteRequest {
             service: service.clone(),
             hint,
@@ -222,7 +212,7 @@ pub(super) async fn removed(
             .delete_load_balancer(&request, loaded.changing(LOAD_BALANCER_CHANGES));
         Ok(step(reply.await?.progress))
     });
-    done.await.map(drop).map_err(|why| format!("delete: {why}"))
+    done.await.map(drop).context("delete")
 }
 
 /// Converts the progress of a call.
