@@ -112,7 +112,7 @@ impl Build {
         for ports in [&[80, 443][..], &[443]] {
             let request = EnsureRequest {
                 service: Arc::new(service(ports)),
-                targets: Arc::new([on("known", known)]),
+                targets: Arc::new([Arc::new(on("known", known))]),
                 adopt: None,
                 hint: None,
             };
@@ -121,7 +121,7 @@ impl Build {
         }
         let request = UpdateRequest {
             service: Arc::new(service(&[443])),
-            targets: Arc::new([on("known", known), on("off", off)]),
+            targets: Arc::new([Arc::new(on("known", known)), Arc::new(on("off", off))]),
             hint: None,
         };
         let reply = provider.update_targets(&request, permit()).await;

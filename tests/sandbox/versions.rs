@@ -169,7 +169,10 @@ async fn load_balancers(provider: &Provider) {
             name: name.to_owned(),
             ..service()
         }),
-        targets: Arc::new([ready("a", Readiness::Ready), ready("b", Readiness::Unknown)]),
+        targets: Arc::new([
+            Arc::new(ready("a", Readiness::Ready)),
+            Arc::new(ready("b", Readiness::Unknown)),
+        ]),
         adopt,
         hint: None,
     };

@@ -428,7 +428,7 @@ impl ScriptedCloud {
     }
 }
 
-fn names(nodes: &[CloudNode]) -> BTreeSet<String> {
+fn names(nodes: &[Arc<CloudNode>]) -> BTreeSet<String> {
     nodes.iter().map(|node| node.name.clone()).collect()
 }
 

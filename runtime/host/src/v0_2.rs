@@ -9,6 +9,7 @@ mod load_balancer;
 mod redaction;
 mod routes;
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -179,9 +180,16 @@ impl Provider {
 }
 
 /// Converts the nodes for a guest; fails if there are too many.
-fn guest_nodes(nodes: &[CloudNode], why: &str) -> Result<Vec<common::Node>, ProviderError> {
+fn guest_nodes<N: Borrow<CloudNode>>(
+    nodes: &[N],
+    why: &str,
+) -> Result<Vec<common::Node>, ProviderError> {
     few_enough(nodes.len(), limits::NODES, why)?;
-    Ok(nodes.iter().map(common::Node::from).collect())
+    let nodes = nodes.iter().map(|node| {
+        let node: &CloudNode = node.borrow();
+        common::Node::from(node)
+    });
+    Ok(nodes.collect())
 }
 
 fn few_enough(nodes: usize, limit: usize, why: &str) -> Result<(), ProviderError> {

@@ -251,7 +251,7 @@ impl World {
     ) -> Result<String, ProviderError> {
         let request = EnsureRequest {
             service: Arc::new(service.clone()),
-            targets: self.nodes().into(),
+            targets: self.nodes().into_iter().map(Arc::new).collect(),
             adopt: None,
             hint: None,
         };
@@ -267,7 +267,7 @@ impl World {
     pub(crate) fn update(&self, provider: &Provider, service: &CloudService) {
         let request = UpdateRequest {
             service: Arc::new(service.clone()),
-            targets: self.nodes().into(),
+            targets: self.nodes().into_iter().map(Arc::new).collect(),
             hint: None,
         };
         let reply = self

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::load_balancer::EnsureRequest;
+use ccm_core::cloud::load_balancer::{EnsureRequest, TargetNodes};
 use ccm_core::cloud::{CloudNode, Readiness};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::node::object::StringMap;
@@ -50,7 +50,7 @@ fn fat(number: usize) -> CloudNode {
 
 async fn fit(world: &World) -> Result<(), Failed> {
     let provider = Arc::new(world.provider().await?);
-    let targets: Arc<[CloudNode]> = (0..NODES).map(fat).collect();
+    let targets: TargetNodes = (0..NODES).map(|number| Arc::new(fat(number))).collect();
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..CALLS {
         let mut service = service();

@@ -296,7 +296,7 @@ async fn call(
 ) -> Result<Reply, ProviderError> {
     let permit = permits::permit(step.time, step.mode, step.changes);
     let service = Arc::new(service());
-    let targets: Arc<[_]> = Arc::new([cloud_node("one"), cloud_node("two")]);
+    let targets: Arc<[_]> = Arc::new(["one", "two"].map(|name| Arc::new(cloud_node(name))));
     match step.function {
         Ensure => {
             let request = EnsureRequest {

@@ -91,7 +91,7 @@ fn changes_none_until_a_person_allows_it(services: u16) {
 async fn ready(active: &Active, number: u16, targets: &[CloudNode]) {
     let mut request = EnsureRequest {
         service: Arc::new(service(number)),
-        targets: targets.into(),
+        targets: targets.iter().cloned().map(Arc::new).collect(),
         adopt: None,
         hint: None,
     };

@@ -237,7 +237,7 @@ fn two_providers_of_one_module_are_told_apart() {
             digests.push(provider.digest().to_string());
             let request = EnsureRequest {
                 service: Arc::new(world::service(name)),
-                targets: Arc::new([ready_node(name, None)]),
+                targets: Arc::new([Arc::new(ready_node(name, None))]),
                 adopt: None,
                 hint: None,
             };

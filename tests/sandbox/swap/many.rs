@@ -252,7 +252,7 @@ impl Load {
         let service = Arc::new(world::service(&uid));
         let mut request = EnsureRequest {
             service: service.clone(),
-            targets: Arc::new([ready_node(&uid, None)]),
+            targets: Arc::new([Arc::new(ready_node(&uid, None))]),
             adopt: None,
             hint: None,
         };

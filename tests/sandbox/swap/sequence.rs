@@ -140,7 +140,7 @@ impl Caller {
     async fn ensure(&mut self, ports: &[u16], nodes: &[CloudNode]) {
         let mut request = EnsureRequest {
             service: Arc::new(service(ports)),
-            targets: nodes.into(),
+            targets: nodes.iter().cloned().map(Arc::new).collect(),
             adopt: None,
             hint: None,
         };
@@ -163,7 +163,7 @@ impl Caller {
     async fn update(&mut self, ports: &[u16], nodes: &[CloudNode]) {
         let mut request = UpdateRequest {
             service: Arc::new(service(ports)),
-            targets: nodes.into(),
+            targets: nodes.iter().cloned().map(Arc::new).collect(),
             hint: None,
         };
         for _ in 0..MOST {

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::CloudNode;
+use ccm_core::cloud::load_balancer::TargetNodes;
 use ccm_core::moment::Moment;
 use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Targets;
-use ccm_core::service::targets::{are_same, is_eligible, wakes};
+use ccm_core::service::targets::{are_same, is_eligible, is_seen_otherwise, wakes};
 use ccm_core::settings::ServiceSettings;
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
@@ -33,7 +33,7 @@ pub(crate) struct NodeSet {
     count: watch::Receiver<ChangeCount>,
     targets: Targets,
     /// A list that is equal to `targets` for a load balancer; the same one until the targets really change.
-    shared: Arc<[CloudNode]>,
+    shared: TargetNodes,
     /// Number of changes that `targets` includes.
     seen: u64,
     /// First and last change since the last pass.
@@ -77,8 +77,26 @@ impl Pass {
 pub(crate) struct ChangeCount {
     /// Whether the first list is complete.
     is_complete: bool,
-    /// Number of all changes so far.
+    /// Number of changes so far that changed what providers see of the targets.
     changes: u64,
+}
+
+/// What a change of nodes means for load balancers.
+#[derive(Debug, Clone, Copy, Default)]
+struct TargetChange {
+    /// Providers see other targets, of which the next request tells them.
+    is_seen: bool,
+    /// A pass tells them at once.
+    wakes: bool,
+}
+
+impl TargetChange {
+    fn and(self, other: TargetChange) -> TargetChange {
+        TargetChange {
+            is_seen: self.is_seen || other.is_seen,
+            wakes: self.wakes || other.wakes,
+        }
+    }
 }
 
 /// Creates the sender and the channel for [`NodeSet`].
@@ -97,13 +115,11 @@ pub(crate) fn node_changes(
 impl NodeChangeFilter {
     /// Handles an event that `store` has applied.
     pub(crate) fn see(&mut self, event: &Event<Arc<PrunedNode>>, store: &NodeStore) {
-        let wakes = match event {
+        let change = match event {
             Event::Apply(node) => self.applied(node.name(), store),
             Event::Delete(node) => {
-                // Also for a node that was no target any more, whose removal from the targets triggered no pass
-                // (SVC-064).
                 let known = self.known.remove(node.name());
-                known.is_some_and(|known| self.ownership.reaches(&known))
+                self.change(known.as_deref(), None)
             }
             // Until a list is complete, the store still holds the old nodes.
             Event::Init | Event::InitApply(_) => return,
@@ -112,44 +128,62 @@ impl NodeChangeFilter {
         self.count.send_if_modified(|count| {
             let is_first = !count.is_complete && matches!(event, Event::InitDone);
             count.is_complete |= is_first;
-            count.changes += 1;
-            wakes || is_first
+            count.changes += u64::from(change.is_seen);
+            change.wakes || is_first
         });
     }
 
     /// Handles a changed set of providers, which may change the owner of nodes.
     pub(crate) fn reassign(&mut self, ownership: Arc<OwnershipContext>) {
-        self.ownership = ownership;
-        self.count.send_modify(|count| count.changes += 1);
+        let before = std::mem::replace(&mut self.ownership, ownership);
+        let is_other = |node: &Arc<PrunedNode>| {
+            is_eligible(node) && before.reaches(node) != self.ownership.reaches(node)
+        };
+        if self.known.values().any(is_other) {
+            self.count.send_modify(|count| count.changes += 1);
+        }
     }
 
-    fn applied(&mut self, name: &str, store: &NodeStore) -> bool {
+    fn applied(&mut self, name: &str, store: &NodeStore) -> TargetChange {
         let Some(node) = store.get(name) else {
-            return false;
+            return TargetChange::default();
         };
         let before = self.known.insert(name.to_owned(), node.clone());
-        self.differs(before.as_deref(), &node)
+        self.change(before.as_deref(), Some(&node))
     }
 
-    fn listed(&mut self, store: &NodeStore) -> bool {
+    fn listed(&mut self, store: &NodeStore) -> TargetChange {
         let nodes = store.all().into_iter();
         let now: HashMap<String, Arc<PrunedNode>> =
             nodes.map(|node| (node.name().to_owned(), node)).collect();
         let before = std::mem::replace(&mut self.known, now);
-        let is_gone = |name: &String| !self.known.contains_key(name);
-        let is_other = |(name, node): (&String, &Arc<PrunedNode>)| {
-            self.differs(before.get(name).map(|before| &**before), node)
-        };
-        before.keys().any(is_gone) || self.known.iter().any(is_other)
+        let gone = before
+            .iter()
+            .filter(|(name, _)| !self.known.contains_key(*name));
+        let gone = gone.map(|(_, node)| self.change(Some(node), None));
+        let there = self.known.iter().map(|(name, node)| {
+            let before = before.get(name).map(|before| &**before);
+            self.change(before, Some(node))
+        });
+        gone.chain(there)
+            .fold(TargetChange::default(), TargetChange::and)
     }
 
-    /// Whether a change from `before` (if the node existed) can change the targets.
-    fn differs(&self, before: Option<&PrunedNode>, now: &PrunedNode) -> bool {
-        let is_reached = self.ownership.reaches(now);
-        match before.filter(|before| self.ownership.reaches(before)) {
-            Some(before) if is_reached => wakes(before, now),
-            Some(before) => is_eligible(before),
-            None => is_reached && is_eligible(now),
+    /// What a change of a node from `before` to `now` means; `None` where there is no node.
+    fn change(&self, before: Option<&PrunedNode>, now: Option<&PrunedNode>) -> TargetChange {
+        let is_gone = now.is_none();
+        let before = before.filter(|node| self.ownership.reaches(node));
+        let now = now.filter(|node| self.ownership.reaches(node));
+        TargetChange {
+            is_seen: is_seen_otherwise(before, now),
+            wakes: match (before, now) {
+                (Some(before), Some(now)) => wakes(before, now),
+                // Also for a node that was no target any more, whose removal from the targets triggered no pass
+                // (SVC-064).
+                (Some(before), None) => is_gone || is_eligible(before),
+                (None, Some(now)) => is_eligible(now),
+                (None, None) => false,
+            },
         }
     }
 }
@@ -164,7 +198,7 @@ impl NodeSet {
         NodeSet {
             executor,
             count,
-            targets: Targets::of(std::iter::empty(), false),
+            targets: Targets::unknown(),
             shared: Arc::default(),
             seen: 0,
             unsettled: None,
@@ -206,18 +240,19 @@ impl NodeSet {
     /// Drops the targets until they are needed. Without Services they would be the largest part of what a manager keeps
     /// of a node, and be recomputed each time that one of thousands of new nodes gets its machine.
     pub(super) fn forget_targets(&mut self) {
-        self.targets = Targets::of(std::iter::empty(), false);
+        self.targets = Targets::unknown();
         self.shared = Arc::default();
     }
 
-    /// The current targets. Recomputed only when a node has changed.
+    /// The current targets. Recomputed only when providers see others.
     pub(super) fn targets(&mut self) -> &Targets {
         let count = *self.count.borrow();
         if count.changes != self.seen || !self.targets.is_synced {
             let nodes = self.executor.cluster.nodes.all();
             let ownership = self.executor.ownership();
             let reached = nodes.iter().filter(|node| ownership.reaches(node));
-            self.targets = Targets::of(reached.map(|node| &**node), count.is_complete);
+            let targets = Targets::of(reached.map(|node| &**node), count.is_complete);
+            self.targets = targets.sharing(&self.targets.nodes);
             self.seen = count.changes;
             if !are_same(&self.shared, &self.targets.nodes) {
                 self.shared = self.targets.nodes.clone();
@@ -228,7 +263,7 @@ impl NodeSet {
 
     /// The targets for a reconciliation; those `of_now` for what is no part of a pass. A change of the targets begins another
     /// pass, and newer labels wait for the next drift check; a list for each reconciliation in between would be one more
-    /// copy of all nodes, kept by its Service.
+    /// list of all nodes, kept by its Service.
     pub(super) fn targets_for(&mut self, of_now: bool) -> &Targets {
         match of_now || !self.targets.is_synced {
             true => self.targets(),
@@ -247,7 +282,10 @@ impl NodeSet {
     }
 
     /// The list that Services keep in place of equal ones. The current targets have newer labels, for the next request.
-    pub(super) fn shared(&self) -> &Arc<[CloudNode]> {
+    pub(super) fn shared(&self) -> &TargetNodes {
         &self.shared
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -225,13 +225,17 @@ impl From<Option<Owner>> for Adoptable {
     }
 }
 
+/// Nodes that receive traffic, sorted by name. Each list is as long as the cluster has nodes, and many are kept: lists of
+/// different times share the nodes that have not changed.
+pub type TargetNodes = Arc<[Arc<CloudNode>]>;
+
 /// A request to bring the cloud in line with a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnsureRequest {
     /// The Service that the cloud has to match.
     pub service: Arc<CloudService>,
-    /// The nodes that receive traffic, sorted by name.
-    pub targets: Arc<[CloudNode]>,
+    /// The nodes that receive traffic.
+    pub targets: TargetNodes,
     /// The load balancers that may be taken over; set only after a conflict.
     pub adopt: Option<Adoptable>,
     /// The hint of the last `pending` reply about this Service.
@@ -263,8 +267,8 @@ pub struct EnsureReply {
 pub struct UpdateRequest {
     /// The Service whose load balancer is changed.
     pub service: Arc<CloudService>,
-    /// The complete new set, sorted by name.
-    pub targets: Arc<[CloudNode]>,
+    /// The complete new set.
+    pub targets: TargetNodes,
     /// The hint of the last `pending` reply about this Service.
     pub hint: Option<Arc<[u8]>>,
 }

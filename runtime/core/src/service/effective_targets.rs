@@ -3,20 +3,19 @@
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::Facts;
 use super::stored_state::load_balancer_status;
 use super::targets::{self, names, union};
 use super::waiting::Obstacle;
-use crate::cloud::instance::CloudNode;
+use crate::cloud::load_balancer::TargetNodes;
 use crate::moment::Moment;
 use crate::safety::brake::target_removal::{PendingRemoval, RemovalVerdict, judge};
 
 /// Targets that may be sent now.
 pub(super) struct EffectiveTargets {
     /// The nodes; `None` when they cannot be determined yet.
-    pub(super) targets: Option<Arc<[CloudNode]>>,
+    pub(super) targets: Option<TargetNodes>,
     /// The obstacle, if they differ from the wanted ones.
     pub(super) hold: Option<Obstacle<'static>>,
     /// Pending removal to pass to the next reconciliation.

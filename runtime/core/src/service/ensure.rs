@@ -15,10 +15,9 @@ use super::{
     ingress_validation, normal, service_ref, source_ranges, targets, update, waiting, warning,
 };
 use crate::cloud::error::{Owner, ProviderError};
-use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::{
     Adoptable, CloudService, EnsureReply, EnsureRequest, Ensured, Ingress, IpMode,
-    LoadBalancerStatus,
+    LoadBalancerStatus, TargetNodes,
 };
 use crate::moment::{Moment, Now};
 use crate::name_syntax::{is_dns_label, is_dns_subdomain};
@@ -142,7 +141,7 @@ pub(super) fn is_emptied(facts: &Facts) -> Option<bool> {
     Some(status.ingress.is_empty() && !stored.ingress.is_empty())
 }
 
-fn is_confirmed(facts: &Facts, targets: &Arc<[CloudNode]>) -> bool {
+fn is_confirmed(facts: &Facts, targets: &TargetNodes) -> bool {
     let confirmed = facts.confirmed();
     confirmed.is_some_and(|confirmed| targets::are_same(confirmed, targets))
 }
@@ -180,7 +179,7 @@ fn has_to_ensure(facts: &Facts, wanted: &Arc<CloudService>, now: Moment) -> bool
 fn too_early<'a>(
     facts: &Facts,
     wanted: &Arc<CloudService>,
-    targets: &Arc<[CloudNode]>,
+    targets: &TargetNodes,
     now: Moment,
 ) -> Option<Step<'a>> {
     let (Phase::Requested(Request { asked, pending }) | Phase::Made(Request { asked, pending })) =
@@ -199,7 +198,7 @@ fn too_early<'a>(
 
 fn ensure<'a>(
     facts: &'a Facts,
-    (wanted, targets, adopt): (&CloudService, Arc<[CloudNode]>, Option<Adoptable>),
+    (wanted, targets, adopt): (&CloudService, TargetNodes, Option<Adoptable>),
     effective: &LazyTargets<'_>,
     now: Now,
 ) -> Step<'a> {

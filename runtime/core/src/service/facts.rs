@@ -15,8 +15,8 @@ use super::work::{Asked, Doing, EnsureAnswer, Making, Work, without_status};
 use super::world::World;
 use super::{cloud_service, finalizer};
 use crate::cloud::error::{CallFailure, ProviderError};
-use crate::cloud::instance::{CloudEvent, CloudNode};
-use crate::cloud::load_balancer::{CloudService, EnsureReply, Ensured, Progress};
+use crate::cloud::instance::CloudEvent;
+use crate::cloud::load_balancer::{CloudService, EnsureReply, Ensured, Progress, TargetNodes};
 use crate::moment::Moment;
 use crate::node::answer_check;
 use crate::reconciliation::effect::{Answered, BudgetOutcome, ClusterError, Performed};
@@ -59,7 +59,7 @@ pub(super) struct ReconcileState {
     /// Evidence of the account, if looked up after the last answer.
     pub(super) witnesses: Option<Result<Witnesses, ProviderError>>,
     /// The targets that the provider has confirmed.
-    pub(super) targets: Option<Arc<[CloudNode]>>,
+    pub(super) targets: Option<TargetNodes>,
     /// The Service is gone or recreated: nothing is left to do.
     pub(super) is_over: bool,
 }
@@ -429,7 +429,7 @@ impl Facts {
     }
 
     /// The targets that the provider confirmed last.
-    pub(super) fn confirmed(&self) -> Option<&Arc<[CloudNode]>> {
+    pub(super) fn confirmed(&self) -> Option<&TargetNodes> {
         let before = self.past.targets.confirmed.as_ref();
         self.state.targets.as_ref().or(before)
     }

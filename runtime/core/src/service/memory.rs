@@ -14,7 +14,7 @@ use super::retained_state::RetainedState;
 use super::targets::Targets;
 use super::world::World;
 use super::{is_load_balancer, needs_cleanup};
-use crate::cloud::instance::CloudNode;
+use crate::cloud::load_balancer::TargetNodes;
 use crate::moment::Moment;
 use crate::reconciliation::conclusion::{Conclusion, Next};
 use crate::reconciliation::effect::When;
@@ -383,7 +383,7 @@ impl ServiceMemory {
     }
 
     /// See [`RetainedState::share_targets`].
-    pub fn share_targets(&mut self, shared: &Arc<[CloudNode]>) {
+    pub fn share_targets(&mut self, shared: &TargetNodes) {
         self.past.share_targets(shared);
     }
 

@@ -11,8 +11,7 @@ use k8s_openapi::api::core::v1::Service;
 use super::stored_state::{has_finalizer, load_balancer_status};
 use super::targets::{Targets, are_same};
 use super::work::{Asked, Doing};
-use crate::cloud::instance::CloudNode;
-use crate::cloud::load_balancer::{CloudService, LoadBalancerStatus};
+use crate::cloud::load_balancer::{CloudService, LoadBalancerStatus, TargetNodes};
 use crate::moment::Moment;
 use crate::safety::brake::target_removal::PendingRemoval;
 
@@ -77,7 +76,7 @@ pub(super) struct PendingOperation {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct RetainedTargets {
     /// Targets that the provider has confirmed; not those that were merely sent.
-    pub(super) confirmed: Option<Arc<[CloudNode]>>,
+    pub(super) confirmed: Option<TargetNodes>,
     /// A removal of most targets, waiting for confirmation.
     pub(super) removal: Option<PendingRemoval>,
     /// An Event has reported that there are no targets.
@@ -217,8 +216,8 @@ impl RetainedState {
         confirmed.is_none_or(|confirmed| !are_same(confirmed, &targets.nodes))
     }
 
-    /// Holds `shared` in place of equal lists: each is as large as the cluster's nodes, and every Service has some.
-    pub fn share_targets(&mut self, shared: &Arc<[CloudNode]>) {
+    /// Holds `shared` in place of equal lists: each has a place for every node, and keeps the labels of its time.
+    pub fn share_targets(&mut self, shared: &TargetNodes) {
         let asked = match &mut self.phase {
             Phase::Requested(request) | Phase::Made(request) | Phase::Removing(request) => {
                 Some(&mut request.asked.targets)

@@ -8,14 +8,14 @@ use super::work::Doing;
 use super::{Facts, Step, cloud_service, normal, warning};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
-use crate::cloud::load_balancer::{Progress, UpdateRequest};
+use crate::cloud::load_balancer::{Progress, TargetNodes, UpdateRequest};
 use crate::moment::Moment;
 use crate::reconciliation::event::reasons;
 
 /// Maximum number of node names in an Event (SVC-069).
 const MOST_NAMES: usize = 20;
 
-pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
+pub(super) fn ask(facts: &Facts, targets: TargetNodes) -> Step<'_> {
     if let Some(step) = super::only_look(facts) {
         return step;
     }
@@ -28,7 +28,7 @@ pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
 }
 
 /// The Event of SVC-032, once per occurrence.
-pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceAction> {
+pub(super) fn unavailable(facts: &Facts, targets: &[Arc<CloudNode>]) -> Option<ServiceAction> {
     let is_known = facts.past.targets.is_lack_reported
         || facts.has_recorded(reasons::UNAVAILABLE_LOAD_BALANCER);
     let message = "There are no available nodes for LoadBalancer";
@@ -70,7 +70,7 @@ pub(super) fn after(facts: &Facts, now: Moment) -> Option<Step<'_>> {
     }
 }
 
-fn update_failed(targets: &[CloudNode], error: &ProviderError) -> String {
+fn update_failed(targets: &[Arc<CloudNode>], error: &ProviderError) -> String {
     let mut names: Vec<String> = targets
         .iter()
         .take(MOST_NAMES)

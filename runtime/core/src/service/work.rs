@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::effect::OwnerState;
 use crate::cloud::error::ProviderError;
-use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::{
     Adoptable, CloudService, EnsureReply, Ensured, GetReply, LoadBalancerStatus, Pending, Progress,
+    TargetNodes,
 };
 use crate::reconciliation::effect::Answered;
 use crate::reconciliation::patch::ServicePatch;
@@ -90,11 +90,11 @@ pub(super) struct Asked {
     /// The Service, without its status.
     pub(super) service: Arc<CloudService>,
     /// The nodes that receive traffic.
-    pub(super) targets: Arc<[CloudNode]>,
+    pub(super) targets: TargetNodes,
 }
 
 impl Asked {
-    pub(super) fn new(service: &CloudService, targets: &Arc<[CloudNode]>) -> Asked {
+    pub(super) fn new(service: &CloudService, targets: &TargetNodes) -> Asked {
         Asked {
             service: without_status(service),
             targets: targets.clone(),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ccm_core::cloud::load_balancer::{CloudService, EnsureRequest};
-use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::load_balancer::{CloudService, EnsureRequest, TargetNodes};
 use ccm_core::moment::Moment;
 use ccm_core::rollout::Plans;
 use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Subject, Unrecordable};
@@ -39,10 +39,10 @@ impl Settled {
     }
 
     /// Records that the load balancer matches this Service and has these targets.
-    pub(super) fn agreed(&self, service: &Arc<CloudService>, targets: &Arc<[CloudNode]>) {
+    pub(super) fn agreed(&self, service: &Arc<CloudService>, targets: &TargetNodes) {
         let mut settled = self.0.lock();
         settled.retain(|one| one.service.uid != service.uid);
-        // Each list is as large as the cluster's nodes. Labels count: providers read them.
+        // Each list is as long as the cluster has nodes. Labels count: providers read them.
         let mut lists = settled.iter().map(|one| &one.targets);
         let shared = lists.find(|one| **one == *targets);
         let request = EnsureRequest {

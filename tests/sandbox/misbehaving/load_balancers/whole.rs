@@ -130,7 +130,7 @@ fn a_request_arrives_in_the_guest_as_it_was_asked() {
             .unwrap();
         let mut request = EnsureRequest {
             service: Arc::new(full()),
-            targets: Arc::new([cloud_node("one"), cloud_node("two")]),
+            targets: Arc::new(["one", "two"].map(|name| Arc::new(cloud_node(name)))),
             adopt: Some(Adoptable::Unowned),
             hint: Some(Arc::new([0, 255])),
         };
@@ -197,7 +197,7 @@ fn thousands_of_targets_arrive_and_more_are_refused() {
         for (count, is_served) in [(0, true), (2_500, true), (5_000, true), (5_001, false)] {
             let request = UpdateRequest {
                 service: Arc::new(service()),
-                targets: (0..count).map(node).collect(),
+                targets: (0..count).map(|number| Arc::new(node(number))).collect(),
                 hint: Some(Arc::new([1, 2, 3])),
             };
             let updated = provider.update_targets(&request, permit()).await;

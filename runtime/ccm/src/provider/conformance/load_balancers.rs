@@ -5,11 +5,11 @@ pub(super) mod sequence;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
+use ccm_core::cloud::ProviderError;
 use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, LoadBalancerStatus,
-    Progress,
+    Progress, TargetNodes,
 };
-use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::{LOAD_BALANCER_CHANGES, Permit};
 use ccm_core::service::cloud_service;
@@ -116,8 +116,8 @@ fn service(tested: &ModuleUnderTest) -> Arc<CloudService> {
     Arc::new(cloud_service(&service))
 }
 
-fn all_targets(tested: &ModuleUnderTest) -> Arc<[CloudNode]> {
-    tested.known().into()
+fn all_targets(tested: &ModuleUnderTest) -> TargetNodes {
+    tested.known().into_iter().map(Arc::new).collect()
 }
 
 /// Calls `ensure` once, for all nodes and without a hint.
@@ -243,7 +243,7 @@ async fn targets(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow:
         let why = "it needs two machines: --node NAME=PROVIDER_ID, twice";
         return Ok(Verdict::NotApplicable(why.to_owned()));
     };
-    let fewer: Arc<[CloudNode]> = fewer.into();
+    let fewer: TargetNodes = fewer.into();
     let (service, loaded) = (&shared.service, tested.load().await?);
     let mark = loaded.mark();
     targets_set(&loaded, service, &fewer).await?;

@@ -9,6 +9,7 @@ use crate::reconciliation::effect::When;
 use crate::service::targets::{is_eligible, wakes};
 use crate::service::{Account, ServiceAction, Targets};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn node(name: &str) -> PrunedNode {
@@ -19,7 +20,7 @@ fn changed(change: impl FnOnce(&mut Value)) -> PrunedNode {
     node_object("a").with(change).build()
 }
 
-fn names(targets: &[CloudNode]) -> Vec<&str> {
+fn names(targets: &[Arc<CloudNode>]) -> Vec<&str> {
     targets.iter().map(|node| node.name.as_str()).collect()
 }
 

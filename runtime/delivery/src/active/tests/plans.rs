@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::load_balancer::{DeleteRequest, UpdateRequest};
-use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::load_balancer::{DeleteRequest, TargetNodes, UpdateRequest};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::Plans;
 use ccm_core::safety::permit::{Access, Refusal};
@@ -187,22 +187,22 @@ async fn while_the_cloud_wants_to_be_left_alone_or_without_the_lead_nothing_is_p
     assert!(matches!(end, Err(ProviderError::Unavailable(_))), "{end:?}");
 }
 
-/// Each list is as large as the cluster's nodes; but providers read labels, and both versions would want a change.
+/// Each list is as long as the cluster has nodes; but providers read labels, and both versions would want a change.
 #[test]
 fn load_balancers_share_a_list_of_nodes_only_with_its_labels() {
-    let list = |label: &str| -> Arc<[CloudNode]> {
+    let list = |label: &str| -> TargetNodes {
         let mut node = cloud_node("a");
         node.labels = vec![("pool".to_owned(), label.to_owned())]
             .into_iter()
             .collect();
-        [node].into()
+        Arc::new([Arc::new(node)])
     };
     let settled = Settled::default();
     for (number, label) in [(0, "old"), (1, "old"), (2, "new"), (0, "new")] {
         settled.agreed(&service(&uid(number)), &list(label));
     }
     let kept = settled.all();
-    let targets: Vec<&Arc<[CloudNode]>> = kept.iter().map(|one| &one.targets).collect();
+    let targets: Vec<&TargetNodes> = kept.iter().map(|one| &one.targets).collect();
     assert_eq!(targets, [&list("old"), &list("new"), &list("new")]);
     assert!(Arc::ptr_eq(targets[1], targets[2]));
 }

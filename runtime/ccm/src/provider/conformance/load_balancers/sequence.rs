@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use ccm_core::cloud::ProviderError;
 use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Ensured, LoadBalancerStatus, Pending, Progress,
-    UpdateRequest,
+    TargetNodes, UpdateRequest,
 };
-use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::LOAD_BALANCER_CHANGES;
 use tokio::time::{Instant, sleep};
@@ -178,7 +178,7 @@ pub(super) async fn made(
 pub(super) async fn targets_set(
     loaded: &LoadedModule<'_>,
     service: &Arc<CloudService>,
-    targets: &Arc<[CloudNode]>,
+    targets: &TargetNodes,
 ) -> anyhow::Result<()> {
     let done = until_done(loaded, Hints::Kept, async |hint| {
         let request = UpdateRequest {
