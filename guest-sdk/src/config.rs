@@ -1,11 +1,8 @@
-//! The operator's configuration: a typed value by [`Config::parse`], or key by key with [`Config::read`].
+//! The operator's configuration, read key by key with [`Config::read`].
 //!
 //! Secrets are never among the values: the host adds credentials to requests.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
 use crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Config as RawConfig;
 use crate::{Error, GrantedTarget};
@@ -13,7 +10,6 @@ use crate::{Error, GrantedTarget};
 pub use crate::values::Values;
 pub use crate::values::duration::parse_duration;
 
-mod parse;
 #[cfg(test)]
 mod tests;
 
@@ -67,36 +63,28 @@ impl Config {
         granted.find(|one| one.name == target)?.region.as_deref()
     }
 
-    /// The values as a struct with one field for each key:
+    /// Reads the values key by key:
     ///
     /// ```
-    /// #[derive(serde::Deserialize)]
-    /// #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    /// # use std::time::Duration;
+    /// # use ccm_guest::{Config, Error};
     /// struct Settings {
-    ///     acme_region: String,
-    ///     acme_zones: Option<Vec<String>>,
-    ///     #[serde(default)]
-    ///     acme_ipv6: bool,
-    ///     #[serde(default, deserialize_with = "ccm_guest::config::duration")]
-    ///     acme_max_age: std::time::Duration,
+    ///     region: String,
+    ///     size: u8,
+    ///     max_age: Duration,
     /// }
-    /// # let config = ccm_guest::testing::config(&[("ACME_REGION", "north"), ("ACME_ZONES", "a, b"), ("ACME_IPV6", "T")]);
-    /// let settings: Settings = config.parse()?;
-    /// # assert_eq!((settings.acme_region.as_str(), settings.acme_ipv6), ("north", true));
-    /// # assert_eq!(settings.acme_zones.unwrap(), ["a", "b"]);
-    /// # Ok::<(), ccm_guest::Error>(())
+    ///
+    /// fn settings(config: &Config) -> Result<Settings, Error> {
+    ///     config.read(|values| Settings {
+    ///         region: values.required("ACME_REGION").unwrap_or_default().to_owned(),
+    ///         size: values.number("ACME_SIZE", 1..=9).unwrap_or(1),
+    ///         max_age: values.duration("ACME_MAX_AGE").unwrap_or_default(),
+    ///     })
+    /// }
+    /// # let config = ccm_guest::testing::config(&[("ACME_REGION", "north"), ("ACME_SIZE", "7")]);
+    /// # let read = settings(&config).unwrap();
+    /// # assert_eq!((read.region.as_str(), read.size, read.max_age), ("north", 7, Duration::ZERO));
     /// ```
-    ///
-    /// Values are read as by [`Values`]: an empty one counts as not set, a list is separated by commas, a boolean is in
-    /// any form that Go accepts. An enum without data is one of its variants' names.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with every mistake, also about values that are missing.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        parse::parse(&self.values)
-    }
-
-    /// Reads the values key by key.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake that `read` came upon.
@@ -110,17 +98,4 @@ impl Config {
     pub fn values(&self) -> Values<'_> {
         Values::of_configuration(&self.values)
     }
-}
-
-/// For serde's `deserialize_with`: a duration as [`Values::duration`] reads it, for a field of the type [`Duration`] or
-/// `Option<Duration>`.
-///
-/// # Errors
-/// The text is no duration.
-pub fn duration<'de, D: Deserializer<'de>, T: From<Duration>>(value: D) -> Result<T, D::Error> {
-    let text: String = serde::Deserialize::deserialize(value)?;
-    let duration = parse_duration(text.trim());
-    let duration =
-        duration.ok_or_else(|| D::Error::custom("must be a duration such as 10s or 1m30s"))?;
-    Ok(duration.into())
 }

@@ -73,7 +73,7 @@ pub trait Provider: Sized + 'static {
     /// cheap. The host refuses HTTP requests made here.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with every mistake at once: see [`Config::parse`] and [`Config::read`].
+    /// [`Error::Invalid`] with every mistake at once: see [`Config::read`].
     fn init(config: &Config) -> Result<Self, Error>;
 
     /// Returns the exported interfaces that the host may call with this configuration. Default: all of them.
