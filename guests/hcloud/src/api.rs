@@ -9,8 +9,11 @@ use std::time::Duration;
 use ccm_guest::Error;
 use ccm_guest::http::{CountedListing, Page, Request, Response};
 use ccm_guest::machines::{self, List, Machines};
-use serde::de::{Error as _, IgnoredAny};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use refusal::Refusal;
 
 pub use networks::network_id;
 
@@ -21,10 +24,10 @@ pub mod refusal;
 mod tests;
 
 /// Name of the manifest's target.
-const API: &str = "api";
+pub const API: &str = "api";
 
 /// The vendor's maximum page size.
-const PER_PAGE: usize = 50;
+pub const PER_PAGE: usize = 50;
 
 /// A server of Hetzner Cloud.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -145,7 +148,7 @@ impl Machines for Servers {
 fn matching(ask: &Ask, response: Response) -> Result<Vec<Server>, Error> {
     match ask {
         Ask::Id(id) => {
-            let Some(response) = found(response)? else {
+            let Some(response) = refusal::found(response)? else {
                 return Ok(Vec::new());
             };
             let ServerAnswer { server } = response.json()?;
@@ -158,10 +161,9 @@ fn matching(ask: &Ask, response: Response) -> Result<Vec<Server>, Error> {
             Ok(vec![server])
         }
         Ask::Name(name) => {
-            let response = ok(response)?;
-            let answer: ServersAnswer = response.json()?;
-            let more = answer.meta.pagination.next_page.is_some();
-            if more || answer.servers.iter().any(|server| server.name != *name) {
+            let answer: ServersAnswer = refusal::ok(response)?.json()?;
+            let is_other = |server: &Server| server.name != *name;
+            if !answer.meta.is_whole() || answer.servers.iter().any(is_other) {
                 return Err(Error::unavailable(format!(
                     "the servers named {name:?} were asked for and others came"
                 )));
@@ -240,42 +242,28 @@ pub fn load_balancers(mut read: impl FnMut(PrivateLoadBalancer)) -> Result<(), E
 /// # Errors
 /// The reason why it failed.
 pub fn check() -> Result<(), Error> {
-    let response = ok(Request::get(API, "/locations").send()?)?;
-    let answer: LocationsAnswer = response.json()?;
+    let answer: LocationsAnswer = read(Request::get(API, "/locations"))?;
     if answer.locations.is_empty() {
         return Err(Error::unavailable("the API answers, and knows no location"));
     }
     Ok(())
 }
 
-/// As [`Response::ok`], but evaluates the vendor's error code, which is more precise than the status.
-fn ok(response: Response) -> Result<Response, Error> {
-    let code = error_code(&response);
-    response.ok().map_err(|error| match code.as_deref() {
-        // Temporary: the object is being changed, or the project is over its request limit.
-        Some("conflict" | "locked" | "maintenance") => Error::unavailable(error.message()),
-        Some("rate_limit_exceeded") if !matches!(error, Error::Throttled(_)) => {
-            Error::throttled(error.message(), None)
-        }
-        _ => error,
-    })
+/// Sends a read.
+///
+/// # Errors
+/// The reason why its answer is not known.
+pub fn read<T: DeserializeOwned>(request: Request) -> Result<T, Error> {
+    refusal::ok(request.send()?)?.json()
 }
 
-/// `None` only if the API itself reports that the object does not exist: a 404 of an intermediary proves nothing.
-fn found(response: Response) -> Result<Option<Response>, Error> {
-    if response.status() == 404 && error_code(&response).as_deref() == Some("not_found") {
-        return Ok(None);
-    }
-    ok(response).map(Some)
-}
-
-/// The code of an error response. The cloud and Robot use the same field.
-pub fn error_code(response: &Response) -> Option<String> {
-    if (200..300).contains(&response.status()) {
-        return None;
-    }
-    let answer: ErrorAnswer = response.json().ok()?;
-    Some(answer.error.code)
+/// Sends a write.
+///
+/// # Errors
+/// The reason why it was not done; without a response, it is unknown whether it was.
+pub fn write<T: DeserializeOwned>(request: Request, body: &Value) -> Result<T, Refusal> {
+    let response = refusal::accepted(request.json(body)?.send()?)?;
+    Ok(response.json()?)
 }
 
 /// Rejects a response that contains an error in spite of a 2xx status: such a list cannot be trusted. Every list that
@@ -313,12 +301,18 @@ struct LoadBalancersAnswer {
     meta: Meta,
 }
 
+/// What a page of a list says about the list.
 #[derive(Deserialize)]
-struct Meta {
+pub struct Meta {
     pagination: Pagination,
 }
 
 impl Meta {
+    /// Whether no other page follows.
+    pub fn is_whole(&self) -> bool {
+        self.pagination.next_page.is_none()
+    }
+
     /// Converts the pagination of a page with `items` items.
     fn page(&self, what: &str, items: usize) -> Result<Page, Error> {
         let pagination = &self.pagination;
@@ -348,14 +342,4 @@ struct Pagination {
 #[derive(Deserialize)]
 struct LocationsAnswer {
     locations: Vec<Named>,
-}
-
-#[derive(Deserialize)]
-struct ErrorAnswer {
-    error: VendorError,
-}
-
-#[derive(Deserialize)]
-struct VendorError {
-    code: String,
 }

@@ -13,7 +13,7 @@ use ccm_guest::{Error, log, state};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-use crate::api::error_code;
+use crate::api::refusal::error_code;
 use crate::config::RobotSettings;
 
 pub mod instance;

@@ -3,8 +3,10 @@
 use ccm_guest::Error;
 use ccm_guest::http::Request;
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::{API, refusal};
+use super::refusal::Refusal;
+use super::{API, read, write};
 
 /// An asynchronous operation started by a write.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -52,6 +54,15 @@ pub struct ActionError {
     pub message: String,
 }
 
+/// Starts an action by a request to its path.
+///
+/// # Errors
+/// The reason why it was not started.
+pub fn begin(path: String, body: &Value) -> Result<Action, Refusal> {
+    let answer: ActionAnswer = write(Request::post(API, path), body)?;
+    Ok(answer.action)
+}
+
 /// Reads the status of actions; omits those the API does not return.
 ///
 /// # Errors
@@ -59,10 +70,14 @@ pub struct ActionError {
 pub fn actions(ids: &[u64]) -> Result<Vec<Action>, Error> {
     let list = Request::get(API, "/actions");
     let list = ids.iter().fold(list, |list, id| list.query("id", id));
-    let answer: ActionsAnswer = refusal::ok(list.send()?)?.json()?;
-    let mut actions = answer.actions;
+    let ActionsAnswer { mut actions } = read(list)?;
     actions.retain(|action| ids.contains(&action.id));
     Ok(actions)
+}
+
+#[derive(Deserialize)]
+struct ActionAnswer {
+    action: Action,
 }
 
 #[derive(Deserialize)]

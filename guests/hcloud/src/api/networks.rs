@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::actions::Action;
+use super::actions::{self, Action};
 use super::refusal::{self, Refusal};
-use super::{API, NoError, found, ok};
+use super::{API, NoError};
 
 /// How long the id for a network name counts without a request.
 pub(super) const NETWORK_KNOWN: Duration = Duration::from_secs(600);
@@ -111,9 +111,7 @@ pub fn begin(
 ) -> Result<Action, Refusal> {
     let path = format!("/networks/{network}/actions/{action}");
     let body = json!({"destination": destination, "gateway": gateway});
-    let response = refusal::accepted(Request::post(API, path).json(&body)?.send()?)?;
-    let answer: ActionAnswer = response.json()?;
-    Ok(answer.action)
+    actions::begin(path, &body)
 }
 
 fn known(name_or_id: &str) -> String {
@@ -131,7 +129,7 @@ fn remembered(key: &str) -> Option<u64> {
 
 fn by_id<T: Numbered>(id: u64) -> Result<Option<T>, Error> {
     let response = Request::get(API, format!("/networks/{id}")).send()?;
-    let Some(response) = found(response)? else {
+    let Some(response) = refusal::found(response)? else {
         return Ok(None);
     };
     let NetworkAnswer::<T> { network } = response.json()?;
@@ -149,10 +147,8 @@ fn ask<T: Numbered>(name_or_id: &str) -> Result<T, Error> {
     {
         return Ok(network);
     }
-    let response = ok(Request::get(API, "/networks")
-        .query("name", name_or_id)
-        .send()?)?;
-    let answer: NetworksAnswer<T> = response.json()?;
+    let list = Request::get(API, "/networks").query("name", name_or_id);
+    let answer: NetworksAnswer<T> = super::read(list)?;
     let mut networks = answer.networks.into_iter();
     match (networks.next(), networks.next()) {
         (Some(network), None) => Ok(network),
@@ -197,9 +193,4 @@ impl Numbered for Identified {
     fn id(&self) -> u64 {
         self.id
     }
-}
-
-#[derive(Deserialize)]
-struct ActionAnswer {
-    action: Action,
 }

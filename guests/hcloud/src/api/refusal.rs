@@ -105,24 +105,41 @@ pub fn ok(response: Response) -> Result<Response, Error> {
 /// # Errors
 /// The reason why the write was not done.
 pub fn accepted(response: Response) -> Result<Response, Refusal> {
-    if (200..300).contains(&response.status()) {
+    let Some(by_status) = response.error() else {
         return Ok(response);
-    }
-    let label = response.label().to_owned();
-    let error: Option<ApiError> = response.json::<Answer>().ok().map(|answer| answer.error);
-    let by_status = match response.ok() {
-        Ok(response) => return Ok(response),
-        Err(error) => error,
     };
-    let Some(error) = error else {
+    let Some(error) = api_error(&response) else {
         return Err(by_status.into());
     };
-    let text = format!("{label}: {}", error.text());
+    let text = format!("{}: {}", response.label(), error.text());
     Err(Refusal {
         error: meaning(&error.code, text, by_status),
         fields: error.fields().map(|(name, _)| name).collect(),
         code: error.code,
     })
+}
+
+/// Returns a successful response to a read of one object; `None` only if the API itself reports that the object does
+/// not exist: a 404 of an intermediary proves nothing.
+///
+/// # Errors
+/// As [`ok`].
+pub fn found(response: Response) -> Result<Option<Response>, Error> {
+    if response.status() == 404 && error_code(&response).as_deref() == Some("not_found") {
+        return Ok(None);
+    }
+    ok(response).map(Some)
+}
+
+/// The code of an error response. The cloud and Robot use the same field.
+pub fn error_code(response: &Response) -> Option<String> {
+    response.error()?;
+    Some(api_error(response)?.code)
+}
+
+fn api_error(response: &Response) -> Option<ApiError> {
+    let answer: Answer = response.json().ok()?;
+    Some(answer.error)
 }
 
 /// The error for a code. Undocumented codes fall back to the error for the status.

@@ -5,14 +5,13 @@
 //! load balancers of others.
 
 use ccm_guest::Error;
-use ccm_guest::http::{Request, Response};
+use ccm_guest::http::Request;
 use ccm_guest::owner::label_value;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::names::SERVICE_UID;
-use crate::api::{NoError, refusal};
+use crate::api::{API, Meta, NoError, PER_PAGE, actions, read, refusal, write};
 
 pub use crate::api::actions::Action;
 pub use crate::api::refusal::Refusal;
@@ -25,19 +24,12 @@ mod answers;
 #[cfg(test)]
 mod tests;
 
-/// Name of the manifest's target.
-const API: &str = "api";
-
-/// The vendor's maximum page size. No list here needs more than one page.
-const PER_PAGE: usize = 50;
-
 /// All load balancers whose label names the Service with this UID as owner.
 ///
 /// # Errors
 /// [`Error::Invalid`] if `uid` cannot be a UID; otherwise the reason why they are not known.
 pub fn by_owner(uid: &str) -> Result<Vec<LoadBalancer>, Error> {
-    let list = list_by_owner("/load_balancers", uid)?;
-    let answer: LoadBalancersAnswer = refusal::ok(list.send()?)?.json()?;
+    let answer: LoadBalancersAnswer = read(list_by_owner("/load_balancers", uid)?)?;
     let ours = |one: &LoadBalancer| one.owner() == Some(uid);
     complete(&answer.meta, answer.load_balancers.iter().all(ours))?;
     Ok(answer.load_balancers)
@@ -49,7 +41,7 @@ pub fn by_owner(uid: &str) -> Result<Vec<LoadBalancer>, Error> {
 /// The reason why it is not known.
 pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let list = Request::get(API, "/load_balancers").query("name", name);
-    let answer: LoadBalancersAnswer = refusal::ok(list.send()?)?.json()?;
+    let answer: LoadBalancersAnswer = read(list)?;
     let named = |one: &LoadBalancer| one.name == name;
     complete(&answer.meta, answer.load_balancers.iter().all(named))?;
     Ok(answer.load_balancers.into_iter().next())
@@ -79,9 +71,7 @@ pub fn update(id: u64, body: &Value) -> Result<(), Refusal> {
 /// # Errors
 /// The reason why it was not started.
 pub fn begin(id: u64, action: &str, body: &Value) -> Result<Action, Refusal> {
-    let path = format!("/load_balancers/{id}/actions/{action}");
-    let answer: ActionAnswer = write(Request::post(API, path), body)?;
-    Ok(answer.action)
+    actions::begin(format!("/load_balancers/{id}/actions/{action}"), body)
 }
 
 /// Deletes the load balancer. Done if it does not exist. Since October 2026 the response names an action; its end does
@@ -99,7 +89,7 @@ pub fn delete(id: u64) -> Result<(), Refusal> {
 /// The reason why it is not known.
 pub fn certificate(name: &str) -> Result<Option<Certificate>, Error> {
     let list = Request::get(API, "/certificates").query("name", name);
-    let answer: CertificatesAnswer = refusal::ok(list.send()?)?.json()?;
+    let answer: CertificatesAnswer = read(list)?;
     let named = |one: &Certificate| one.name == name;
     complete(&answer.meta, answer.certificates.iter().all(named))?;
     Ok(answer.certificates.into_iter().next())
@@ -110,8 +100,7 @@ pub fn certificate(name: &str) -> Result<Option<Certificate>, Error> {
 /// # Errors
 /// The reason why they are not known.
 pub fn certificates_of(uid: &str) -> Result<Vec<Certificate>, Error> {
-    let list = list_by_owner("/certificates", uid)?;
-    let answer: CertificatesAnswer = refusal::ok(list.send()?)?.json()?;
+    let answer: CertificatesAnswer = read(list_by_owner("/certificates", uid)?)?;
     let ours = |one: &Certificate| one.labels.get(SERVICE_UID).map(String::as_str) == Some(uid);
     complete(&answer.meta, answer.certificates.iter().all(ours))?;
     Ok(answer.certificates)
@@ -134,7 +123,7 @@ pub fn delete_certificate(id: u64) -> Result<(), Refusal> {
     gone(Request::delete(API, format!("/certificates/{id}")))
 }
 
-/// Lists a Service's objects by label selector.
+/// Lists a Service's objects by label selector. They never need more than one page.
 fn list_by_owner(path: &str, uid: &str) -> Result<Request, Error> {
     let uid = label_value(uid)?;
     Ok(Request::get(API, path)
@@ -144,11 +133,7 @@ fn list_by_owner(path: &str, uid: &str) -> Result<Request, Error> {
 
 /// Checks that a list is complete, and by `matches` that it contains only requested objects.
 fn complete(meta: &Option<Meta>, matches: bool) -> Result<(), Error> {
-    let whole = meta
-        .as_ref()
-        .and_then(|meta| meta.pagination.as_ref())
-        .is_some_and(|pagination| pagination.next_page.is_none());
-    match (whole, matches) {
+    match (meta.as_ref().is_some_and(Meta::is_whole), matches) {
         (true, true) => Ok(()),
         (false, _) => Err(Error::unavailable("a list came that is not complete")),
         (true, false) => Err(Error::unavailable(
@@ -157,27 +142,11 @@ fn complete(meta: &Option<Meta>, matches: bool) -> Result<(), Error> {
     }
 }
 
-fn write<T: DeserializeOwned>(request: Request, body: &Value) -> Result<T, Refusal> {
-    let response = refusal::accepted(request.json(body)?.send()?)?;
-    Ok(response.json()?)
-}
-
 fn gone(request: Request) -> Result<(), Refusal> {
-    let response: Response = request.send()?;
-    match refusal::accepted(response) {
+    match refusal::accepted(request.send()?) {
         Err(refusal) if refusal.is("not_found") => Ok(()),
         answer => answer.map(|_| ()),
     }
-}
-
-#[derive(Deserialize)]
-struct Meta {
-    pagination: Option<Pagination>,
-}
-
-#[derive(Deserialize)]
-struct Pagination {
-    next_page: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -197,11 +166,6 @@ struct LoadBalancerAnswer {
 #[derive(Deserialize)]
 struct CreateAnswer {
     load_balancer: LoadBalancer,
-    action: Action,
-}
-
-#[derive(Deserialize)]
-struct ActionAnswer {
     action: Action,
 }
 

@@ -176,7 +176,7 @@ fn actions_that_were_not_asked_for_count_for_nothing() {
         {"id": 1, "status": "success", "command": "add_target", "error": null},
         {"id": 2, "status": "error", "command": "add_target", "error": {"code": "x", "message": "y"}}]});
     let host = answering(json(200, &answer.to_string()));
-    let found = crate::api::actions::actions(&[1, 3]).unwrap();
+    let found = actions::actions(&[1, 3]).unwrap();
     assert_eq!(found.iter().map(|one| one.id).collect::<Vec<_>>(), [1]);
     assert_eq!(host.requests(), ["GET /actions?id=1&id=3"]);
 }
