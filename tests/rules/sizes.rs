@@ -8,13 +8,12 @@ use crate::lists::{files, root};
 /// Files that only Robot's dedicated servers need.
 const ROBOT: [&str; 2] = ["robot", "find/dedicated.rs"];
 /// hcloud's files that nodes need. Their lines for the other interfaces count as well.
-const NODES: [&str; 10] = [
+const NODES: [&str; 9] = [
     "api.rs",
     "api/networks.rs",
     "api/refusal.rs",
     "config.rs",
     "find.rs",
-    "find/cloud.rs",
     "instances.rs",
     "lib.rs",
     "provider.rs",

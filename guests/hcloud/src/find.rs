@@ -1,25 +1,24 @@
 //! Selects the requests for a set of nodes and derives the lookups from the responses.
 //!
 //! # Guarantees
-//! - `gone` is returned only for the provider's own IDs, and only after the API reported it; see `cloud` and
-//!   `dedicated`. Anything that could not be read is `unknown`.
+//! - `gone` is returned only for the provider's own IDs, and only after the API reported it; see
+//!   [`ccm_guest::machines`] and `dedicated`. Anything that could not be read is `unknown`.
 //! - A node without provider ID is `found` or `not-mine`, never `gone`.
 //! - Errors of Robot affect only Robot's nodes; errors of the cloud affect only cloud nodes.
 
 use std::collections::BTreeSet;
 
 use ccm_guest::events::Events;
+use ccm_guest::machines::{self, Match, Plan};
 use ccm_guest::{Error, Event, FindReply, Instance, Lookup, Node, log};
 
-use crate::api::{self, Ask};
-use crate::config::{RobotSettings, Settings};
+use crate::api::{self, Ask, Servers};
+use crate::config::Settings;
 use crate::instances::instance;
 use crate::provider_id::ProviderId;
 use crate::robot;
-use cloud::Cloud;
-use dedicated::Dedicated;
+use dedicated::{AtRobot, Dedicated};
 
-mod cloud;
 mod dedicated;
 #[cfg(test)]
 mod tests;
@@ -44,7 +43,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         .iter()
         .zip(nodes)
         .any(|(question, node)| question.is_server() && !node.readiness().is_ready());
-    let cloud = match Cloud::ask(settings, asks, decides) {
+    let cloud = match ask_cloud(settings, asks, decides) {
         Ok(cloud) => Ok(cloud),
         Err(error) if numbers.is_empty() => return Err(error),
         Err(error) => Err(error.message().to_owned()),
@@ -78,6 +77,29 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     Ok(FindReply::new(lookups).with_events(events.into_vec()))
 }
 
+/// What the cloud answers about the servers of a call.
+struct Cloud {
+    /// The id of the network that InternalIPs are taken from.
+    network: Option<u64>,
+    servers: machines::Answers<Servers>,
+}
+
+/// Sends nothing if there are no questions. `decides`: nodes that are not ready are among those asked about, so the
+/// answers may lead to deletions.
+fn ask_cloud(settings: &Settings, asks: BTreeSet<Ask>, decides: bool) -> Result<Cloud, Error> {
+    let network = match &settings.network {
+        Some(network) if !asks.is_empty() => Some(api::network_id(network)?),
+        _ => None,
+    };
+    let plan = Plan {
+        lists: settings.lists,
+        max_age: settings.max_age,
+        decides,
+    };
+    let servers = machines::look_up(&Servers, asks, plan)?;
+    Ok(Cloud { network, servers })
+}
+
 /// The look-up that a node needs.
 enum Question {
     /// No request: the provider ID determines the result.
@@ -85,7 +107,7 @@ enum Question {
     /// The cloud server with this id.
     Server(u64),
     /// The Robot server with this number.
-    Robot(u64, RobotSettings),
+    Robot(u64),
     /// A server with the node's name, in the cloud and at Robot.
     Name,
 }
@@ -96,7 +118,7 @@ impl Question {
         match self {
             Question::Server(id) => Some(Ask::Id(*id)),
             Question::Name => Some(Ask::Name(node.name.clone())),
-            Question::Answered(_) | Question::Robot(..) => None,
+            Question::Answered(_) | Question::Robot(_) => None,
         }
     }
 
@@ -106,7 +128,7 @@ impl Question {
 
     fn number(&self) -> Option<u64> {
         match self {
-            Question::Robot(number, _) => Some(*number),
+            Question::Robot(number) => Some(*number),
             Question::Answered(_) | Question::Server(_) | Question::Name => None,
         }
     }
@@ -120,7 +142,7 @@ fn question(settings: &Settings, node: &Node) -> Question {
     };
     match (ProviderId::parse(text), settings.robot.granted()) {
         (ProviderId::Server(id), _) => Question::Server(id),
-        (ProviderId::Robot(number), Some(robot)) => Question::Robot(number, robot.clone()),
+        (ProviderId::Robot(number), Some(_)) => Question::Robot(number),
         // Without Robot, `unknown` would be as safe for this node, but would make the whole reply incomplete and so
         // block the deletion of every vanished cloud server in the batch.
         (ProviderId::Robot(_), None) | (ProviderId::Foreign, _) => {
@@ -135,25 +157,12 @@ fn question(settings: &Settings, node: &Node) -> Question {
     }
 }
 
-/// The servers that match one query.
-enum Match<'a, Server> {
-    /// No server, by a complete response.
-    None,
-    /// Exactly one server.
-    One(&'a Server),
-    /// More than one server.
-    Many,
-    /// Currently unknown, for this reason; no server had the name in a list within the last hour.
-    NotLately(String),
-    /// Unknown, for this reason.
-    Unknown(String),
-}
-
 /// All results of one call.
 struct Answers<'a> {
     settings: &'a Settings,
     /// The cloud's results, or the reason why none are known.
     cloud: Result<Cloud, String>,
+    /// Robot's results; without a server where Robot is not asked.
     dedicated: Dedicated,
 }
 
@@ -165,17 +174,17 @@ impl Answers<'_> {
                 Match::One(server) => Lookup::Found(self.in_cloud_as_instance(server)),
                 Match::None => Lookup::Gone,
                 Match::Many => unclear(events, format!("more than one server has the id {id}")),
-                Match::NotLately(reason) | Match::Unknown(reason) => Lookup::Unknown(reason),
+                Match::Unknown(reason) => Lookup::Unknown(reason.to_owned()),
             },
-            Question::Robot(number, robot) => self.by_number(node, number, &robot, events),
+            Question::Robot(number) => self.by_number(node, number, events),
             Question::Name => self.by_name(node, events),
         }
     }
 
     fn in_cloud(&self, ask: &Ask) -> Match<'_, api::Server> {
         match &self.cloud {
-            Ok(cloud) => cloud.answer(ask),
-            Err(reason) => Match::Unknown(reason.clone()),
+            Ok(cloud) => cloud.servers.get(ask),
+            Err(reason) => Match::Unknown(reason),
         }
     }
 
@@ -184,15 +193,9 @@ impl Answers<'_> {
         instance(self.settings, network, server)
     }
 
-    fn by_number(
-        &self,
-        node: &Node,
-        number: u64,
-        robot: &RobotSettings,
-        events: &mut Vec<Event>,
-    ) -> Lookup {
+    fn by_number(&self, node: &Node, number: u64, events: &mut Vec<Event>) -> Lookup {
         match self.dedicated.by_number(number) {
-            Match::One(server) if server.is_named(&node.name) => {
+            Ok(Some(server)) if server.is_named(&node.name) => {
                 // The Go manager compares every letter, and would delete the node once it is not ready.
                 if server.name != node.name {
                     let message = format!(
@@ -201,11 +204,11 @@ impl Answers<'_> {
                     );
                     events.push(Event::normal("RobotNameDiffersInCase", message));
                 }
-                Lookup::Found(self.at_robot_as_instance(node, robot, server, events))
+                Lookup::Found(self.at_robot_as_instance(node, server, events))
             }
             // Dedicated servers outlive clusters: when a server is reused for another node, it gets that node's name
             // and keeps its number. So the name shows whether this node's machine still exists.
-            Match::One(server) => match self.dedicated.uncertainty() {
+            Ok(Some(server)) => match self.dedicated.uncertainty() {
                 None => {
                     let message = format!(
                         "Robot's server {number} is now named {:?}: the machine of this node counts as gone, and the node may be deleted once it is not ready",
@@ -216,57 +219,47 @@ impl Answers<'_> {
                 }
                 Some(reason) => Lookup::Unknown(reason.to_owned()),
             },
-            Match::None => Lookup::Gone,
-            Match::Many => unclear(
-                events,
-                format!("more than one Robot server has the number {number}"),
-            ),
-            Match::NotLately(reason) | Match::Unknown(reason) => Lookup::Unknown(reason),
+            Ok(None) => Lookup::Gone,
+            Err(reason) => Lookup::Unknown(reason.to_owned()),
         }
     }
 
     fn by_name(&self, node: &Node, events: &mut Vec<Event>) -> Lookup {
         let name = &node.name;
         let in_cloud = self.in_cloud(&Ask::Name(name.clone()));
-        let Some(robot) = self.settings.robot.granted() else {
-            return match in_cloud {
-                Match::One(server) => Lookup::Found(self.in_cloud_as_instance(server)),
-                Match::None => Lookup::NotMine,
-                Match::Many => unclear(events, format!("more than one server is named {name:?}")),
-                Match::NotLately(reason) | Match::Unknown(reason) => Lookup::Unknown(reason),
-            };
-        };
         match (in_cloud, self.dedicated.by_name(name)) {
-            (Match::Many, _) | (_, Match::Many) => {
+            (Match::Many, _) | (_, AtRobot::Many) => {
                 unclear(events, format!("more than one server is named {name:?}"))
             }
-            (Match::One(_), Match::One(server)) => unclear(
+            (Match::One(_), AtRobot::One(server)) => unclear(
                 events,
                 format!(
                     "a server of the cloud is named {name:?}, and so is Robot's server {}",
                     server.number
                 ),
             ),
-            (Match::One(server), Match::None | Match::NotLately(_)) => {
+            (Match::One(server), AtRobot::None | AtRobot::NotLately(_)) => {
                 Lookup::Found(self.in_cloud_as_instance(server))
             }
-            (Match::None, Match::One(server)) => {
-                Lookup::Found(self.at_robot_as_instance(node, robot, server, events))
+            (Match::None, AtRobot::One(server)) => {
+                Lookup::Found(self.at_robot_as_instance(node, server, events))
             }
-            (Match::None, Match::None) => Lookup::NotMine,
-            (Match::NotLately(reason) | Match::Unknown(reason), _)
-            | (_, Match::NotLately(reason) | Match::Unknown(reason)) => Lookup::Unknown(reason),
+            (Match::None, AtRobot::None) => Lookup::NotMine,
+            (Match::Unknown(reason), _)
+            | (_, AtRobot::NotLately(reason) | AtRobot::Unknown(reason)) => {
+                Lookup::Unknown(reason.to_owned())
+            }
         }
     }
 
     fn at_robot_as_instance(
         &self,
         node: &Node,
-        robot: &RobotSettings,
         server: &robot::Server,
         events: &mut Vec<Event>,
     ) -> Instance {
-        let forward = robot.forward_internal_ips;
+        let robot = self.settings.robot.granted();
+        let forward = robot.is_some_and(|robot| robot.forward_internal_ips);
         let (mut instance, misconfigured) =
             robot::instance::instance(self.settings, forward, node, server);
         events.extend(misconfigured);

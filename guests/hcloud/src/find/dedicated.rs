@@ -12,13 +12,26 @@ use std::time::Duration;
 
 use ccm_guest::Node;
 
-use super::Match;
 use crate::config::RobotSettings;
 use crate::robot::{self, Server};
 
 /// Maximum number of individual look-ups of servers missing from the list. Robot allows 200 such requests an hour; if
 /// so many are gone at once, a person should investigate.
 const MAX_LOOK_UPS: usize = 64;
+
+/// The servers of a name.
+pub(super) enum AtRobot<'a> {
+    /// No server.
+    None,
+    /// Exactly one server.
+    One(&'a Server),
+    /// More than one server.
+    Many,
+    /// Currently unknown, for this reason; no server had the name in a list within the last hour.
+    NotLately(&'a str),
+    /// Unknown, for this reason.
+    Unknown(&'a str),
+}
 
 /// Robot's answers to the questions of one call.
 #[derive(Debug, Default)]
@@ -151,34 +164,37 @@ impl Dedicated {
     }
 
     /// The server with this number.
-    pub(super) fn by_number(&self, number: u64) -> Match<'_, Server> {
+    ///
+    /// # Errors
+    /// The reason why it is not known.
+    pub(super) fn by_number(&self, number: u64) -> Result<Option<&Server>, &str> {
         let mut missing = self.missing.iter();
         match (
             self.listed(number),
             missing.find(|(other, _)| *other == number),
         ) {
-            (Some(server), _) => Match::One(server),
-            (None, Some((_, Ok(())))) => Match::None,
-            (None, Some((_, Err(reason)))) => Match::Unknown(reason.clone()),
-            (None, None) => Match::Unknown(self.uncertainty.clone().unwrap_or_default()),
+            (Some(server), _) => Ok(Some(server)),
+            (None, Some((_, Ok(())))) => Ok(None),
+            (None, Some((_, Err(reason)))) => Err(reason),
+            (None, None) => Err(self.uncertainty().unwrap_or_default()),
         }
     }
 
     /// The server with this name. Unlike absence of a number, absence of a name deletes nothing, so a list of any age
     /// and length is enough.
-    pub(super) fn by_name(&self, name: &str) -> Match<'_, Server> {
+    pub(super) fn by_name(&self, name: &str) -> AtRobot<'_> {
         if self.is_unavailable {
-            let reason = self.uncertainty.clone().unwrap_or_default();
+            let reason = self.uncertainty().unwrap_or_default();
             return match robot::had_name(name) {
-                Some(false) => Match::NotLately(reason),
-                Some(true) | None => Match::Unknown(reason),
+                Some(false) => AtRobot::NotLately(reason),
+                Some(true) | None => AtRobot::Unknown(reason),
             };
         }
         let mut found = self.servers.iter().filter(|server| server.is_named(name));
         match (found.next(), found.next()) {
-            (None, _) => Match::None,
-            (Some(server), None) => Match::One(server),
-            (Some(_), Some(_)) => Match::Many,
+            (None, _) => AtRobot::None,
+            (Some(server), None) => AtRobot::One(server),
+            (Some(_), Some(_)) => AtRobot::Many,
         }
     }
 
