@@ -1,5 +1,6 @@
 //! Certificates: looks up uploaded ones, and orders a managed one and finds it by its label.
 
+use ccm_guest::owner::only_one;
 use ccm_guest::{Error, Event, log};
 
 use super::api::{self, Certificate};
@@ -85,18 +86,9 @@ fn managed(
 }
 
 fn of_service(uid: &str) -> Result<Option<Certificate>, Error> {
-    let mut found = api::certificates_of(uid)?;
-    match (found.pop(), found.as_slice()) {
-        (one, []) => Ok(one),
-        (one, others) => {
-            let ids = others.iter().chain(&one).map(|one| one.id.to_string());
-            let ids: Vec<String> = ids.collect();
-            Err(Error::invalid(format!(
-                "more than one certificate is labelled {SERVICE_UID}={uid}: {}",
-                ids.join(" and ")
-            )))
-        }
-    }
+    let mark = format!("{SERVICE_UID}={uid}");
+    let id = |one: &Certificate| format!("certificate {}", one.id);
+    only_one(api::certificates_of(uid)?, &mark, id)
 }
 
 /// A certificate with failed issuance is used all the same: the cloud may still have an earlier one.

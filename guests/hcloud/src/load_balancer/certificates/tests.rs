@@ -135,6 +135,7 @@ fn two_with_one_label_are_named() {
         0,
     );
     let error = find(&managed_request(), UID, &mut Vec::new()).unwrap_err();
-    assert!(error.message().contains("7 and 8"), "{error:?}");
+    let both = "certificate 7 and certificate 8";
+    assert!(error.message().contains(both), "{error:?}");
     assert_eq!(lines(&host), [LOOK]);
 }
