@@ -20,25 +20,17 @@ const KEY: &str = "routes/layout";
 /// The gateway of the servers' public interfaces, in every project: no member of a network has it.
 const PUBLIC_GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
 
-/// The address ranges of the network.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The address ranges of the network. As JSON it is cached in the state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
+    /// The network's name or id, as it is configured.
+    network: String,
     /// The id of the network.
     pub id: u64,
     range: Ipv4Net,
     /// The vSwitch subnets, which contain the dedicated servers' addresses.
     vswitches: Vec<Ipv4Net>,
     /// Gateway addresses, which belong to no member.
-    gateways: Vec<Ipv4Addr>,
-}
-
-/// The layout as it is cached in the state, as JSON.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kept {
-    network: String,
-    id: u64,
-    range: String,
-    vswitches: Vec<String>,
     gateways: Vec<Ipv4Addr>,
 }
 
@@ -49,14 +41,14 @@ impl Layout {
     /// The reason why the layout is not known.
     pub fn ask(settings: &RouteSettings) -> Result<(Layout, Network), Error> {
         let network = networks::network(&settings.network)?;
-        let layout = Layout::read(&network).ok_or_else(|| {
+        let layout = Layout::read(&settings.network, &network).ok_or_else(|| {
             Error::unavailable(format!("network {}: its ranges cannot be read", network.id))
         })?;
-        layout.remember(&settings.network);
+        state::set_json(KEY, &layout, REMEMBERED);
         Ok((layout, network))
     }
 
-    fn read(network: &Network) -> Option<Layout> {
+    fn read(name_or_id: &str, network: &Network) -> Option<Layout> {
         let range = address_range::read(&network.ip_range)?;
         let mut vswitches = Vec::new();
         let mut gateways = vec![
@@ -70,6 +62,7 @@ impl Layout {
             gateways.push(subnet.gateway.parse().ok()?);
         }
         Some(Layout {
+            network: name_or_id.to_owned(),
             id: network.id,
             range,
             vswitches,
@@ -77,29 +70,9 @@ impl Layout {
         })
     }
 
-    fn remembered(network: &str) -> Option<Layout> {
-        let kept: Kept = state::get_json(KEY)?;
-        if kept.network != network {
-            return None;
-        }
-        let vswitches = kept.vswitches.iter().map(|text| address_range::read(text));
-        Some(Layout {
-            id: kept.id,
-            range: address_range::read(&kept.range)?,
-            vswitches: vswitches.collect::<Option<_>>()?,
-            gateways: kept.gateways,
-        })
-    }
-
-    fn remember(&self, network: &str) {
-        let kept = Kept {
-            network: network.to_owned(),
-            id: self.id,
-            range: self.range.to_string(),
-            vswitches: self.vswitches.iter().map(Ipv4Net::to_string).collect(),
-            gateways: self.gateways.clone(),
-        };
-        state::set_json(KEY, &kept, REMEMBERED);
+    fn remembered(name_or_id: &str) -> Option<Layout> {
+        let layout: Layout = state::get_json(KEY)?;
+        (layout.network == name_or_id).then_some(layout)
     }
 
     /// The reason why an address cannot be a cloud server's or a load balancer's, by its range alone; `None` if it can
@@ -204,7 +177,7 @@ mod tests {
 
     fn layout() -> Layout {
         let network = serde_json::from_value(vswitch(network(&[]), "10.0.9.0/24")).unwrap();
-        Layout::read(&network).unwrap()
+        Layout::read("cluster", &network).unwrap()
     }
 
     #[test]
@@ -256,9 +229,12 @@ mod tests {
     #[test]
     fn what_is_remembered_is_of_that_network_and_complete() {
         let host = ccm_guest::testing::TestHost::open(|_| unreachable!("nothing is asked"));
-        let layout = layout();
-        layout.remember("cluster");
-        assert_eq!(Layout::remembered("cluster"), Some(layout));
+        // The form that other versions read and wrote.
+        let kept = serde_json::json!({"network": "cluster", "id": 4711, "range": "10.0.0.0/16",
+            "vswitches": ["10.0.9.0/24"], "gateways": ["10.0.0.1", "172.31.1.1", "10.0.0.1", "10.0.9.1"]});
+        assert_eq!(serde_json::to_value(layout()).unwrap(), kept);
+        state::set_json(KEY, &kept, REMEMBERED);
+        assert_eq!(Layout::remembered("cluster"), Some(layout()));
         assert_eq!(Layout::remembered("other"), None);
         host.advance(REMEMBERED);
         assert_eq!(Layout::remembered("cluster"), None);
@@ -270,11 +246,11 @@ mod tests {
             let mut network = network(&[]);
             network[field] = serde_json::json!(value);
             let network = serde_json::from_value(network).unwrap();
-            assert_eq!(Layout::read(&network), None);
+            assert_eq!(Layout::read("cluster", &network), None);
         }
         let mut network = vswitch(network(&[]), "10.0.9.0/24");
         network["subnets"][1]["ip_range"] = serde_json::Value::Null;
         let network = serde_json::from_value(network).unwrap();
-        assert_eq!(Layout::read(&network), None);
+        assert_eq!(Layout::read("cluster", &network), None);
     }
 }
