@@ -15,9 +15,7 @@ use crate::api::{API, Meta, NoError, PER_PAGE, actions, read, refusal, write};
 
 pub use crate::api::actions::Action;
 pub use crate::api::refusal::Refusal;
-pub use answers::{
-    Certificate, HealthCheck, HealthCheckHttp, Http, LoadBalancer, PrivateNet, Service, Target,
-};
+pub use answers::{Certificate, LoadBalancer, PrivateNet, Service, Target};
 
 mod answers;
 

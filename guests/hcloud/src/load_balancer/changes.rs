@@ -12,11 +12,8 @@ use serde_json::{Value, json};
 
 use super::api::{self, LoadBalancer};
 use super::certificates::ORDERED;
-use super::request_bodies::{self, Known};
-use super::wanted::{
-    HealthCheckHttp, ServiceProtocol, Target, TypeSource, Wanted, WantedHealthCheck, WantedHttp,
-    WantedService, WantedTargets,
-};
+use super::request_bodies::{self, Known, specified};
+use super::wanted::{ServiceProtocol, Target, TypeSource, Wanted, WantedService, WantedTargets};
 
 #[cfg(test)]
 mod tests;
@@ -148,20 +145,17 @@ fn name_and_labels(wanted: &Wanted, found: &LoadBalancer) -> Option<Change> {
         found.labels.get(key) != Some(value) && !(key == ORDERED && found.shows_certificates())
     };
     let labelled = wanted.labels.iter().any(is_due);
-    let mut body = serde_json::Map::new();
-    if renamed {
-        body.insert("name".to_owned(), json!(wanted.name));
-    }
-    if labelled {
-        let mut labels = found.labels.clone();
-        labels.extend(wanted.labels.clone());
-        body.insert("labels".to_owned(), json!(labels));
-    }
+    let mut labels = found.labels.clone();
+    labels.extend(wanted.labels.clone());
+    let body = json!({
+        "name": renamed.then_some(&wanted.name),
+        "labels": labelled.then_some(labels),
+    });
     let why = match renamed {
         true => format!("it is called {} and is to be {}", found.name, wanted.name),
         false => "its labels do not say whose it is".to_owned(),
     };
-    (!body.is_empty()).then(|| Change::new(UPDATE, Value::Object(body), why))
+    (renamed || labelled).then(|| Change::new(UPDATE, specified(body), why))
 }
 
 /// Detaches from wrong networks; attaches if there are none.
@@ -189,16 +183,9 @@ fn networks(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change>
     if !detach.is_empty() || found.private_net.iter().any(|net| is_right(&net)) {
         return detach;
     }
-    let mut body = serde_json::Map::new();
-    body.insert("network".to_owned(), json!(id));
-    if let Some(ip) = network.ip {
-        body.insert("ip".to_owned(), json!(ip.to_string()));
-    }
-    if let Some(range) = &network.ip_range {
-        body.insert("ip_range".to_owned(), json!(range));
-    }
+    let body = json!({"network": id, "ip": network.ip, "ip_range": network.ip_range});
     let why = format!("it is to be in network {id}");
-    vec![Change::new("attach_to_network", Value::Object(body), why).unsettling()]
+    vec![Change::new("attach_to_network", specified(body), why).unsettling()]
 }
 
 /// The changes to services. A port is free before another service takes it.
@@ -225,16 +212,16 @@ pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<
             compare::Change::Differs(port, service, &shown, what) => {
                 let why = format!("port {port} has another {what}");
                 let update = Change::new("update_service", body(port, service), why);
-                match (shown.redirects(), will_redirect(service, Some(shown))) {
-                    (true, false) => ends_of_redirects.push(update),
-                    (redirects, will) => {
-                        takes_http_port |= will && !redirects;
-                        changes.push(update);
-                    }
+                let redirects = shown.http.redirect_http;
+                let will = will_redirect(service, Some(shown));
+                takes_http_port |= will && !redirects;
+                match redirects && !will {
+                    true => ends_of_redirects.push(update),
+                    false => changes.push(update),
                 }
             }
             compare::Change::Extra(port, &shown) if !wanted.keep_foreign => {
-                let frees_http_port = *port == HTTP_PORT || shown.redirects();
+                let frees_http_port = *port == HTTP_PORT || shown.http.redirect_http;
                 let why = format!("the Service has no port {port}");
                 let body = json!({"listen_port": port});
                 let deletion = Change::new("delete_service", body, why);
@@ -263,86 +250,29 @@ pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<
 /// Whether port 80 redirects to the service after it is added or updated. An unspecified redirect stays as it is.
 fn will_redirect(wanted: &WantedService, shown: Option<&api::Service>) -> bool {
     let redirect = wanted.http.as_ref().and_then(|http| http.redirect_http);
-    let stays = || shown.is_some_and(api::Service::redirects);
+    let stays = || shown.is_some_and(|shown| shown.http.redirect_http);
     wanted.protocol == ServiceProtocol::Https && redirect.unwrap_or_else(stays)
 }
 
-/// The first difference of a service, as a short name.
-fn difference(wanted: &WantedService, known: &Known, found: &api::Service) -> Option<&'static str> {
-    let speaks_http = wanted.protocol.as_str() != "tcp";
-    if wanted.protocol.as_str() != found.protocol {
-        return Some("protocol");
+/// The first field in which a service differs from the request for it; other fields are the cloud's.
+fn difference(wanted: &WantedService, known: &Known, found: &api::Service) -> Option<String> {
+    let mut request = request_bodies::service(found.listen_port, wanted, known);
+    // The cloud does not store the HTTP options of a TCP service.
+    if let (ServiceProtocol::Tcp, Value::Object(fields)) = (wanted.protocol, &mut request) {
+        fields.remove("http");
     }
-    if wanted.destination_port != found.destination_port {
-        return Some("node port");
-    }
-    if differs(wanted.proxy_protocol, Some(found.proxyprotocol)) {
-        return Some("proxy protocol");
-    }
-    // A non-HTTP service ignores HTTP options, and the cloud does not store them.
-    let http = wanted.http.as_ref().filter(|_| speaks_http);
-    let none = api::Http::default();
-    let found_http = found.http.as_ref().unwrap_or(&none);
-    if http.is_some_and(|http| http_differs(http, known, found_http)) {
-        return Some("HTTP option");
-    }
-    let check = found.health_check.as_ref();
-    if check.is_none_or(|check| check_differs(&wanted.health_check, check)) {
-        return Some("health check");
-    }
-    None
+    compare::difference(&in_order(request), &in_order(json!(found)))
 }
 
-fn http_differs(wanted: &WantedHttp, known: &Known, found: &api::Http) -> bool {
-    let mut certificates = found.certificates.clone();
-    certificates.sort_unstable();
-    let other_certificates = known.certificates.as_ref().is_some_and(|ids| {
-        let mut ids = ids.clone();
-        ids.sort_unstable();
-        ids.dedup();
-        ids != certificates
-    });
-    other_certificates
-        || text_differs(wanted.cookie_name.as_ref(), found.cookie_name.as_ref())
-        || differs(wanted.cookie_lifetime, found.cookie_lifetime)
-        || differs(wanted.redirect_http, Some(found.redirect_http))
-        || differs(wanted.sticky_sessions, Some(found.sticky_sessions))
-        || differs(wanted.timeout_idle, found.timeout_idle)
-}
-
-fn check_differs(wanted: &WantedHealthCheck, found: &api::HealthCheck) -> bool {
-    let none = api::HealthCheckHttp::default();
-    let found_http = found.http.as_ref().unwrap_or(&none);
-    let http = wanted.http.as_ref();
-    wanted.protocol.as_str() != found.protocol
-        || wanted.port != found.port
-        || differs(wanted.interval, found.interval)
-        || differs(wanted.timeout, found.timeout)
-        || differs(wanted.retries.map(u64::from), found.retries)
-        || http.is_some_and(|http| check_http_differs(http, found_http))
-}
-
-fn check_http_differs(wanted: &HealthCheckHttp, found: &api::HealthCheckHttp) -> bool {
-    let sorted = |codes: &Vec<String>| {
-        let mut codes = codes.clone();
-        codes.sort_unstable();
-        codes
-    };
-    let codes = wanted.status_codes.as_ref();
-    text_differs(wanted.domain.as_ref(), found.domain.as_ref())
-        || text_differs(wanted.path.as_ref(), found.path.as_ref())
-        || codes.is_some_and(|codes| sorted(codes) != sorted(&found.status_codes))
-        || differs(wanted.tls, Some(found.tls))
-}
-
-fn differs<T: PartialEq>(wanted: Option<T>, found: Option<T>) -> bool {
-    wanted.is_some() && wanted != found
-}
-
-/// The API returns an unset value as null or as empty text.
-fn text_differs(wanted: Option<&String>, found: Option<&String>) -> bool {
-    let found = found.map_or("", String::as_str);
-    wanted.is_some_and(|wanted| wanted != found)
+/// The service with its lists as sets: their order does not count.
+fn in_order(mut service: Value) -> Value {
+    for list in ["/http/certificates", "/health_check/http/status_codes"] {
+        if let Some(Value::Array(items)) = service.pointer_mut(list) {
+            items.sort_by_key(Value::to_string);
+            items.dedup();
+        }
+    }
+    service
 }
 
 /// The changes to targets.
@@ -393,14 +323,7 @@ pub fn of_targets(
             None => format!("{} is no target of the Service", name_of(target)),
         };
         let change = Change::new("remove_target", request_bodies::target(&target, false), why);
-        let is_private = matches!(
-            target,
-            Target::Server {
-                use_private_ip: true,
-                ..
-            }
-        );
-        all.removes_public |= !is_private;
+        all.removes_public |= !target.is_private();
         // The slot stays occupied: the server is added again after its removal.
         match same_server {
             Some(other) => again.push(other),

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ccm_guest::Event;
+use serde::Serialize;
 
 mod read;
 #[cfg(test)]
@@ -117,14 +118,15 @@ pub struct WantedNetwork {
     pub ip_range: Option<String>,
 }
 
-/// One port of a load balancer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One port of a load balancer. As JSON, with the types below, it is a part of requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedService {
     /// The port of the targets: the node port.
     pub destination_port: u16,
     /// The protocol on the listening port.
     pub protocol: ServiceProtocol,
     /// Whether targets get the client's address by the proxy protocol.
+    #[serde(rename = "proxyprotocol")]
     pub proxy_protocol: Option<bool>,
     /// HTTP options; sent if present, whatever the protocol.
     pub http: Option<WantedHttp>,
@@ -133,7 +135,8 @@ pub struct WantedService {
 }
 
 /// The protocol of a service or health check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ServiceProtocol {
     /// TCP connections, forwarded as they are.
     Tcp,
@@ -150,19 +153,10 @@ impl ServiceProtocol {
         ("http", ServiceProtocol::Http),
         ("https", ServiceProtocol::Https),
     ];
-
-    /// The variant's name in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ServiceProtocol::Tcp => "tcp",
-            ServiceProtocol::Http => "http",
-            ServiceProtocol::Https => "https",
-        }
-    }
 }
 
 /// HTTP options, without the certificates: see [`Wanted::certificates`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct WantedHttp {
     /// The name of the cookie for sticky sessions.
     pub cookie_name: Option<String>,
@@ -177,7 +171,7 @@ pub struct WantedHttp {
 }
 
 /// The health check of targets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedHealthCheck {
     /// The protocol of the check.
     pub protocol: ServiceProtocol,
@@ -194,7 +188,7 @@ pub struct WantedHealthCheck {
 }
 
 /// The HTTP request of a health check.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct HealthCheckHttp {
     /// The request's `Host` header.
     pub domain: Option<String>,
@@ -261,6 +255,16 @@ pub enum Target {
     },
     /// A dedicated server, by its address.
     Ip(IpAddr),
+}
+
+impl Target {
+    /// Whether it is a server that is reached by its private address.
+    pub fn is_private(self) -> bool {
+        match self {
+            Target::Server { use_private_ip, .. } => use_private_ip,
+            Target::Ip(_) => false,
+        }
+    }
 }
 
 /// Which addresses appear in a Service's status.

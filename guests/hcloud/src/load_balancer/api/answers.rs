@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::api::actions::ActionError;
 use crate::load_balancer::names::SERVICE_UID;
@@ -46,8 +46,8 @@ impl LoadBalancer {
 
     /// Whether one of its ports has a certificate.
     pub fn shows_certificates(&self) -> bool {
-        let mut options = self.services.iter().filter_map(|one| one.http.as_ref());
-        options.any(|http| !http.certificates.is_empty())
+        let mut services = self.services.iter();
+        services.any(|one| !one.http.certificates.is_empty())
     }
 }
 
@@ -109,8 +109,8 @@ pub struct Algorithm {
     pub kind: String,
 }
 
-/// One port that a load balancer listens on.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// One port that a load balancer listens on. As JSON it is compared with the request for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
     /// `tcp`, `http` or `https`.
     pub protocol: String,
@@ -122,29 +122,24 @@ pub struct Service {
     #[serde(default)]
     pub proxyprotocol: bool,
     /// HTTP options; only for `http` and `https`.
-    pub http: Option<Http>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub http: Http,
     /// The health check of targets.
     pub health_check: Option<HealthCheck>,
 }
 
-impl Service {
-    /// Whether port 80 redirects to it. It then uses that port, too.
-    pub fn redirects(&self) -> bool {
-        self.http.as_ref().is_some_and(|http| http.redirect_http)
-    }
-}
-
-/// The HTTP options of a port.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+/// The HTTP options of a port. The API returns an unset text as null or as empty text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Http {
     /// Name of the sticky session cookie.
-    pub cookie_name: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub cookie_name: String,
     /// Lifetime of the cookie in seconds.
     pub cookie_lifetime: Option<u64>,
     /// Ids of the certificates for TLS.
     #[serde(default, deserialize_with = "or_default")]
     pub certificates: Vec<u64>,
-    /// Whether port 80 redirects to this port.
+    /// Whether port 80 redirects to this port. It then uses that port, too.
     #[serde(default, deserialize_with = "or_default")]
     pub redirect_http: bool,
     /// Whether sessions are sticky.
@@ -155,7 +150,7 @@ pub struct Http {
 }
 
 /// The health check of targets.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthCheck {
     /// `tcp`, `http` or `https`.
     pub protocol: String,
@@ -168,16 +163,19 @@ pub struct HealthCheck {
     /// Number of failures before a target counts as unhealthy.
     pub retries: Option<u64>,
     /// The check's HTTP request; only for `http` and `https`.
-    pub http: Option<HealthCheckHttp>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub http: HealthCheckHttp,
 }
 
-/// The HTTP request of a health check.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+/// The HTTP request of a health check. Unset texts are as in [`Http`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthCheckHttp {
     /// The request's `Host` header.
-    pub domain: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub domain: String,
     /// The request's path.
-    pub path: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub path: String,
     /// Status codes of a healthy target, such as `2??`.
     #[serde(default, deserialize_with = "or_default")]
     pub status_codes: Vec<String>,

@@ -39,10 +39,11 @@ fn a_load_balancer_is_read_in_the_documented_form() {
     assert_eq!(found.load_balancer_type.deprecated, None);
     assert!(!found.protection.delete);
     let https = &found.services[0];
-    assert_eq!(https.http.as_ref().unwrap().certificates, [897]);
+    assert_eq!(https.http.certificates, [897]);
     let check = https.health_check.as_ref().unwrap();
-    assert_eq!(check.http.as_ref().unwrap().status_codes, ["2??", "3??"]);
-    assert!(found.services[1].http.is_none() && found.services[1].proxyprotocol);
+    assert_eq!(check.http.status_codes, ["2??", "3??"]);
+    assert_eq!(found.services[1].http, answers::Http::default());
+    assert!(found.services[1].proxyprotocol);
     assert_eq!(found.targets[0].server.as_ref().unwrap().id, 80);
     assert!(found.targets[0].use_private_ip && !found.targets[1].use_private_ip);
     assert_eq!(found.targets[1].ip.as_ref().unwrap().ip, "198.51.100.7");
@@ -59,7 +60,7 @@ fn what_may_be_null_is_read_as_not_said() {
         value!({"domain": null, "path": null, "status_codes": null, "tls": null});
     bare["targets"][0]["use_private_ip"] = Value::Null;
     let found: LoadBalancer = serde_json::from_value(bare).unwrap();
-    assert_eq!(found.services[0].http, Some(Http::default()));
+    assert_eq!(found.services[0].http, answers::Http::default());
 }
 
 #[test]

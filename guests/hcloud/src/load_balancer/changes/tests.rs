@@ -6,6 +6,8 @@ use super::super::fixtures::{service, settings};
 use super::super::request_bodies::digest;
 use super::*;
 
+mod services;
+
 const FIXTURE: &str = include_str!("../../../fixtures/load-balancer.json");
 
 fn read(fixture: Value) -> LoadBalancer {
@@ -105,40 +107,6 @@ fn what_agrees_causes_no_write() {
     assert_eq!(of_services(&wanted, &known(), &found), []);
     let targets = of_targets(&wanted.targets, false, &found);
     assert_eq!(targets, TargetChanges::default());
-}
-
-#[test]
-fn every_option_of_a_service_is_compared() {
-    for (key, value) in [
-        (annotations::PROTOCOL, "http"),
-        (annotations::USES_PROXYPROTOCOL, "true"),
-        (annotations::HTTP_COOKIE_NAME, "other"),
-        (annotations::HTTP_COOKIE_LIFETIME, "6m"),
-        (annotations::HTTP_TIMEOUT_IDLE, "61s"),
-        (annotations::HTTP_REDIRECT_HTTP, "false"),
-        (annotations::HTTP_STICKY_SESSIONS, "false"),
-        (annotations::HEALTH_CHECK_PROTOCOL, "https"),
-        (annotations::HEALTH_CHECK_PORT, "8080"),
-        (annotations::HEALTH_CHECK_INTERVAL, "16s"),
-        (annotations::HEALTH_CHECK_TIMEOUT, "11s"),
-        (annotations::HEALTH_CHECK_RETRIES, "4"),
-        (annotations::HEALTH_CHECK_HTTP_DOMAIN, "example.org"),
-        (annotations::HEALTH_CHECK_HTTP_PATH, "/healthz"),
-        (annotations::HTTP_STATUS_CODES, "2??"),
-        (annotations::HEALTH_CHECK_HTTP_VALIDATE_CERTIFICATE, "true"),
-    ] {
-        let wanted = wanted_with(&[(key, value)]);
-        let writes = writes(of_services(&wanted, &known(), &read(found())));
-        assert_eq!(writes.len(), 1, "{key}");
-        assert_eq!(writes[0].0, "update_service", "{key}");
-        assert_eq!(writes[0].1["listen_port"], 443, "{key}");
-    }
-    let other = Known {
-        certificates: Some(vec![898]),
-        ..known()
-    };
-    let changes = of_services(&wanted_with(&[]), &other, &read(found()));
-    assert_eq!(writes(changes)[0].1["http"]["certificates"], json!([898]));
 }
 
 #[test]
