@@ -12,15 +12,19 @@ use http::Uri;
 use kube::config::{Cluster, Kubeconfig};
 use kube::{Client, Config};
 
-/// Sets the proxy of a client configuration: `named` of its kubeconfig, else that of this process's environment.
+use crate::api_server_url::complete;
+
+/// A client configuration with its address completed, and with its proxy: `named` of its kubeconfig, else that of this
+/// process's environment.
 ///
 /// # Errors
-/// Its URL cannot be read.
-pub(crate) fn set_proxy(config: &mut Config, named: Option<String>) -> anyhow::Result<()> {
+/// The address has no host, or the proxy's URL cannot be read.
+pub(crate) fn completed(mut config: Config, named: Option<String>) -> anyhow::Result<Config> {
+    complete(&mut config)?;
     let variable = |name: &str| std::env::var(name).ok();
     config.proxy_url = proxy(named, &config.cluster_url, variable)
         .context("the proxy to the API server is not usable")?;
-    Ok(())
+    Ok(config)
 }
 
 /// A client of this configuration, through its proxy and bound to no lease: for reads, and for the commands of a

@@ -4,8 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use kube::config::Kubeconfig;
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_json::Value;
+
+use crate::api_server_proxy::{cluster, named};
 
 /// The files that kubectl reads without `--kubeconfig`: those of $KUBECONFIG, or else `~/.kube/config`. Whoever names files
 /// means these: if none of them exists, the one in the home folder, perhaps of another cluster, does not take their place.
@@ -38,11 +41,43 @@ pub(crate) fn read_existing(files: &[PathBuf]) -> anyhow::Result<Option<Kubeconf
     Ok(names_a_context.then_some(merged))
 }
 
-/// Reads the kubeconfig in this file.
+/// The [`configuration`] of the kubeconfig in this file.
 ///
 /// # Errors
-/// It cannot be read, or is no kubeconfig.
-pub(crate) fn read_kubeconfig(path: &Path) -> anyhow::Result<Kubeconfig> {
+/// The file cannot be read, is no kubeconfig, or has no usable context of this name.
+pub(crate) async fn configuration_of(
+    path: &Path,
+    context: Option<&str>,
+) -> anyhow::Result<(Config, Option<String>)> {
+    configuration(read_kubeconfig(path)?, context)
+        .await
+        .with_context(|| format!("kubeconfig {} is not usable", path.display()))
+}
+
+/// The client configuration of a kubeconfig's `context`, or of its current one, and the proxy that it names.
+///
+/// # Errors
+/// It has no usable context of this name.
+pub(crate) async fn configuration(
+    kubeconfig: Kubeconfig,
+    context: Option<&str>,
+) -> Result<(Config, Option<String>), KubeconfigError> {
+    let proxy = named(&kubeconfig, context);
+    // kube follows this file only if it is named here.
+    let authority = cluster(&kubeconfig, context)
+        .filter(|cluster| cluster.certificate_authority_data.is_none())
+        .and_then(|cluster| cluster.certificate_authority.as_ref().map(PathBuf::from));
+    let options = KubeConfigOptions {
+        context: context.map(str::to_owned),
+        ..KubeConfigOptions::default()
+    };
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    config.root_cert_file = authority;
+    Ok((config, proxy))
+}
+
+/// Reads the kubeconfig in this file.
+fn read_kubeconfig(path: &Path) -> anyhow::Result<Kubeconfig> {
     let unreadable = || format!("cannot read kubeconfig {}", path.display());
     let kubeconfig = Kubeconfig::read_from(path).with_context(unreadable)?;
     let folder = path.parent().map(|folder| folder.join(""));

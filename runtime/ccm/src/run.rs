@@ -11,7 +11,7 @@ mod stop;
 mod unserved;
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,16 +35,16 @@ use ccm_host::Module;
 use http::Uri;
 use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
-use kube::config::{Config, KubeConfigOptions};
+use kube::Config;
 
-use crate::api_server_proxy::{cluster, named, set_proxy};
-use crate::api_server_url::{complete, in_cluster};
+use crate::api_server_proxy::completed;
+use crate::api_server_url::in_cluster;
 use crate::audit::AuditWriter;
 use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
 use crate::exit::Exit;
 use crate::flags::{PodNetworkArguments, RunFlags};
-use crate::kubeconfig::read_kubeconfig;
+use crate::kubeconfig::configuration_of;
 use crate::load_policy::Remarks;
 use crate::migration::Migration;
 use crate::provider_loading::{self, ClusterAddresses};
@@ -428,7 +428,7 @@ async fn kubernetes(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyh
     });
     let master = master.transpose()?;
     let (mut config, proxy) = match (kubeconfig.as_deref(), &master) {
-        (Some(path), _) => from_file(path).await?,
+        (Some(path), _) => configuration_of(path, None).await?,
         (None, Some(url)) => (
             in_cluster().unwrap_or_else(|_| Config::new(url.clone())),
             None,
@@ -445,8 +445,7 @@ async fn kubernetes(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyh
         // As in client-go: the name is that of the kubeconfig's server.
         config.tls_server_name = None;
     }
-    complete(&mut config)?;
-    set_proxy(&mut config, proxy)?;
+    let mut config = completed(config, proxy)?;
     // An automatic retry could begin after the right to send is lost.
     config.default_retry = false;
     Ok(config)
@@ -457,21 +456,6 @@ fn api_server(config: &Config) -> Vec<IpAddr> {
     let host = config.cluster_url.host().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     address.into_iter().map(|ip| ip.to_canonical()).collect()
-}
-
-/// The configuration of a kubeconfig, and the proxy that it names.
-async fn from_file(path: &Path) -> anyhow::Result<(Config, Option<String>)> {
-    let kubeconfig = read_kubeconfig(path)?;
-    let proxy = named(&kubeconfig, None);
-    // kube follows this file only if it is named here.
-    let authority = cluster(&kubeconfig, None)
-        .filter(|cluster| cluster.certificate_authority_data.is_none())
-        .and_then(|cluster| cluster.certificate_authority.as_ref().map(PathBuf::from));
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .with_context(|| format!("kubeconfig {} is not usable", path.display()))?;
-    config.root_cert_file = authority;
-    Ok((config, proxy))
 }
 
 /// The same configuration with its own user agent, for the API server's logs.

@@ -12,12 +12,10 @@ use clap::{Arg, ArgMatches, value_parser};
 use http::header::ACCEPT;
 use http::{Request, Uri};
 use kube::Config;
-use kube::config::{
-    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster,
-    NamedContext,
-};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
 
-use crate::api_server_proxy::{set_proxy, unbound_client};
+use crate::api_server_proxy::{completed, unbound_client};
 use crate::{cli, provider, telemetry};
 
 /// Path of a pod's own token.
@@ -98,9 +96,8 @@ pub(crate) fn main(command: &StatusCommand) -> anyhow::Result<ExitCode> {
 
 async fn ask(command: &StatusCommand) -> anyhow::Result<String> {
     let server = &command.server;
-    let mut config = config(command).await?;
     // In a pod the environment's proxy is for the cloud and the API server, and never for this machine.
-    set_proxy(&mut config, None)?;
+    let config = completed(config(command).await?, None)?;
     let client = unbound_client(&config)?;
     let request = Request::get("/").header(ACCEPT, "application/json");
     let answered = client.request_text(request.body(Vec::new())?).await;
@@ -145,38 +142,18 @@ async fn config(command: &StatusCommand) -> anyhow::Result<Config> {
         Some(file) => Some(file.clone()),
         None => Some(PathBuf::from(POD_TOKEN)).filter(|file| file.exists()),
     };
-    let name = "manager".to_owned();
-    let kubeconfig = Kubeconfig {
-        clusters: vec![NamedCluster {
-            name: name.clone(),
-            cluster: Some(Cluster {
-                server: Some(server.to_string()),
-                certificate_authority: command.ca.as_ref().map(|file| file.display().to_string()),
-                insecure_skip_tls_verify: Some(is_here && command.ca.is_none()),
-                ..Cluster::default()
-            }),
-            ..NamedCluster::default()
-        }],
-        auth_infos: vec![NamedAuthInfo {
-            name: name.clone(),
-            auth_info: Some(AuthInfo {
-                token_file: token.map(|file| file.display().to_string()),
-                ..AuthInfo::default()
-            }),
-            ..NamedAuthInfo::default()
-        }],
-        contexts: vec![NamedContext {
-            name: name.clone(),
-            context: Some(Context {
-                cluster: name.clone(),
-                user: Some(name.clone()),
-                ..Context::default()
-            }),
-            ..NamedContext::default()
-        }],
-        current_context: Some(name),
-        ..Kubeconfig::default()
-    };
+    let text = |file: PathBuf| file.display().to_string();
+    // With `Config::root_cert_file`, kube wants the system's authorities besides, and does not name a file that is missing.
+    let kubeconfig: Kubeconfig = serde_json::from_value(json!({
+        "clusters": [{ "name": "manager", "cluster": {
+            "server": server.to_string(),
+            "certificate-authority": command.ca.clone().map(text),
+            "insecure-skip-tls-verify": is_here && command.ca.is_none(),
+        } }],
+        "users": [{ "name": "manager", "user": { "tokenFile": token.map(text) } }],
+        "contexts": [{ "name": "manager", "context": { "cluster": "manager", "user": "manager" } }],
+        "current-context": "manager",
+    }))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     config.context("--server, --token-file or --ca-file is not usable")
 }

@@ -180,6 +180,22 @@ fn a_warning_about_the_connection_to_the_cluster_is_shown() {
     }
 }
 
+/// As for `ccm run`, which follows the file.
+#[test]
+fn a_file_of_authorities_without_one_is_a_mistake_before_the_cluster_is_asked() {
+    let folder = TempDir::new().unwrap();
+    let none = file(&folder, "ca.pem", b"no certificate\n");
+    // Port 9 (discard) is closed.
+    let path = kubeconfig(&folder, "https://127.0.0.1:9");
+    let written = std::fs::read_to_string(&path).unwrap();
+    let authority = format!("certificate-authority: '{}', server:", text(&none));
+    std::fs::write(&path, written.replace("server:", &authority)).unwrap();
+    let output = ccm(&["provider", "status", "--kubeconfig", text(&path)]);
+    assert_eq!(output.code, 1, "{}", output.out);
+    let expected = "cannot make a Kubernetes client";
+    assert!(output.err.contains(expected), "{}", output.err);
+}
+
 /// kubectl skips what is missing or empty, and reads the home folder only if the variable is not set.
 #[test]
 fn without_its_option_the_kubeconfig_is_found_as_by_kubectl() {
@@ -311,4 +327,13 @@ fn the_file_of_the_token_may_end_with_a_newline() {
     let ran = status_page("https://127.0.0.1:9", &["--token-file", "/nowhere"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
     assert!(ran.err.contains("/nowhere"), "{}", ran.err);
+}
+
+#[test]
+fn a_missing_file_of_authorities_is_named_with_its_option() {
+    let ran = status_page("https://127.0.0.1:9", &["--ca-file", "/nowhere"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    for expected in ["--ca-file is not usable", "/nowhere"] {
+        assert!(ran.err.contains(expected), "{}", ran.err);
+    }
 }

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
 use ccm_proxy::without_login;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use super::arguments::ClusterOptions;
-use crate::api_server_proxy::{named, set_proxy, unbound_client};
-use crate::api_server_url::{complete, in_cluster};
-use crate::kubeconfig::{read_existing, read_kubeconfig, usual_files};
+use crate::api_server_proxy::{completed, unbound_client};
+use crate::api_server_url::in_cluster;
+use crate::kubeconfig::{configuration, configuration_of, read_existing, usual_files};
 
 /// Creates a client for the selected cluster, and names its API server for errors.
 pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<(Client, String)> {
@@ -31,38 +30,20 @@ pub(crate) fn server(config: &Config) -> String {
 /// The client configuration of the selected cluster.
 pub(crate) async fn config(options: &ClusterOptions) -> anyhow::Result<Config> {
     let context = options.context.as_deref();
-    let (mut config, proxy) = match &options.kubeconfig {
-        Some(path) => of_kubeconfig(read_kubeconfig(path)?, context)
-            .await
-            .with_context(|| format!("kubeconfig {} is not usable", path.display()))?,
+    let (config, proxy) = match &options.kubeconfig {
+        Some(path) => configuration_of(path, context).await?,
         None => usual(context).await?,
     };
-    complete(&mut config)?;
-    set_proxy(&mut config, proxy)?;
-    Ok(config)
+    completed(config, proxy)
 }
 
-/// The configuration of a context of this kubeconfig, and the proxy that it names.
-async fn of_kubeconfig(
-    kubeconfig: Kubeconfig,
-    context: Option<&str>,
-) -> Result<(Config, Option<String>), KubeconfigError> {
-    let proxy = named(&kubeconfig, context);
-    let options = KubeConfigOptions {
-        context: context.map(str::to_owned),
-        ..KubeConfigOptions::default()
-    };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-    Ok((config, proxy))
-}
-
-/// The same without `--kubeconfig`. The pod's own cluster is meant only if there is no kubeconfig: whoever has one with a
-/// mistake means another cluster.
+/// The configuration without `--kubeconfig`, and the proxy that the kubeconfig names. The pod's own cluster is meant only
+/// if there is no kubeconfig: whoever has one with a mistake means another cluster.
 async fn usual(context: Option<&str>) -> anyhow::Result<(Config, Option<String>)> {
     let files = usual_files();
     let unusable = "the kubeconfig is not usable";
     if let Some(kubeconfig) = read_existing(&files).context(unusable)? {
-        let config = of_kubeconfig(kubeconfig, context).await;
+        let config = configuration(kubeconfig, context).await;
         return config.context(unusable);
     }
     let (own, what) = match context {

@@ -16,11 +16,12 @@ use clap::ArgMatches;
 use kube::Config;
 use prometheus_client::registry::Registry;
 
-use super::{as_user, configz, from_file};
-use crate::api_server_proxy::{counted_client, set_proxy};
-use crate::api_server_url::{complete, in_cluster};
+use super::{as_user, configz};
+use crate::api_server_proxy::{completed, counted_client};
+use crate::api_server_url::in_cluster;
 use crate::config::ProviderConfig;
 use crate::flags::{ServingFlags, shown_values};
+use crate::kubeconfig::configuration_of;
 use crate::migration::COMPONENT;
 use crate::status_collector::StatusCollector;
 use crate::{builtin_grants, provider_loading, telemetry};
@@ -214,20 +215,16 @@ async fn reviewer(
     kubernetes: &Config,
     clients: &RestClients,
 ) -> anyhow::Result<Reviewer> {
-    let (mut config, proxy, is_fallback) = match file {
+    let (config, is_fallback) = match file {
         Some(file) => {
-            let (config, proxy) = from_file(file).await?;
-            (config, proxy, false)
+            let (config, proxy) = configuration_of(file, None).await?;
+            (completed(config, proxy)?, false)
         }
         None => match in_cluster() {
-            Ok(config) => (config, None, false),
-            Err(_) => (kubernetes.clone(), None, true),
+            Ok(config) => (completed(config, None)?, false),
+            Err(_) => (kubernetes.clone(), true),
         },
     };
-    if !is_fallback {
-        complete(&mut config)?;
-        set_proxy(&mut config, proxy)?;
-    }
     // Whoever asks for metrics does not wait for the controllers' limit; as upstream.
     let clients = clients.without_limit();
     Ok(Reviewer {
