@@ -1,107 +1,66 @@
 //! Patterns of file names, as `--vmodule` has them: those of Go's `filepath.Match`, which klog uses.
 
-/// A parsed pattern; `None` for an invalid one.
-pub(super) struct Pattern(Option<Vec<Token>>);
+use std::str::Chars;
 
-#[derive(Clone, PartialEq, Eq)]
-enum Token {
-    /// `*`: any characters, or none.
-    Any,
-    /// `?`: one character.
-    One,
-    /// A character that stands for itself.
-    Literal(char),
-    /// `[a-z_]`, or `[^a-z_]`: one character inside or outside these ranges.
-    Class {
-        is_negated: bool,
-        ranges: Vec<(char, char)>,
-    },
-}
+use regex::Regex;
+
+/// A parsed pattern; `None` for an invalid one.
+pub(super) struct Pattern(Option<Regex>);
 
 impl Pattern {
     /// Parses a pattern. An invalid one, such as `[a`, matches nothing, as in klog.
     pub(super) fn new(text: &str) -> Pattern {
-        let mut tokens = Vec::new();
-        let mut rest = text.chars();
-        while let Some(character) = rest.next() {
-            let token = match character {
-                '*' => Token::Any,
-                '?' => Token::One,
-                '[' => match class(&mut rest) {
-                    Some(class) => class,
-                    None => return Pattern(None),
-                },
-                '\\' => match rest.next() {
-                    Some(escaped) => Token::Literal(escaped),
-                    None => return Pattern(None),
-                },
-                other => Token::Literal(other),
-            };
-            // Two in a row match the same as one.
-            if token != Token::Any || tokens.last() != Some(&Token::Any) {
-                tokens.push(token);
-            }
-        }
-        Pattern(Some(tokens))
+        let expression = expression(text);
+        Pattern(expression.and_then(|expression| Regex::new(&expression).ok()))
     }
 
     /// Whether the pattern matches the whole of this name.
     pub(super) fn matches(&self, name: &str) -> bool {
-        let Some(tokens) = &self.0 else {
-            return false;
-        };
-        let name: Vec<char> = name.chars().collect();
-        let (mut token, mut character) = (0, 0);
-        // Where the last `*` stands, and how much of the name it has taken.
-        let mut star: Option<(usize, usize)> = None;
-        while character < name.len() {
-            if tokens.get(token) == Some(&Token::Any) {
-                star = Some((token, character));
-                token += 1;
-            } else if tokens
-                .get(token)
-                .is_some_and(|one| one.takes(name[character]))
-            {
-                token += 1;
-                character += 1;
-            } else if let Some((place, taken)) = star {
-                star = Some((place, taken + 1));
-                (token, character) = (place + 1, taken + 1);
-            } else {
-                return false;
-            }
-        }
-        tokens[token..].iter().all(|token| *token == Token::Any)
+        let pattern = self.0.as_ref();
+        pattern.is_some_and(|pattern| pattern.is_match(name))
     }
 }
 
-impl Token {
-    fn takes(&self, character: char) -> bool {
-        match self {
-            Token::Any => false,
-            Token::One => true,
-            Token::Literal(literal) => *literal == character,
-            Token::Class { is_negated, ranges } => {
-                let is_inside = ranges
-                    .iter()
-                    .any(|(from, to)| (*from..=*to).contains(&character));
-                is_inside != *is_negated
-            }
+/// The regular expression that matches the same. `None`: the pattern is invalid.
+fn expression(pattern: &str) -> Option<String> {
+    let mut rest = pattern.chars();
+    // A dot matches every character.
+    let mut expression = "(?s)^".to_owned();
+    while let Some(character) = rest.next() {
+        match character {
+            '*' => expression.push_str(".*"),
+            '?' => expression.push('.'),
+            '[' => expression.push_str(&class(&mut rest)?),
+            '\\' => expression.push_str(&escaped(rest.next()?)),
+            other => expression.push_str(&escaped(other)),
         }
     }
+    expression.push('$');
+    Some(expression)
 }
 
-/// Parses the rest of a class after `[`. `None`: it is invalid.
-fn class(rest: &mut std::str::Chars<'_>) -> Option<Token> {
+/// A character that stands for itself.
+fn escaped(character: char) -> String {
+    regex::escape(character.encode_utf8(&mut [0; 4]))
+}
+
+/// Translates the rest of a class after `[`. `None`: it is invalid.
+fn class(rest: &mut Chars<'_>) -> Option<String> {
     let is_negated = rest.as_str().starts_with('^');
     if is_negated {
         rest.next();
     }
-    let mut ranges = Vec::new();
+    // Begun with an intersection that is empty: the ranges of a pattern may be, and those of a regular expression may not.
+    let mut class = match is_negated {
+        true => "[^[a&&b]".to_owned(),
+        false => "[[a&&b]".to_owned(),
+    };
+    let mut has_range = false;
     loop {
-        if rest.as_str().starts_with(']') && !ranges.is_empty() {
+        if rest.as_str().starts_with(']') && has_range {
             rest.next();
-            return Some(Token::Class { is_negated, ranges });
+            class.push(']');
+            return Some(class);
         }
         let from = class_character(rest)?;
         let to = if rest.as_str().starts_with('-') {
@@ -110,11 +69,15 @@ fn class(rest: &mut std::str::Chars<'_>) -> Option<Token> {
         } else {
             from
         };
-        ranges.push((from, to));
+        // In Go, a range that ends before its beginning is empty.
+        if from <= to {
+            class.push_str(&format!("{}-{}", escaped(from), escaped(to)));
+        }
+        has_range = true;
     }
 }
 
-fn class_character(rest: &mut std::str::Chars<'_>) -> Option<char> {
+fn class_character(rest: &mut Chars<'_>) -> Option<char> {
     match rest.next()? {
         '\\' => rest.next(),
         '-' | ']' => None,
@@ -150,6 +113,15 @@ mod tests {
             ("no\\*de", "no*de", true),
             ("no\\*de", "noxde", false),
             ("[\\]]", "]", true),
+            ("[\\^&~[]&", "&&", true),
+            ("a.c+", "abcc", false),
+            ("a?c", "a\nc", true),
+            ("[é-ü]", "ö", true),
+            // A range that is the wrong way round is empty.
+            ("[z-a]", "m", false),
+            ("[z-a]", "z", false),
+            ("[^z-a]", "m", true),
+            ("[z-ax]", "x", true),
             // An invalid pattern matches nothing.
             ("[a", "a", false),
             ("[]a]", "a", false),
