@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ccm_controllers::Activity;
 use ccm_controllers::activity::{BrakeLevel, Decided, Waiting};
-use ccm_core::rollout::{Phase, Record, Trial};
+use ccm_core::rollout::{Record, Trial};
 use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::{Access, Mode};
 use ccm_core::safety::tenure::Tenure;
@@ -179,22 +179,9 @@ fn trial(trial: &Trial) -> TrialReport {
     TrialReport {
         version: trial.release.version.clone(),
         digest: trial.release.digest.clone(),
-        phase: phase(trial.phase).to_owned(),
+        phase: trial.phase.words().to_owned(),
         since: since.map(Time),
         lines: trial.lines.clone(),
-    }
-}
-
-fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Fetched => "fetched",
-        Phase::Verified => "verified",
-        Phase::WaitsForGrants => "waits for grants",
-        Phase::WaitsForApproval => "waits for approval",
-        Phase::Compiled => "compiled",
-        Phase::SelfTested => "self-tested",
-        Phase::Shadow => "in shadow",
-        Phase::Canary => "canary",
     }
 }
 

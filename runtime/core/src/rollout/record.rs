@@ -83,6 +83,51 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All phases, in their order.
+    pub const ALL: [Phase; 8] = [
+        Phase::Fetched,
+        Phase::Verified,
+        Phase::WaitsForGrants,
+        Phase::WaitsForApproval,
+        Phase::Compiled,
+        Phase::SelfTested,
+        Phase::Shadow,
+        Phase::Canary,
+    ];
+
+    /// The phase's name, as in the record.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Fetched => "Fetched",
+            Phase::Verified => "Verified",
+            Phase::WaitsForGrants => "WaitsForGrants",
+            Phase::WaitsForApproval => "WaitsForApproval",
+            Phase::Compiled => "Compiled",
+            Phase::SelfTested => "SelfTested",
+            Phase::Shadow => "Shadow",
+            Phase::Canary => "Canary",
+        }
+    }
+
+    /// The phase of this name.
+    pub fn parse(name: &str) -> Option<Phase> {
+        Phase::ALL.into_iter().find(|known| known.as_str() == name)
+    }
+
+    /// The phase, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Phase::Fetched => "fetched",
+            Phase::Verified => "verified",
+            Phase::WaitsForGrants => "waits for grants",
+            Phase::WaitsForApproval => "waits for approval",
+            Phase::Compiled => "compiled",
+            Phase::SelfTested => "self-tested",
+            Phase::Shadow => "in shadow",
+            Phase::Canary => "canary",
+        }
+    }
+
     /// Whether a person has to act.
     pub fn is_waiting(self) -> bool {
         matches!(self, Phase::WaitsForGrants | Phase::WaitsForApproval)

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Report;
 use super::status::{ConditionStatus, ProviderStatus};
-use super::status_json::{self, phase_name};
+use super::status_json;
 
 /// Maximum length of a condition's message, in bytes. The lines of a trial are listed in full in another field.
 const MESSAGE_BYTES: usize = 1024;
@@ -159,7 +159,7 @@ fn progressing(report: &Report, orders: &Orders) -> Condition {
         Some(trial) if trial.phase.is_waiting() => (false, "Waiting", trial.lines.join("; ")),
         Some(trial) => (
             true,
-            phase_name(trial.phase),
+            trial.phase.as_str(),
             format!("version {}", trial.release.version),
         ),
         None if orders.pause => (false, "Paused", String::new()),

@@ -1,11 +1,11 @@
 //! The form of a provider's `status`, field by field. The definition of the kind is derived from it: a field that is
 //! described here stands in it, and no other one. Holds no rules.
 
+use ccm_core::rollout::Phase;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Limits;
-use super::status_json::{PHASES, phase_name};
 
 /// What serves, what is on its way, and what keeps it.
 #[derive(Serialize, JsonSchema)]
@@ -114,7 +114,7 @@ pub struct TrialStatus {
     #[serde(flatten)]
     pub release: ReleaseStatus,
     /// How far it has come.
-    #[schemars(extend("enum" = PHASES.map(phase_name)))]
+    #[schemars(extend("enum" = Phase::ALL.map(Phase::as_str)))]
     pub phase: &'static str,
     /// Since when.
     #[schemars(extend("format" = "date-time"))]

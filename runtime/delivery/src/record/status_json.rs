@@ -32,7 +32,7 @@ pub(super) fn write(record: &Record) -> RecordStatus {
         let lines = trial.lines.iter().take(MOST_LINES);
         TrialStatus {
             release: release(&trial.release),
-            phase: phase_name(trial.phase),
+            phase: trial.phase.as_str(),
             since: time(trial.since),
             lines: lines.map(|line| text(line)).collect(),
         }
@@ -98,32 +98,6 @@ pub(super) fn read(status: &Value) -> Record {
     }
 }
 
-/// The name of a phase.
-pub(super) fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Fetched => "Fetched",
-        Phase::Verified => "Verified",
-        Phase::WaitsForGrants => "WaitsForGrants",
-        Phase::WaitsForApproval => "WaitsForApproval",
-        Phase::Compiled => "Compiled",
-        Phase::SelfTested => "SelfTested",
-        Phase::Shadow => "Shadow",
-        Phase::Canary => "Canary",
-    }
-}
-
-/// All phases, in their order.
-pub(super) const PHASES: [Phase; 8] = [
-    Phase::Fetched,
-    Phase::Verified,
-    Phase::WaitsForGrants,
-    Phase::WaitsForApproval,
-    Phase::Compiled,
-    Phase::SelfTested,
-    Phase::Shadow,
-    Phase::Canary,
-];
-
 fn release(release: &Release) -> ReleaseStatus {
     ReleaseStatus {
         digest: release.digest.clone(),
@@ -152,9 +126,7 @@ fn read_trial(value: &Value) -> Option<Trial> {
         .flatten();
     Some(Trial {
         release: read_release(value)?,
-        phase: PHASES
-            .into_iter()
-            .find(|known| phase_name(*known) == phase)?,
+        phase: Phase::parse(phase)?,
         since: read_time(value, "since"),
         lines: lines
             .filter_map(Value::as_str)

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use ccm_core::rollout::Phase;
 use ccm_host::short_digest;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -120,7 +121,7 @@ fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
         let _ = writeln!(
             block,
             "  {}: {}, since {}",
-            phase(&trial.phase),
+            Phase::parse(&trial.phase).map_or(trial.phase.as_str(), |phase| phase.words()),
             title(trial),
             trial.since
         );
@@ -156,21 +157,6 @@ fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
     }
     if !block.is_empty() {
         let _ = write!(text, "\n{name}:\n{block}");
-    }
-}
-
-/// The recorded phase in words.
-fn phase(phase: &str) -> &str {
-    match phase {
-        "Fetched" => "fetched",
-        "Verified" => "verified",
-        "WaitsForGrants" => "waits for grants",
-        "WaitsForApproval" => "waits for approval",
-        "Compiled" => "compiled",
-        "SelfTested" => "self-tested",
-        "Shadow" => "in shadow",
-        "Canary" => "canary",
-        other => other,
     }
 }
 
