@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ccm_core::cloud::load_balancer::{CloudService, Found};
-use ccm_core::cloud::{CloudNode, Lookup, ProviderError, Readiness};
+use ccm_core::cloud::{CloudNode, Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::moment::Moment;
 use ccm_core::safety::permit::Permit;
@@ -71,7 +71,8 @@ async fn ask(provider: &Provider, has_self_check: bool) -> Result<Question, Refu
     }
     let capabilities = provider.capabilities();
     if capabilities.instances {
-        let reply = provider.find(&[probe_node()], permit()).await;
+        let node = CloudNode::bare(PROBE_NAME, uuid::Uuid::new_v4().to_string());
+        let reply = provider.find(&[node], permit()).await;
         let reply = reply.map_err(|error| failed("the look-up of a node", error))?;
         let answer = reply.lookups.first();
         if let Some(Lookup::Unknown(why)) = answer {
@@ -104,22 +105,6 @@ async fn ask(provider: &Provider, has_self_check: bool) -> Result<Question, Refu
         return Ok(Question::LookUp("the routes", answer));
     }
     Ok(Question::Nothing)
-}
-
-fn probe_node() -> CloudNode {
-    CloudNode {
-        name: PROBE_NAME.to_owned(),
-        uid: uuid::Uuid::new_v4().to_string(),
-        provider_id: None,
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-        readiness: Readiness::Unknown,
-        initialized: true,
-    }
 }
 
 /// The interfaces that `init` has enabled, as the contract names them.

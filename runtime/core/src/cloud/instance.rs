@@ -118,6 +118,25 @@ pub struct CloudNode {
     pub initialized: bool,
 }
 
+impl CloudNode {
+    /// An initialized node, of which nothing else is known.
+    pub fn bare(name: impl Into<String>, uid: impl Into<String>) -> CloudNode {
+        CloudNode {
+            name: name.into(),
+            uid: uid.into(),
+            provider_id: None,
+            labels: StringMap::default(),
+            annotations: StringMap::default(),
+            addresses: Vec::new(),
+            pod_cidrs: Vec::new(),
+            system_uuid: None,
+            created: 0,
+            readiness: Readiness::Unknown,
+            initialized: true,
+        }
+    }
+}
+
 /// The condition `Ready` of a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Readiness {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::load_balancer::CloudService;
-use ccm_core::cloud::{CloudNode, FindReply, ProviderError, Readiness};
+use ccm_core::cloud::{CloudNode, FindReply, ProviderError};
 use ccm_core::cloud_provider::Reply;
 use ccm_core::rollout::TrialKind;
 use ccm_core::safety::permit::Permit;
@@ -58,7 +58,7 @@ impl Seen {
     fn some_nodes(&self) -> Vec<CloudNode> {
         let nodes = self.0.lock().nodes.clone();
         match nodes.is_empty() {
-            true => vec![nobodys_node()],
+            true => vec![CloudNode::bare(PLACEHOLDER_NAME, NOBODY)],
             false => nodes,
         }
     }
@@ -188,22 +188,6 @@ impl<P: Holding> Trial<P> {
 
 pub(super) fn reading(permit: &Permit) -> Arc<Permit> {
     Arc::new(permit.reading(now().after(READ)))
-}
-
-fn nobodys_node() -> CloudNode {
-    CloudNode {
-        name: PLACEHOLDER_NAME.to_owned(),
-        uid: NOBODY.to_owned(),
-        provider_id: None,
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-        readiness: Readiness::Unknown,
-        initialized: true,
-    }
 }
 
 fn nobodys_service() -> CloudService {

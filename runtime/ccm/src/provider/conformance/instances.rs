@@ -349,17 +349,8 @@ fn missing(id: &str) -> CloudNode {
 
 fn with_id(name: &str, id: &str) -> CloudNode {
     CloudNode {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
         provider_id: Some(id.to_owned()),
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-        readiness: Default::default(),
-        initialized: true,
+        ..CloudNode::bare(name, format!("uid-of-{name}"))
     }
 }
 
