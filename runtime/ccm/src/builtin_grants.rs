@@ -28,6 +28,7 @@ pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
 pub(crate) use self::unknown::unknown;
 use crate::config::{self, ConfigContext, ProviderConfig, url};
+use crate::flags::go_bool;
 
 /// The embedded module of this name.
 pub(crate) fn module(name: &str) -> Option<&'static [u8]> {
@@ -484,13 +485,13 @@ impl Login {
     }
 }
 
-/// Parses as Go's `strconv.ParseBool`. The module rejects values that are neither true nor false.
+/// The module rejects values that are neither true nor false.
 fn is_true(text: &str) -> bool {
-    matches!(text.trim(), "1" | "t" | "T" | "true" | "TRUE" | "True")
+    go_bool(text.trim()) == Ok(true)
 }
 
 fn is_false(text: &str) -> bool {
-    matches!(text.trim(), "0" | "f" | "F" | "false" | "FALSE" | "False")
+    go_bool(text.trim()) == Ok(false)
 }
 
 #[cfg(test)]

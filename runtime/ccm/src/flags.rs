@@ -26,7 +26,8 @@ use ipnet::IpNet;
 
 use arguments::same_value;
 pub(crate) use arguments::{
-    VersionForm, dashed, go_command, go_duration, positional_mistake, run_command, version_form,
+    VersionForm, dashed, go_bool, go_command, go_duration, positional_mistake, run_command,
+    version_form,
 };
 use election::duration;
 pub(crate) use election::{ElectionFlags, LeadershipFlags};

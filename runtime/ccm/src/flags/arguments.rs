@@ -240,7 +240,7 @@ fn version_wish(text: &str) -> Result<VersionWish, String> {
 }
 
 /// Accepts the spellings of Go's `strconv.ParseBool`.
-pub(super) fn go_bool(text: &str) -> Result<bool, String> {
+pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

@@ -18,7 +18,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use crate::api_server_proxy::unbound_client;
-use crate::flags::RunFlags;
+use crate::flags::{RunFlags, go_bool};
 use crate::provider_loading::PROCESS;
 
 /// Annotations of Services that mean something else here than in the vendor's manager: the vendor, the annotation, and
@@ -132,7 +132,7 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
     }
     let network = variable("HCLOUD_NETWORK").unwrap_or_default();
     let routes = variable("HCLOUD_NETWORK_ROUTES_ENABLED").unwrap_or_default();
-    let are_off = ["0", "f", "F", "FALSE", "false", "False"].contains(&routes.as_str());
+    let are_off = go_bool(&routes) == Ok(false);
     let has_routes = flags.pod_network.configures_routes && !network.is_empty() && !are_off;
     if has_routes && flags.pod_network.route.cluster_cidrs.len() > 1 {
         differences.push(Difference::new(
@@ -140,10 +140,7 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
             "the vendor's manager makes no routes with two ranges, because it cannot read them; here IPv4 routes are made: HCLOUD_NETWORK_ROUTES_ENABLED=false keeps it as it is",
         ));
     }
-    let is_true = |name: &str| {
-        let value = variable(name).unwrap_or_default();
-        ["1", "t", "T", "TRUE", "true", "True"].contains(&value.as_str())
-    };
+    let is_true = |name: &str| variable(name).is_some_and(|value| go_bool(&value) == Ok(true));
     let is_set =
         |name: &str| variable(name).is_some() || variable(&format!("{name}_FILE")).is_some();
     if is_true("ROBOT_ENABLED") {
