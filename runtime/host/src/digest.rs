@@ -1,4 +1,4 @@
-//! Identity of a module: the SHA-256 of its bytes.
+//! Identity of a module: the SHA-256 of its bytes. And the hash of several values.
 
 use std::fmt;
 
@@ -39,6 +39,16 @@ impl Digest {
     pub fn hex(&self) -> String {
         hex::encode(self.0)
     }
+}
+
+/// SHA-256 over these parts, each prefixed with its length, so that no other parts have the same input.
+pub(crate) fn sha256_of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
 }
 
 /// First twelve hexadecimal digits of a digest as displayed, or without the algorithm's name: enough to tell modules apart.

@@ -15,13 +15,13 @@ use std::time::{Duration, SystemTime};
 use ccm_metrics::requests::StatedRemaining;
 use http::header::HeaderMap;
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::cloud_quota::{CloudQuota, StatedQuota};
 use super::rate_limit_hold::RateLimitHold;
 use super::target::Target;
 use super::token_bucket::TokenBucket;
+use crate::digest::sha256_of_parts;
 use crate::grant::RequestBudget;
 
 /// Minimum time for which a metric shows a statement of the cloud: a full budget is reported as full at once, and
@@ -199,16 +199,11 @@ impl Drop for TakenRequest<'_> {
 }
 
 fn key(provider: &str, target: &Target) -> Key {
-    let mut hash = Sha256::new();
-    for part in [
+    sha256_of_parts([
         provider.as_bytes(),
         target.endpoint.as_str().as_bytes(),
         &target.identity,
-    ] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hash.finalize().into()
+    ])
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 
 use ccm_core::safety::audit::Author;
 use ccm_core::safety::permit::{Access, CloudRequest};
-use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::Egress;
 use super::canonical_request::Prepared;
 use super::target::Target;
+use crate::digest::sha256_of_parts;
 
 /// The request as the permit sees it. Only changes are fingerprinted, because reads are not recorded.
 pub(super) fn cloud_request(egress: &Egress, target: &Target, prepared: &Prepared) -> CloudRequest {
@@ -45,19 +45,13 @@ fn host(endpoint: &Url) -> String {
     }
 }
 
-/// SHA-256 over method, URL with query, and body, each prefixed with its length, so that no two requests have the
-/// same input. Headers are excluded: one of them is the credential, whose hash would allow guessing it.
+/// SHA-256 over method, URL with query, and body. Headers are excluded: one of them is the credential, whose hash would
+/// allow guessing it.
 fn fingerprint(prepared: &Prepared) -> String {
     let body = prepared.body.as_deref().unwrap_or_default();
-    let parts = [
+    hex::encode(sha256_of_parts([
         prepared.method.as_str().as_bytes(),
         prepared.url.as_str().as_bytes(),
         body,
-    ];
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hex::encode(hash.finalize())
+    ]))
 }

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use ccm_core::safety::tenure::Tenure;
 use http::Request;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -18,6 +17,7 @@ use super::sigv4::{self, SigningScope};
 use super::{
     CredentialError, IssuerSettings, SecretRedactor, aws_refusal, checked, header, sensitive,
 };
+use crate::digest::sha256_of_parts;
 use crate::egress::dial::DialError;
 use crate::egress::message::FetchError;
 use crate::grant::{AwsSource, Credential, KeystoneMethod};
@@ -267,10 +267,6 @@ pub(in crate::egress) fn identity(credential: &Credential) -> [u8; 32] {
             }
         }
     };
-    let mut hash = Sha256::new();
-    for part in [credential.kind().as_str()].into_iter().chain(parts) {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part.as_bytes());
-    }
-    hash.finalize().into()
+    let parts = [credential.kind().as_str()].into_iter().chain(parts);
+    sha256_of_parts(parts.map(str::as_bytes))
 }
