@@ -64,7 +64,7 @@ pub use limits::EgressLimits;
 pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
 pub use permit::now;
 pub(crate) use quota::QuotaGroups;
-pub use rate_limit_hold::sent;
+pub use rate_limit_hold::retry_after;
 pub use resolve::{NameLookup, SystemLookup};
 pub use target::TargetLevel;
 

@@ -78,8 +78,9 @@ pub(super) fn reset(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
     })
 }
 
-/// `Retry-After` in both forms (RFC 9110, 10.2.3). A number too large to parse counts as the longest wait.
-fn retry_after(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
+/// `Retry-After` in both forms (RFC 9110, 10.2.3); `wall` is the time for an answer without one. A number too large to
+/// parse counts as the longest wait.
+pub fn retry_after(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(text.parse().map_or(LONGEST, Duration::from_secs));
@@ -90,7 +91,7 @@ fn retry_after(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
 }
 
 /// The time of an answer by its sender's clock, by which it also writes when to come back: this machine's may differ.
-pub fn sent(headers: &HeaderMap) -> Option<SystemTime> {
+pub(super) fn sent(headers: &HeaderMap) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
 }
 

@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use ccm_host::Digest;
-use ccm_host::egress::{address_policy, sent};
+use ccm_host::egress::{address_policy, retry_after};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
-    LINK, LOCATION, RETRY_AFTER,
+    LINK, LOCATION,
 };
 use parking_lot::Mutex;
 use reqwest::{Method, Response, StatusCode};
@@ -389,16 +389,6 @@ fn is_redirect(status: StatusCode) -> bool {
 
 /// How long an answer with 429 or 503 asks to be left alone.
 pub(super) fn wanted_hold(headers: &HeaderMap) -> Duration {
-    retry_after(headers).unwrap_or(HOLD).min(LONGEST_HOLD)
-}
-
-/// Accepts seconds or a date, by the registry's clock: this machine's may differ.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    let now = sent(headers).unwrap_or_else(SystemTime::now);
-    Some(date.duration_since(now).unwrap_or_default())
+    let wanted = retry_after(headers, SystemTime::now());
+    wanted.unwrap_or(HOLD).min(LONGEST_HOLD)
 }

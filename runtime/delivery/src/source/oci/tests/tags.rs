@@ -9,10 +9,12 @@ use axum::response::Response;
 use ccm_core::rollout::Release;
 use futures::FutureExt as _;
 use http::Method;
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use serde_json::json;
 
 use super::fake_registry::{Asked, FakeRegistry, RegistryContent, module, source, status};
 use crate::source::oci::manifest::{MANIFEST, WASM_LAYER};
+use crate::source::oci::registry::wanted_hold;
 use crate::source::{Source as _, SourceError};
 
 fn release(origin: String, wasm: &[u8]) -> Release {
@@ -237,6 +239,23 @@ async fn a_registry_that_wants_to_be_left_alone_is() {
     let dates = [sent, sent + Duration::from_secs(2)].map(httpdate::fmt_http_date);
     for [sent, until] in [["", "2"].map(str::to_owned), dates] {
         is_left_alone_for_two_seconds(sent, until).await;
+    }
+}
+
+#[test]
+fn a_registry_is_left_alone_for_an_hour_at_most() {
+    for (wanted, seconds) in [
+        ("2", 2),
+        ("7200", 3600),
+        ("99999999999999999999999999", 3600),
+        ("soon", 10),
+    ] {
+        let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(wanted))]);
+        assert_eq!(
+            wanted_hold(&headers),
+            Duration::from_secs(seconds),
+            "{wanted}"
+        );
     }
 }
 
