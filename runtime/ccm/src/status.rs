@@ -2,11 +2,11 @@
 
 mod text;
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
+use ccm_host::egress::address_policy::is_loopback_host;
 use ccm_serving::status::StatusReport;
 use clap::{Arg, ArgMatches, value_parser};
 use http::header::ACCEPT;
@@ -129,9 +129,7 @@ async fn config(command: &StatusCommand) -> anyhow::Result<Config> {
         Some("http") => true,
         _ => bail!("--server {server}: expected a URL such as {HERE}"),
     };
-    let host = server.host().unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    let is_here = is_loopback_host(server.host().unwrap_or_default());
     ensure!(
         !is_plain || is_here,
         "{server}: without TLS only a loopback address is asked"

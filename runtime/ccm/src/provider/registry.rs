@@ -1,6 +1,5 @@
 //! `ccm provider pull`, and registry access for all commands.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use anyhow::{Context as _, bail};
 use ccm_delivery::artifact::Artifact;
 use ccm_delivery::source::oci::{self, DownloadProgress, OciSettings, RegistryCredentials};
 use ccm_delivery::source::{Location, OciPlace};
+use ccm_host::egress::address_policy::is_loopback_host;
 use ccm_host::grant::ProxyGrant;
 use indicatif::ProgressBar;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -78,7 +78,7 @@ fn reference(place: &ModuleReference) -> anyhow::Result<&OciPlace> {
 
 /// Registry settings for `at`.
 fn settings(at: &OciPlace, access: &RegistryArguments) -> anyhow::Result<OciSettings> {
-    if access.plain_http && !is_loopback(&at.registry) {
+    if access.plain_http && !is_loopback_host(&at.registry) {
         bail!(
             "--plain-http is for registries on this machine's loopback, not for {}",
             at.registry
@@ -149,16 +149,6 @@ fn proxy(access: &RegistryArguments) -> anyhow::Result<Option<ProxyGrant>> {
     Ok(choice.grant())
 }
 
-/// Whether a registry, with or without a port, is a loopback name or address.
-fn is_loopback(registry: &str) -> bool {
-    let host = match registry.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => host,
-        _ => registry,
-    };
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
-
 /// Credentials from docker's configuration, if it exists.
 fn credentials(access: &RegistryArguments) -> anyhow::Result<Option<RegistryCredentials>> {
     let path = match (&access.registry_config, docker_config()) {
@@ -178,28 +168,4 @@ fn docker_config() -> Option<PathBuf> {
         None => PathBuf::from((PROCESS.variable)("HOME")?).join(".docker"),
     };
     Some(folder.join("config.json"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_loopback;
-
-    #[test]
-    fn only_this_machine_is_loopback() {
-        for (registry, expected) in [
-            ("localhost", true),
-            ("localhost:5000", true),
-            ("127.0.0.1:5000", true),
-            ("127.8.0.1", true),
-            ("[::1]:5000", true),
-            ("[::1]", true),
-            ("registry.example.com", false),
-            ("localhost.example.com:5000", false),
-            ("127.0.0.1.example.com", false),
-            ("10.0.0.1:5000", false),
-            ("[::2]", false),
-        ] {
-            assert_eq!(is_loopback(registry), expected, "{registry}");
-        }
-    }
 }

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use thiserror::Error;
+use url::Url;
 
 /// Refusal to dial an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -66,6 +67,19 @@ pub fn check(address: IpAddr, granted: &[IpNet]) -> Result<(), AddressRefused> {
 /// Whether an address stays inside this machine; unencrypted requests go only to such addresses.
 pub fn is_loopback(address: IpAddr) -> bool {
     readings(address).iter().all(IpAddr::is_loopback)
+}
+
+/// Whether a host as in a URL, with or without a port, is `localhost` or such an address.
+pub fn is_loopback_host(host: &str) -> bool {
+    let Ok(url) = Url::parse(&format!("http://{host}/")) else {
+        return false;
+    };
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(ip)) => is_loopback(ip.into()),
+        Some(url::Host::Ipv6(ip)) => is_loopback(ip.into()),
+        None => false,
+    }
 }
 
 /// IPv4 network: address and prefix length.

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use ccm_host::Digest;
-use ccm_host::egress::{address_policy, retry_after};
+use ccm_host::egress::address_policy::is_loopback_host;
+use ccm_host::egress::retry_after;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
     LINK, LOCATION,
@@ -93,7 +94,7 @@ impl Site {
             "docker.io" => ("registry-1.docker.io", format!("library/{repository}")),
             _ => (host, repository.to_owned()),
         };
-        let scheme = if plain_http && is_loopback(host) {
+        let scheme = if plain_http && is_loopback_host(host) {
             "http"
         } else {
             "https"
@@ -352,19 +353,6 @@ impl Registry {
                 Err(trouble)
             }
         }
-    }
-}
-
-/// Whether a host, with or without a port, is a loopback name or address.
-fn is_loopback(host: &str) -> bool {
-    let Ok(url) = Url::parse(&format!("http://{host}/")) else {
-        return false;
-    };
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(ip)) => address_policy::is_loopback(ip.into()),
-        Some(url::Host::Ipv6(ip)) => address_policy::is_loopback(ip.into()),
-        None => false,
     }
 }
 

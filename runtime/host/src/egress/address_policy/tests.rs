@@ -145,6 +145,30 @@ fn public_addresses_need_no_range() {
 }
 
 #[test]
+fn a_host_is_loopback_in_every_spelling_of_this_machine() {
+    for (host, expected) in [
+        ("localhost", true),
+        ("localhost:5000", true),
+        ("LOCALHOST:5000", true),
+        ("127.0.0.1:5000", true),
+        ("127.8.0.1", true),
+        ("127.1", true),
+        ("[::1]:5000", true),
+        ("[::1]", true),
+        ("[::ffff:127.0.0.1]", true),
+        ("registry.example.com", false),
+        ("localhost.example.com:5000", false),
+        ("127.0.0.1.example.com", false),
+        ("10.0.0.1:5000", false),
+        ("[::2]", false),
+        ("[127.0.0.1]", false),
+        ("", false),
+    ] {
+        assert_eq!(is_loopback_host(host), expected, "{host}");
+    }
+}
+
+#[test]
 fn loopback_is_this_machine_and_nothing_else() {
     for (text, expected) in [
         ("127.0.0.1", true),
