@@ -271,7 +271,7 @@ impl BuiltinGrants {
         let mut grant = requested.as_grant();
         let (region, any_endpoint) = match profile.login {
             Login::Aws { .. } => {
-                grant.addresses = aws::PRIVATE.to_vec();
+                grant.addresses = aws::ADDRESSES.to_vec();
                 (self.region(values, context), Some(aws::ANY_ENDPOINT))
             }
             _ => (String::new(), None),

@@ -27,7 +27,7 @@ use ccm_host::LimitsGranted;
 use ccm_host::grant::{Grants, Secret};
 
 pub(crate) use credential::{INSTANCE_METADATA, SESSION_NAME, dns_suffix, is_isolated, sts};
-pub(crate) use grants::{certificates, fingerprints, ranges, url};
+pub(crate) use grants::{PRIVATE, certificates, fingerprints, ranges, url};
 pub(crate) use load_balancers::LoadBalancerConfig;
 pub(crate) use object::{MOST_SPEC_BYTES, WrittenObject, beside, invalid};
 pub(crate) use proxy::ProxyChoice;

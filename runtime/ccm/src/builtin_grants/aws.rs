@@ -3,18 +3,17 @@
 //! not to managers.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ccm_host::egress::{IssuerReach, check_issuer};
 use ccm_host::grant::{
     AwsKeys, AwsSigV4, AwsSource, Credential, Issuer, Presented, Secret, WebIdentity,
 };
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use url::Url;
 
 use super::{BuiltinGrants, OPENS_NOTHING, Read, is_true};
 use crate::config::{
-    ConfigContext, INSTANCE_METADATA, SESSION_NAME, dns_suffix, is_isolated, sts, url,
+    ConfigContext, INSTANCE_METADATA, PRIVATE, SESSION_NAME, dns_suffix, is_isolated, sts, url,
 };
 
 /// Variables of secrets; each may have the suffix `_FILE`.
@@ -32,18 +31,9 @@ const CLUSTERS: [&str; 3] = ["KubernetesClusterID", "KubernetesClusterTag", INST
 /// Replaces every endpoint that has no variable of its own.
 pub(super) const ANY_ENDPOINT: &str = "AWS_ENDPOINT_URL";
 const STS_ENDPOINT: &str = "AWS_ENDPOINT_URL_STS";
-/// The private ranges. In a VPC with interface endpoints, the names of AWS's endpoints have addresses of the VPC. The
-/// hosts are fixed, and their certificates are verified; metadata services are refused in any range.
-pub(super) const PRIVATE: [IpNet; 5] = [
-    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8)),
-    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(172, 16, 0, 0), 12)),
-    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 0, 0), 16)),
-    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10)),
-    IpNet::V6(Ipv6Net::new_assert(
-        Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0),
-        7,
-    )),
-];
+/// In a VPC with interface endpoints, the names of AWS's endpoints have addresses of the VPC. The hosts are fixed, and
+/// their certificates are verified; metadata services are refused in any range.
+pub(super) const ADDRESSES: [IpNet; 5] = PRIVATE;
 /// The host of the credentials in containers of ECS, whose variable has only a path.
 const CONTAINER_METADATA: &str = "http://169.254.170.2";
 const INSTANCE_METADATA_V6: &str = "http://[fd00:ec2::254]";
@@ -202,7 +192,7 @@ impl BuiltinGrants {
             let session = variable("AWS_ROLE_SESSION_NAME");
             return Ok(AwsSource::WebIdentity(WebIdentity {
                 issuer: Issuer {
-                    addresses: PRIVATE.to_vec(),
+                    addresses: ADDRESSES.to_vec(),
                     ..issuer(name, &url, IssuerReach::Target)?
                 },
                 role_arn: role

@@ -1,7 +1,7 @@
 //! Converts a provider's written grants to the host's form.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use ccm_host::egress::rules::{RawRule, Rule};
 use ccm_host::egress::tls::{Trust, client_config};
 use ccm_host::egress::{check_endpoint, check_proxy};
 use ccm_host::grant::{Fingerprint, Grants, RequestBudget, TargetGrant};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use url::{ParseError, Url};
 
 use super::ConfigContext;
@@ -23,6 +23,18 @@ use crate::flags::go_duration;
 /// Supported periods of request budgets: a second to a day.
 const COUNTED_OVER: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+
+/// The private ranges, which are dialled only where a grant names them.
+pub(crate) const PRIVATE: [IpNet; 5] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8)),
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(172, 16, 0, 0), 12)),
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 0, 0), 16)),
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10)),
+    IpNet::V6(Ipv6Net::new_assert(
+        Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0),
+        7,
+    )),
+];
 
 /// The operator's grants; adds errors to `mistakes`.
 pub(super) fn grants(

@@ -6,24 +6,14 @@ use std::path::PathBuf;
 use ccm_host::egress::check_proxy_address;
 use ccm_host::grant::ProxyGrant;
 use ccm_proxy::{NoProxy, Proxy, from_environment};
-use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::ConfigContext;
-use super::grants::{authorities, ranges};
+use super::grants::{PRIVATE, authorities, ranges};
 use super::secret::SecretSource;
-
-/// Ranges in which a proxy of the environment may be, besides public addresses: no variable can restrict them.
-const PRIVATE: [&str; 5] = [
-    "10.0.0.0/8",
-    "172.16.0.0/12",
-    "192.168.0.0/16",
-    "100.64.0.0/10",
-    "fc00::/7",
-];
 
 /// The operator's choice of a proxy.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -68,10 +58,8 @@ impl ProxyChoice {
         Ok(ProxyChoice::Through(ProxyGrant {
             proxy,
             except: found.except,
-            addresses: PRIVATE
-                .iter()
-                .filter_map(|range| range.parse::<IpNet>().ok())
-                .collect(),
+            // No variable can restrict them.
+            addresses: PRIVATE.to_vec(),
             ca_pem: None,
         }))
     }
