@@ -211,7 +211,8 @@ impl Written {
 
     /// The cluster Secrets it refers to, which must be read before [`Written::meaning`] asks for them.
     pub(crate) fn secrets(&self) -> BTreeSet<SecretKey> {
-        self.0.secrets()
+        let providers = self.0.providers.iter();
+        providers.flat_map(RawProvider::secrets).collect()
     }
 
     /// Interprets the file.

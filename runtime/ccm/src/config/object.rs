@@ -81,11 +81,7 @@ impl WrittenObject {
 
     /// The Secrets it refers to, which must be read before [`WrittenObject::meaning`] asks for them.
     pub(crate) fn secrets(&self) -> BTreeSet<SecretKey> {
-        let sources = self.0.secret_sources();
-        sources
-            .filter_map(SecretSource::secret_key)
-            .cloned()
-            .collect()
+        self.0.secrets()
     }
 
     /// Interprets the spec; reads Secrets only.

@@ -319,6 +319,12 @@ pub(super) struct RawRequestBudget {
 }
 
 impl RawProvider {
+    /// The cluster Secrets it refers to.
+    pub(super) fn secrets(&self) -> BTreeSet<SecretKey> {
+        let keys = self.secret_sources().filter_map(SecretSource::secret_key);
+        keys.cloned().collect()
+    }
+
     /// Every place in which it refers to a secret.
     pub(super) fn secret_sources(&self) -> impl Iterator<Item = &SecretSource> {
         let sources = self.credentials().flat_map(RawCredential::secret_sources);
@@ -367,16 +373,5 @@ impl RawProvider {
             .chain(proxies)
             .chain(issuers)
             .chain(pems)
-    }
-}
-
-impl RawConfig {
-    /// The cluster Secrets it refers to.
-    pub(super) fn secrets(&self) -> BTreeSet<SecretKey> {
-        let sources = self.providers.iter().flat_map(RawProvider::secret_sources);
-        sources
-            .filter_map(SecretSource::secret_key)
-            .cloned()
-            .collect()
     }
 }
