@@ -2,6 +2,7 @@
 //! controllers, and applies configuration changes at run time. Decides nothing about nodes, Services or versions.
 
 mod configuration;
+mod defects;
 mod departed_modules;
 mod instance;
 mod leadership_signal;
@@ -278,6 +279,7 @@ impl ProviderManager {
     async fn look(&mut self, configuration: &Configuration) {
         match configuration.read().await {
             Ok(wanted) => {
+                self.leave_out_ended();
                 let providers = wanted.all();
                 let of_objects = names(&wanted.objects);
                 let configuring = wanted.configuring_objects();

@@ -28,7 +28,7 @@ use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::{Host, Inspection, Provider};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::active::{Active, Generation};
 use crate::artifact::Artifact;
@@ -205,7 +205,7 @@ impl RolloutController {
         self.served.subscribe()
     }
 
-    /// Runs until the future is dropped.
+    /// Runs until the future is dropped. A panic of its tasks is one of its own.
     pub async fn run(mut self) {
         self.look();
         loop {
@@ -285,6 +285,7 @@ impl RolloutController {
             // The next report contains it, too.
             () = changed(&mut inputs.specification) => self.notice(),
             Some(report) = self.source_watcher.next() => self.absorb_source_report(report),
+            Some(ended) = self.record_writer.tasks.join_next() => pass_on(ended),
             Some(ended) = self.works.join_next() => self.work_ended(ended),
             Some(Ok((generation, end))) = self.check.asked.join_next() => self.check_ended(generation, end),
             () = tallied => {}
@@ -409,6 +410,15 @@ impl Drop for RolloutController {
 async fn changed<T>(receiver: &mut watch::Receiver<T>) {
     if receiver.changed().await.is_err() {
         std::future::pending::<()>().await;
+    }
+}
+
+/// Goes on with the panic of a task that has ended by one.
+fn pass_on(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
     }
 }
 

@@ -39,12 +39,12 @@ pub(super) struct ProviderInstance {
     served: watch::Receiver<Served>,
     recorded: watch::Receiver<StoredRecord>,
     record_store: Option<Arc<ClusterRecordStore>>,
-    tasks: Vec<AbortHandle>,
+    task: AbortHandle,
 }
 
 impl Drop for ProviderInstance {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
+        self.task.abort();
     }
 }
 
@@ -95,7 +95,6 @@ impl ProviderInstance {
             Some(wasm) => memory.with_only(&Digest::of(wasm)),
             None => memory,
         };
-        let mut tasks = Vec::new();
         let mut in_cluster = None;
         let record_store: Arc<dyn RecordStore> = match &shared.client {
             Some(client) => {
@@ -106,8 +105,6 @@ impl ProviderInstance {
                     true => record_store,
                     false => record_store.waiting(),
                 });
-                let kept = record_store.clone();
-                tasks.push(tokio::spawn(async move { kept.run().await }).abort_handle());
                 in_cluster = Some(record_store.clone());
                 record_store
             }
@@ -138,7 +135,16 @@ impl ProviderInstance {
             pace: shared.pace,
         });
         let served = rollout.served();
-        tasks.push(tokio::spawn(rollout.run()).abort_handle());
+        let kept = in_cluster.clone();
+        // In one task: neither is of use without the other.
+        let task = tokio::spawn(async move {
+            let keeps = async {
+                if let Some(record_store) = &kept {
+                    record_store.run().await;
+                }
+            };
+            tokio::join!(keeps, rollout.run());
+        });
         Ok(ProviderInstance {
             config,
             sources,
@@ -150,7 +156,7 @@ impl ProviderInstance {
             served,
             recorded,
             record_store: in_cluster,
-            tasks,
+            task: task.abort_handle(),
         })
     }
 
@@ -203,6 +209,11 @@ impl ProviderInstance {
             }
             is_new
         });
+    }
+
+    /// Whether its task has ended, which only a panic causes.
+    pub(super) fn has_ended(&self) -> bool {
+        self.task.is_finished()
     }
 
     /// The configuration that is applied now.

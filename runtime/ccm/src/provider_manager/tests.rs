@@ -1,6 +1,7 @@
 //! Providers that come and go at run time.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod defects;
 mod not_run;
 
 use std::fs;

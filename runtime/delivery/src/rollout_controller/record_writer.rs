@@ -9,7 +9,7 @@ use ccm_core::reconciliation::retry::Backoff;
 use ccm_core::rollout::{Order, RolloutEvent};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::record::{RecordStore, RecordStoreError, Report};
@@ -74,7 +74,8 @@ pub(super) struct RecordWriter {
     records: UnwrittenRecords,
     queue: mpsc::UnboundedSender<Write>,
     rewrites: u64,
-    tasks: [AbortHandle; 2],
+    /// They end by a panic, if at all.
+    pub(super) tasks: JoinSet<()>,
 }
 
 impl RecordWriter {
@@ -96,16 +97,16 @@ impl RecordWriter {
             unwritten: Arc::clone(&unwritten),
             records: records.clone(),
         };
-        let report_writer = report_writer.run();
-        let report_writer = tokio::spawn(report_writer);
-        let queue_writer = tokio::spawn(write_queued(name, record_store, queued, rewritten));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(report_writer.run());
+        tasks.spawn(write_queued(name, record_store, queued, rewritten));
         RecordWriter {
             report,
             unwritten,
             records,
             queue,
             rewrites: 0,
-            tasks: [report_writer.abort_handle(), queue_writer.abort_handle()],
+            tasks,
         }
     }
 
@@ -147,14 +148,6 @@ impl RecordWriter {
     /// Submits an Event for publication.
     pub(super) fn record_event(&self, event: RolloutEvent) {
         let _ = self.queue.send(Write::RecordEvent(event));
-    }
-}
-
-impl Drop for RecordWriter {
-    fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use ccm_core::rollout::Release;
 use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
+use super::pass_on;
 use crate::artifact::Artifact;
 use crate::source::{Source, SourceError};
 
@@ -53,7 +54,7 @@ impl Asks {
 pub(super) struct SourceWatcher {
     received: mpsc::Receiver<SourceReport>,
     asks: Asks,
-    task: AbortHandle,
+    task: JoinSet<()>,
 }
 
 impl SourceWatcher {
@@ -61,28 +62,29 @@ impl SourceWatcher {
     pub(super) fn start(sources: mpsc::Receiver<Box<dyn Source>>) -> SourceWatcher {
         let (reports, received) = mpsc::channel(1);
         let (asks, asked) = mpsc::channel(1);
-        let task = tokio::spawn(serve(sources, reports, asked));
+        let mut task = JoinSet::new();
+        task.spawn(serve(sources, reports, asked));
         SourceWatcher {
             received,
             asks: Asks(asks),
-            task: task.abort_handle(),
+            task,
         }
     }
 
-    /// The next report. Cancel-safe.
+    /// The next report; passes a panic of the task on. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<SourceReport> {
-        self.received.recv().await
+        let report = self.received.recv().await;
+        if report.is_none()
+            && let Some(ended) = self.task.join_next().await
+        {
+            pass_on(ended);
+        }
+        report
     }
 
     /// Returns a handle for requesting bytes again.
     pub(super) fn again(&self) -> Asks {
         self.asks.clone()
-    }
-}
-
-impl Drop for SourceWatcher {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
