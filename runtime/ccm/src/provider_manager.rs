@@ -31,6 +31,7 @@ use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification, StoredReco
 use ccm_delivery::rollout_controller::{Lead, Served, UnwrittenRecords};
 use ccm_host::Host;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 
 use crate::config::{LoadBalancerConfig, ProviderConfig};
 use crate::load_policy::{ConfiguredLoadPolicy, Remarks};
@@ -257,17 +258,19 @@ impl ProviderManager {
         }
     }
 
-    /// Applies configuration changes and publishes changes of the instances until the process ends.
+    /// Applies configuration changes and publishes changes of the instances. Completes only if its own task panics, and
+    /// the process then has to end.
     pub(crate) async fn follow(mut self, configuration: Configuration) {
+        let mut tasks = JoinSet::new();
         if let Some(client) = &self.shared.client {
             let (writing, refused) = (self.writer.subscribe(), self.refused.subscribe());
-            // The task ends with the runtime.
-            tokio::spawn(refusals::write(client.clone(), writing, refused));
+            tasks.spawn(refusals::write(client.clone(), writing, refused));
         }
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                Some(_) = tasks.join_next() => return,
                 () = self.changed.notified() => self.publish(),
                 () = configuration.secrets.changed() => self.look(&configuration).await,
                 () = configuration.objects_changed() => self.look(&configuration).await,

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use ccm_controllers::{
     Provided, Reports, RunError, lacks_instances, tenure_client, with_response_timeout,
 };
@@ -36,6 +36,7 @@ use http::Uri;
 use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
 use kube::Config;
+use tokio::task::JoinHandle;
 
 use crate::api_server_proxy::completed;
 use crate::api_server_url::in_cluster;
@@ -121,6 +122,7 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
     };
     let Prepared {
         manager,
+        following,
         groups,
         names,
     } = prepared;
@@ -132,8 +134,15 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
         (None, Some(limit)) => stop.after(tokio::time::sleep(limit)),
         (None, None) => {}
     }
-    manager.able_to_lead(&groups, stop.clone()).await?;
-    let led = manager.lead(groups, stop).await;
+    let leading = async {
+        manager.able_to_lead(&groups, stop.clone()).await?;
+        manager.lead(groups, stop).await
+    };
+    let led = tokio::select! {
+        led = leading => led,
+        // Another replica takes over. This one would go on with what it knows of the configuration and of the versions.
+        _ = following => Err(anyhow!("a task that has no end panicked, which is a defect")),
+    };
     // Requests may be on the wire: after the drain, or because something failed.
     manager.audit.end();
     led?;
@@ -150,6 +159,8 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
 /// Everything that a candidacy for the lease, or leading without one, needs.
 struct Prepared {
     manager: Manager,
+    /// Follows the configuration and the providers' versions; ends only by a panic.
+    following: JoinHandle<()>,
     groups: Groups,
     /// Names of the configured providers.
     names: Vec<String>,
@@ -308,10 +319,9 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         identity_per_controller: flags.identity_per_controller && mode == Mode::Enforce,
         served,
     };
-    // The task ends with the runtime.
-    tokio::spawn(provider_manager.follow(configuration));
     Ok(Prepared {
         manager,
+        following: tokio::spawn(provider_manager.follow(configuration)),
         groups,
         names,
     })
