@@ -1,6 +1,7 @@
 //! The objects `Provider` of the cluster, watched: the spec of each, without its status. Reads only; decides nothing.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use ccm_controllers::api_error::describe;
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use ccm_watch::{WatchBackoff, list_and_watch};
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -24,6 +25,8 @@ use crate::config::MOST_SPEC_BYTES;
 const MOST_SEEN: usize = 256;
 /// How long the start waits for the first listing.
 const FIRST: Duration = Duration::from_secs(10);
+/// Pause after a panic of the watch.
+const AFTER_PANIC: Duration = Duration::from_secs(10);
 /// How long changes are collected before they are announced.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -62,7 +65,14 @@ impl ProviderObjects {
             is_listed,
             has_waited: Arc::default(),
         };
-        tokio::spawn(objects.clone().follow(client, listed));
+        let watched = objects.clone();
+        tokio::spawn(async move {
+            // The next list has what was missed.
+            let follow = || AssertUnwindSafe(watched.follow(client.clone(), &listed));
+            while follow().catch_unwind().await.is_err() {
+                tokio::time::sleep(AFTER_PANIC).await;
+            }
+        });
         objects
     }
 
@@ -106,7 +116,7 @@ impl ProviderObjects {
         tokio::time::sleep(SETTLE).await;
     }
 
-    async fn follow(self, client: Client, listed: watch::Sender<bool>) {
+    async fn follow(&self, client: Client, listed: &watch::Sender<bool>) {
         let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
         let kind = ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL);
         let api: Api<DynamicObject> = Api::all_with(client, &kind);
@@ -186,6 +196,10 @@ fn put(seen: &mut BTreeMap<String, ObjectSpec>, mut object: DynamicObject) {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use std::io;
+
+    use http::{Request, Response};
+    use kube::client::Body;
     use serde_json::json;
 
     use super::*;
@@ -210,5 +224,32 @@ mod tests {
         put(&mut seen, object("hcloud", "2026-01-01T00:00:00Z"));
         assert_eq!(seen.len(), MOST_SEEN);
         assert!(seen.contains_key("hcloud"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_watch_begins_anew_after_a_panic() {
+        let panics = AtomicBool::new(true);
+        let answer = move |request: Request<Body>| {
+            let panics = panics.swap(false, Ordering::Relaxed);
+            let query = request.uri().query().unwrap_or_default();
+            let is_watch = query.contains("watch=true");
+            async move {
+                assert!(!panics, "on purpose, in a test");
+                if is_watch {
+                    return std::future::pending().await;
+                }
+                let list = json!({
+                    "apiVersion": "wasm-ccm.dev/v1alpha1", "kind": "ProviderList",
+                    "metadata": { "resourceVersion": "1" },
+                    "items": [object("hcloud", "2026-01-01T00:00:00Z")],
+                });
+                io::Result::Ok(Response::new(Body::from(list.to_string().into_bytes())))
+            }
+        };
+        let client = Client::new(tower::service_fn(answer), "default");
+        let objects = ProviderObjects::watch(client);
+        let mut is_listed = objects.is_listed.clone();
+        is_listed.wait_for(|is_listed| *is_listed).await.unwrap();
+        assert!(objects.seen.lock().contains_key("hcloud"));
     }
 }
