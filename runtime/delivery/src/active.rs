@@ -24,7 +24,8 @@
 //! A call ends on the generation that it began with, even if that is replaced meanwhile. Generations share no response
 //! cache, no `state`, no hints and no connections. They share only the rate-limit hold of the serving generation and
 //! the request budgets, of which a candidate has a tenth. A generation that begins to answer what another one answered so
-//! far, which may have changed the cloud, begins with an empty response cache and an empty `state`.
+//! far, which may have changed the cloud, begins with an empty response cache and an empty `state`. They are emptied again
+//! when a call ends that may have changed the cloud, and began before.
 
 mod calls;
 mod compare;
@@ -127,6 +128,16 @@ struct Roles<P> {
     trial: Option<Arc<Trial<P>>>,
 }
 
+impl<P: Holding> Roles<P> {
+    fn canary_forgets(&self) {
+        if let Some(trial) = &self.trial
+            && trial.kind == TrialKind::Canary
+        {
+            trial.candidate.provider.forgets();
+        }
+    }
+}
+
 impl<P: Holding> Active<P> {
     /// Creates a provider with the name of its configuration entry and the shape of its first generation.
     pub fn new(name: impl Into<String>, serving: Arc<Generation<P>>) -> Arc<Active<P>> {
@@ -196,15 +207,16 @@ impl<P: Holding> Active<P> {
             return;
         }
         // It answers what another one answered so far, which may have changed the cloud; one in a shadow has not.
-        if is_new || matches!(former, Some((TrialKind::Canary, _))) {
-            serving.provider.forgets();
-        }
-        if let Some((TrialKind::Canary, candidate)) = &trial {
-            candidate.provider.forgets();
-        }
+        let forgets = is_new || matches!(former, Some((TrialKind::Canary, _)));
         let trial = trial
             .map(|(kind, candidate)| Arc::new(Trial::new(kind, candidate, self.changed.clone())));
-        let former = self.roles.swap(Arc::new(Roles { serving, trial }));
+        let current = Arc::new(Roles { serving, trial });
+        let former = self.roles.swap(current.clone());
+        // After the swap: a call that ends later has them forget once more.
+        if forgets {
+            current.serving.provider.forgets();
+        }
+        current.canary_forgets();
         if let Some(trial) = &former.trial {
             trial.end();
         }

@@ -219,12 +219,13 @@ impl<P: Holding> Active<P> {
     }
 
     /// Selects the generation for a call about a Service.
-    fn turn(&self, service: &Arc<CloudService>) -> RoutedCall<P> {
+    fn turn(&self, service: &Arc<CloudService>) -> RoutedCall<'_, P> {
         self.seen.service(service);
         self.settled.begins(&service.uid);
         let roles = self.roles.load_full();
         let takes = |trial: &Arc<Trial<P>>| trial.takes_service(&service.uid);
         RoutedCall {
+            active: self,
             is_candidates: roles.trial.as_ref().is_some_and(takes),
             roles,
         }
@@ -280,12 +281,24 @@ impl<P: Holding> Roles<P> {
 }
 
 /// One call that may change something, and the generation that answers it.
-pub(super) struct RoutedCall<P> {
+pub(super) struct RoutedCall<'a, P: Holding> {
+    pub(super) active: &'a Active<P>,
     pub(super) roles: Arc<Roles<P>>,
     pub(super) is_candidates: bool,
 }
 
-impl<P: Holding> RoutedCall<P> {
+impl<P: Holding> Drop for RoutedCall<'_, P> {
+    fn drop(&mut self) {
+        let current = self.active.roles.load_full();
+        // Others answer by now, and may have looked at the cloud before it changed.
+        if !Arc::ptr_eq(&current, &self.roles) {
+            current.serving.provider.forgets();
+            current.canary_forgets();
+        }
+    }
+}
+
+impl<P: Holding> RoutedCall<'_, P> {
     fn generation(&self) -> &Generation<P> {
         match &self.roles.trial {
             Some(trial) if self.is_candidates => &trial.candidate,

@@ -72,15 +72,16 @@ impl<P: Holding> Active<P> {
         Ok(tagged(&turn, reply))
     }
 
-    fn turn_of_serving(&self) -> RoutedCall<P> {
+    fn turn_of_serving(&self) -> RoutedCall<'_, P> {
         RoutedCall {
+            active: self,
             is_candidates: false,
             roles: self.roles.load_full(),
         }
     }
 }
 
-fn tagged<P: Holding>(turn: &RoutedCall<P>, reply: RouteReply) -> RouteReply {
+fn tagged<P: Holding>(turn: &RoutedCall<'_, P>, reply: RouteReply) -> RouteReply {
     RouteReply {
         progress: turn.tagged_progress(reply.progress),
         ..reply

@@ -79,6 +79,35 @@ fn who_answers_in_the_place_of_another_has_forgotten_what_was_before() {
 }
 
 #[tokio::test]
+async fn who_answers_forgets_again_when_a_change_ends_that_another_one_began() {
+    let play = Play::new();
+    let forgot = || [&play.old, &play.new].map(|provider| provider.forgets.load(Ordering::Relaxed));
+    play.canary();
+    play.new.close();
+    let uids: Vec<String> = (0..99).map(|number| number.to_string()).collect();
+    let mut calls = uids.iter().map(|uid| Box::pin(play.ensure(uid, None)));
+    let of_candidate = calls
+        .find_map(|mut call| (&mut call).now_or_never().is_none().then_some(call))
+        .unwrap();
+    play.ends_trial();
+    assert_eq!(forgot(), [1, 1]);
+    play.new.gate.add_permits(1);
+    of_candidate.await.unwrap();
+    assert_eq!(forgot(), [2, 1]);
+    play.ensure("uid", None).await.unwrap();
+    assert_eq!(forgot(), [2, 1], "it has made this change itself");
+
+    // It may also be dropped before its end, and the cloud goes on.
+    play.old.close();
+    let mut of_old = Box::pin(play.ensure("uid", None));
+    assert!((&mut of_old).now_or_never().is_none());
+    play.swaps();
+    assert_eq!(forgot(), [2, 2]);
+    drop(of_old);
+    assert_eq!(forgot(), [2, 3]);
+}
+
+#[tokio::test]
 async fn hints_come_back_whole_and_never_to_another_generation() {
     let play = Play::new();
     let hint = play.ensure("uid", None).await.unwrap();
