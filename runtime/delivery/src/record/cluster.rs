@@ -371,10 +371,15 @@ impl ClusterRecordStore {
 
     async fn read_now(&self) -> Result<StoredRecord, RecordStoreError> {
         let api = self.api(self.reading.clone());
+        let before = self.stored.lock().version.clone();
         // No webhook is asked about a read, and the next leader waits for this one.
         let object = timeout(FOUND_WITHIN, in_time(api.get_opt(&self.name))).await;
         let late = |_| RecordStoreError::Unavailable(format!("no answer within {FOUND_WITHIN:?}"));
-        match object.map_err(late)?? {
+        let object = object.map_err(late)??;
+        // By the watch or a write. Otherwise an older one is that of a restored backup.
+        let is_overtaken = self.stored.lock().version != before;
+        match object {
+            Some(object) if is_overtaken && self.is_outdated(&object) => {}
             Some(object) => self.saw(&object),
             None => self.saw_none(),
         }

@@ -35,16 +35,22 @@ fn store(client: Client, leader: &watch::Sender<Option<Client>>) -> ClusterRecor
     )
 }
 
-/// A client of an API server that lists `listed` and then sends `events`.
-fn showing(listed: Value, events: Vec<Value>) -> Client {
+/// A client of an API server that lists `listed` and a second later sends `events`. To read the object takes two seconds,
+/// and returns `read`.
+fn showing(listed: Value, events: Vec<Value>, read: Value) -> Client {
     let lines: Vec<_> = events
         .iter()
         .map(|object| format!("{}\n", json!({"type": "MODIFIED", "object": object})))
         .collect();
     let answer = move |request: Request| {
-        let (listed, lines) = (listed.clone(), lines.clone());
+        let (listed, lines, read) = (listed.clone(), lines.clone(), read.clone());
         async move {
+            if request.uri().path().ends_with("/hcloud") {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                return Body::from(read.to_string());
+            }
             if request.uri().query().unwrap_or_default().contains("watch=") {
+                tokio::time::sleep(Duration::from_secs(1)).await;
                 let lines =
                     stream::iter(lines).map(|line| Ok::<_, std::io::Error>(Bytes::from(line)));
                 return Body::from_stream(lines.chain(stream::pending()));
@@ -82,17 +88,43 @@ async fn an_event_that_is_older_than_what_is_known_changes_nothing() {
         // A version that is no number cannot be compared.
         (vec![object("x", &order)], rolls_back),
     ] {
-        let client = showing(object("10", &json!({})), events);
+        let client = showing(object("10", &json!({})), events, Value::Null);
         let leader = watch::Sender::new(None);
         let store = store(client, &leader);
         let store = Arc::new(store);
         let watched = store.clone();
         let watching = tokio::spawn(async move { watched.run().await });
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
         let seen = store.seen().borrow().clone();
         assert!(
             matches!(&seen, StoredRecord::Known { orders, .. } if *orders == expected),
             "{seen:?}"
+        );
+        watching.abort();
+    }
+}
+
+/// The same holds for a read that was under way.
+#[tokio::test(start_paused = true)]
+async fn a_read_that_is_older_than_what_the_watch_has_shown_meanwhile_changes_nothing() {
+    let order = json!({"wasm-ccm.dev/roll-back": "true"});
+    let done = || vec![object("10", &json!({}))];
+    for (version, events, expected) in [
+        ("9", done(), false),
+        ("11", done(), true),
+        // Nothing else has been shown: it is that of a restored backup.
+        ("7", vec![], true),
+    ] {
+        let client = showing(object("8", &json!({})), events, object(version, &order));
+        let leader = watch::Sender::new(None);
+        let store = Arc::new(store(client, &leader));
+        let watched = store.clone();
+        let watching = tokio::spawn(async move { watched.run().await });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let read = store.read().await.unwrap();
+        assert!(
+            matches!(&read, StoredRecord::Known { orders, .. } if orders.roll_back == expected),
+            "{version}: {read:?}"
         );
         watching.abort();
     }
