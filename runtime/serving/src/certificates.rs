@@ -21,6 +21,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 
 use crate::ServingError;
 use crate::settings::{SecureServing, SniCertificate};
+use crate::slow_file;
 use crate::told_reason::{HOURLY, ToldReason};
 
 /// How often the files are compared with the served certificates. A kubelet updates mounted Secrets a minute late
@@ -74,30 +75,29 @@ impl Certificates {
     ///
     /// # Errors
     /// A file is missing or unusable.
-    pub(crate) fn load(settings: &SecureServing) -> Result<Certificates, ServingError> {
+    pub(crate) async fn load(settings: &SecureServing) -> Result<Certificates, ServingError> {
         let default = match (&settings.certificate, &settings.certificate_folder) {
-            (Some((certificate, key)), _) => from_files(certificate, key, &[])?,
+            (Some((certificate, key)), _) => from_files(certificate, key, &[]).await?,
             (None, Some(folder)) => {
                 let path = |extension| folder.join(format!("{PAIR}.{extension}"));
                 let (certificate, key) = (path("crt"), path("key"));
                 if !certificate.exists() || !key.exists() {
                     write_self_signed(folder, &certificate, &key)?;
                 }
-                from_files(&certificate, &key, &[])?
+                from_files(&certificate, &key, &[]).await?
             }
             (None, None) => in_memory()?,
         };
-        let sni = settings.sni.iter().map(
-            |SniCertificate {
-                 certificate,
-                 key,
-                 names,
-             }| from_files(certificate, key, names),
-        );
-        Ok(Certificates(Arc::new(Shared {
-            default,
-            sni: sni.collect::<Result<_, _>>()?,
-        })))
+        let mut sni = Vec::new();
+        for SniCertificate {
+            certificate,
+            key,
+            names,
+        } in &settings.sni
+        {
+            sni.push(from_files(certificate, key, names).await?);
+        }
+        Ok(Certificates(Arc::new(Shared { default, sni })))
     }
 
     /// Reads the files again at intervals, for ever. A pair that cannot be used, as while it is half replaced, changes
@@ -105,7 +105,7 @@ impl Certificates {
     pub(crate) async fn follow(self) {
         loop {
             tokio::time::sleep(LOOK).await;
-            self.look();
+            self.look().await;
         }
     }
 
@@ -115,9 +115,9 @@ impl Certificates {
         self.0.default.served.load().key.cert.clone()
     }
 
-    pub(crate) fn look(&self) {
+    pub(crate) async fn look(&self) {
         for entry in self.0.sni.iter().chain([&self.0.default]) {
-            entry.look();
+            entry.look().await;
         }
     }
 }
@@ -156,11 +156,11 @@ fn covers(pattern: &str, name: &str) -> bool {
 }
 
 impl Entry {
-    fn look(&self) {
+    async fn look(&self) {
         let Source::Files { certificate, key } = &self.source else {
             return;
         };
-        match self.changed(certificate, key) {
+        match self.changed(certificate, key).await {
             Ok(changed) => {
                 self.told.clear();
                 if let Some(loaded) = changed {
@@ -177,8 +177,12 @@ impl Entry {
     }
 
     /// What the files hold now, unless it is what is served.
-    fn changed(&self, certificate: &Path, key: &Path) -> Result<Option<Loaded>, ServingError> {
-        let files = read(certificate, key)?;
+    async fn changed(
+        &self,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<Option<Loaded>, ServingError> {
+        let files = read(certificate, key).await?;
         if files == self.served.load().files {
             return Ok(None);
         }
@@ -213,8 +217,12 @@ impl Loaded {
     }
 }
 
-fn from_files(certificate: &Path, key: &Path, names: &[String]) -> Result<Entry, ServingError> {
-    let loaded = Loaded::parse(read(certificate, key)?, certificate, key)?;
+async fn from_files(
+    certificate: &Path,
+    key: &Path,
+    names: &[String],
+) -> Result<Entry, ServingError> {
+    let loaded = Loaded::parse(read(certificate, key).await?, certificate, key)?;
     Ok(Entry {
         source: Source::Files {
             certificate: certificate.to_owned(),
@@ -271,9 +279,11 @@ fn write_self_signed(folder: &Path, certificate: &Path, key: &Path) -> Result<()
     Ok(())
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>), ServingError> {
-    let file = |path: &Path| fs::read(path).map_err(|error| unusable(path, error));
-    Ok((file(certificate)?, file(key)?))
+async fn read(certificate: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>), ServingError> {
+    let public = slow_file::read(certificate).await;
+    let public = public.map_err(|error| unusable(certificate, error))?;
+    let private = slow_file::read(key).await;
+    Ok((public, private.map_err(|error| unusable(key, error))?))
 }
 
 /// DNS names of the first certificate. One that cannot be parsed has none, and is served by default only.

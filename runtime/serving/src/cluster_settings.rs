@@ -17,6 +17,7 @@ use crate::ServingError;
 use crate::access_control::is_unanswered;
 use crate::authentication::CertificateAuthority;
 use crate::settings::{Authentication, HeaderNames};
+use crate::slow_file;
 use crate::told_reason::{HOURLY, ToldReason};
 
 /// The ConfigMap in which the API server publishes how it authenticates.
@@ -74,7 +75,7 @@ impl ClusterSettings {
             }
             Ok(found) => Some(found),
         };
-        let trusted = trust(settings, found)?;
+        let trusted = trust(settings, found).await?;
         Ok(ClusterSettings {
             config_map,
             trusted: ArcSwap::from_pointee(trusted),
@@ -90,7 +91,7 @@ impl ClusterSettings {
     /// Reads everything again. A file or ConfigMap that cannot be read changes nothing.
     pub(crate) async fn look(&self, settings: &Authentication) {
         match lookup(self.config_map.as_ref()).await {
-            Ok(found) => match trust(settings, Some(found)) {
+            Ok(found) => match trust(settings, Some(found)).await {
                 Ok(trusted) => {
                     self.told.clear();
                     self.trusted.store(Arc::new(trusted));
@@ -134,7 +135,7 @@ async fn lookup(api: Option<&Api<ConfigMap>>) -> Result<Option<ConfigMap>, Looku
 }
 
 /// `config_map` is `None` if it could not be read, and `Some(None)` if there is none.
-fn trust(
+async fn trust(
     settings: &Authentication,
     config_map: Option<Option<ConfigMap>>,
 ) -> Result<Trusted, ServingError> {
@@ -143,12 +144,12 @@ fn trust(
     let data = config_map.as_ref().and_then(|map| map.data.as_ref());
     let value = |key: &str| data.and_then(|data| data.get(key)).map(String::as_str);
     let client_authority = match &settings.client_ca {
-        Some(file) => Some(authority_file(file)?),
+        Some(file) => Some(authority_file(file).await?),
         None => value("client-ca-file").and_then(authority_text),
     };
     let front_proxy = match &settings.request_header {
         Some(flags) => Some(FrontProxy {
-            authority: authority_file(&flags.ca)?,
+            authority: authority_file(&flags.ca).await?,
             headers: flags.headers.clone(),
         }),
         None => value("requestheader-client-ca-file")
@@ -190,12 +191,13 @@ impl HeaderNames {
     }
 }
 
-fn authority_file(path: &Path) -> Result<CertificateAuthority, ServingError> {
+async fn authority_file(path: &Path) -> Result<CertificateAuthority, ServingError> {
     let unusable = |reason: String| ServingError::Certificate {
         path: path.to_owned(),
         reason,
     };
-    let pem = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
+    let pem = slow_file::read(path).await;
+    let pem = pem.map_err(|error| unusable(error.to_string()))?;
     CertificateAuthority::from_pem(&pem).map_err(unusable)
 }
 

@@ -23,6 +23,7 @@ mod review_client;
 mod runtime_heartbeat;
 mod server;
 mod settings;
+mod slow_file;
 pub mod status;
 mod told_reason;
 mod write_limit;

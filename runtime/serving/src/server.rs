@@ -48,7 +48,7 @@ impl Server {
     ) -> Result<Server, ServingError> {
         let begin = async move || {
             let listener = listen(settings.address(), settings.share_port)?;
-            let certificates = Certificates::load(&settings)?;
+            let certificates = Certificates::load(&settings).await?;
             let resolver = Arc::new(certificates.clone());
             let tls = server_config(&settings.tls, resolver, settings.http2_streams.is_some())?;
             let protocol = Protocol {

@@ -230,14 +230,44 @@ async fn http2_is_spoken_unless_it_is_switched_off() {
 async fn a_certificate_that_changes_is_served_and_a_half_one_is_not() {
     let world = World::new();
     let settings = world.settings();
-    let certificates = Certificates::load(&settings).unwrap();
+    let certificates = Certificates::load(&settings).await.unwrap();
     let before = certificates.served();
     let (certificate, key) = world.servers.issue("server", &[], &["127.0.0.1"]);
     world.file("server.crt", &certificate);
-    certificates.look();
+    certificates.look().await;
     assert_eq!(certificates.served(), before, "the key does not fit yet");
     world.file("server.key", &key);
-    certificates.look();
+    certificates.look().await;
+    assert_ne!(certificates.served(), before);
+}
+
+/// As on a volume whose server is away: this thread would answer no probe meanwhile.
+#[tokio::test]
+async fn while_the_file_of_a_certificate_is_read_its_thread_goes_on() {
+    let world = World::new();
+    let certificates = Certificates::load(&world.settings()).await.unwrap();
+    let before = certificates.served();
+    let (certificate, key) = world.servers.issue("server", &[], &["127.0.0.1"]);
+    world.file("server.key", &key);
+    // Whoever reads it waits for somebody who writes.
+    let path = world.folder.path().join("server.crt");
+    std::fs::remove_file(&path).unwrap();
+    let mut mkfifo = std::process::Command::new("mkfifo");
+    assert!(mkfifo.arg(&path).status().unwrap().success());
+    let (goes_on, gone_on) = std::sync::mpsc::channel();
+    let writing = thread::spawn(move || {
+        // Otherwise a thread that waits would wait for ever.
+        let _ = gone_on.recv_timeout(Duration::from_secs(10));
+        std::fs::write(path, certificate)
+    });
+    let looking = certificates.clone();
+    let looking = tokio::spawn(async move { looking.look().await });
+    tokio::task::yield_now().await;
+    let is_reading = !looking.is_finished();
+    let _ = goes_on.send(());
+    looking.await.unwrap();
+    writing.join().unwrap().unwrap();
+    assert!(is_reading);
     assert_ne!(certificates.served(), before);
 }
 
