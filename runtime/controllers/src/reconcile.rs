@@ -173,14 +173,9 @@ impl Facts for service::Facts {
     }
 
     fn is_anothers(&self) -> bool {
-        let world = &self.world;
-        let owner = world.claims.owner(&self.service);
-        let is_served = matches!(
-            owner,
-            service::Owner::Recorded(_) | service::Owner::Implied(_)
-        );
+        let (world, service) = (&self.world, &self.service);
         // One provider is responsible for the Services that none serves.
-        !world.owns(&self.service) && (is_served || !world.reports_unserved)
+        world.is_anothers(service) || !world.owns(service) && !world.reports_unserved
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod nodes;
 mod service_index;
+mod slots;
 mod watch_events;
 
 use std::collections::{BTreeMap, HashSet};
@@ -14,9 +15,7 @@ use std::sync::Arc;
 
 use ccm_core::moment::Moment;
 use ccm_core::reconciliation::conclusion::{Conclusion, Next};
-use ccm_core::service::{
-    Claims, Facts, NameSlot, ServiceMemory, World, has_finalizer, is_relevant, needs_cleanup, uid,
-};
+use ccm_core::service::{Claims, Facts, NameSlot, Targets, World};
 use ccm_core::settings::ServiceSettings;
 use k8s_openapi::api::core::v1::Service;
 use tokio::sync::mpsc;
@@ -48,8 +47,10 @@ pub(crate) struct ServiceController {
     queue: Queue,
     /// Counts the passes over nodes in upstream's `workqueue_*` metrics.
     node_meter: QueueMeter,
-    /// The Services by `namespace/name`, without those that never had to do with a load balancer.
+    /// The Services by `namespace/name`, without those that never had to do with a load balancer, and those in `others`.
     slots: BTreeMap<String, NameSlot>,
+    /// The Services of other providers, as last seen.
+    others: BTreeMap<String, Arc<Service>>,
     /// Whether all Services were listed once.
     is_listed: bool,
     reconciliations: Workers<Running, ConclusionOf<Facts>>,
@@ -102,120 +103,12 @@ impl ServiceController {
             queue,
             node_meter,
             slots: BTreeMap::new(),
+            others: BTreeMap::new(),
             is_listed: false,
             reconciliations: Workers::new(),
             low_priority: 0,
             pass: None,
             first: None,
-        }
-    }
-
-    /// Handles changes (SVC-004) and deletions: an object can vanish without its finalizer (SVC-056, EDGE-066).
-    fn see_services(&mut self, change: ServiceChange) {
-        match change {
-            ServiceChange::Listed(services) => self.listed(&services),
-            ServiceChange::Applied(service) => self.apply(key(&service), service, false),
-            ServiceChange::Deleted(service) => {
-                let key = key(&service);
-                let slot = self.slots.get_mut(&key);
-                let current = slot.as_ref().and_then(|slot| slot.current.as_ref());
-                if current.is_some_and(|memory| memory.uid() == uid(&service)) {
-                    self.orphan(&key);
-                }
-            }
-            ServiceChange::Reassigned(claims) => self.reassign(claims),
-        }
-    }
-
-    /// Handles a complete list, which also shows the Services that are gone.
-    fn listed(&mut self, services: &BTreeMap<String, Arc<Service>>) {
-        let is_gone = |(key, slot): &(&String, &NameSlot)| {
-            slot.current.is_some() && !services.contains_key(*key)
-        };
-        let gone = self.slots.iter().filter(is_gone);
-        let gone: Vec<String> = gone.map(|(key, _)| key.clone()).collect();
-        gone.iter().for_each(|key| self.orphan(key));
-        if !self.is_listed {
-            self.inherit_orphans();
-        }
-        for (key, service) in services {
-            self.apply(key.clone(), service.clone(), true);
-        }
-        if !self.is_listed {
-            self.is_listed = true;
-            self.first = Some(self.slots.keys().cloned().collect());
-            self.report_first_pass();
-        }
-    }
-
-    /// Handles a changed set of providers: reconsiders each Service whose owner has changed.
-    fn reassign(&mut self, claims: Arc<Claims>) {
-        let before = self.world.clone();
-        self.world = Arc::new(World::clone(&before).among(claims));
-        let now = self.clock.now();
-        for (key, slot) in &mut self.slots {
-            // Only about a Service that is not this provider's there is anything to report. One that it keeps has
-            // nothing to reconsider, and in plan mode its planned change would count as settled.
-            let is_other = |service: &Service| {
-                before.claims.owner(service) != self.world.claims.owner(service)
-                    || before.reports_unserved != self.world.reports_unserved
-                        && !self.world.owns(service)
-            };
-            if let Some(memory) = &mut slot.current
-                && is_other(&memory.service)
-            {
-                memory.reconsider();
-                self.queue.ask(key, now, false);
-            }
-        }
-    }
-
-    /// Handles a Service from a list or the watch.
-    fn apply(&mut self, key: String, service: Arc<Service>, is_listed: bool) {
-        let now = self.clock.now();
-        let known = self.slots.get(&key);
-        let known = known.and_then(|slot| slot.current.as_ref());
-        if known.is_some_and(|memory| memory.uid() != uid(&service)) {
-            // Created again: the old Service's load balancer does not belong to the new one.
-            self.orphan(&key);
-        }
-        let slot = self.slots.entry(key.clone()).or_default();
-        // A Service with our finalizer was handled before, and is not urgent.
-        let is_urgent = needs_cleanup(&service) || !has_finalizer(&service);
-        if let Some(memory) = &mut slot.current {
-            if memory.see(service, is_listed, now) {
-                self.queue.ask(&key, now, true);
-            } else if let Some(at) = memory.seen_counts_at() {
-                self.queue.ask(&key, at, false);
-            }
-        } else if is_relevant(&service) || holds(&self.executor, &service) {
-            slot.current = Some(ServiceMemory::new(service, now));
-            self.queue.ask(&key, now, is_urgent);
-        } else if slot.is_empty() {
-            self.slots.remove(&key);
-        }
-    }
-
-    /// Handles a deleted Service.
-    fn orphan(&mut self, key: &str) {
-        let now = self.clock.now();
-        if let Some(slot) = self.slots.get_mut(key)
-            && let Some(gone) = slot.orphan(now)
-        {
-            let cluster = &self.executor.cluster;
-            cluster.add_gone_service(self.executor.name(), gone);
-            self.queue.ask(key, now, true);
-        }
-    }
-
-    /// Continues with the removals of controllers that these replace.
-    fn inherit_orphans(&mut self) {
-        let now = self.clock.now();
-        let cluster = &self.executor.cluster;
-        for gone in cluster.gone_services(self.executor.name()) {
-            let key = key(&gone.service);
-            self.queue.ask(&key, now, false);
-            self.slots.entry(key).or_default().inherit(gone, now);
         }
     }
 
@@ -246,7 +139,11 @@ impl ServiceController {
         self.node_meter.begins(due, now);
         self.nodes.settle();
         let mut left = HashSet::new();
-        if self.slots.is_empty() {
+        let is_own = |slot: &NameSlot| {
+            let current = slot.current.as_ref();
+            current.is_some_and(|memory| self.world.owns(&memory.service))
+        };
+        if self.reconciliations.is_empty() && !self.slots.values().any(is_own) {
             self.nodes.forget_targets();
         } else {
             let targets = &self.nodes.targets_for_pass();
@@ -333,7 +230,15 @@ impl ServiceController {
             self.passed(&key, now);
             return;
         };
-        let targets = self.nodes.targets_for(is_urgent || self.pass.is_none());
+        let uid = memory.uid().to_owned();
+        let holder = self.executor.cluster.service_index().holder(&uid);
+        let unknown = Targets::unknown();
+        let is_holder = holder.as_deref() == Some(self.executor.name());
+        let targets = match is_holder || self.world.owns(&memory.service) {
+            true => self.nodes.targets_for(is_urgent || self.pass.is_none()),
+            // It gets no request with targets.
+            false => &unknown,
+        };
         if !memory.wants_turn(targets, &self.world, now) {
             if let Some(at) = next_at {
                 self.queue.ask(&key, at, false);
@@ -342,9 +247,7 @@ impl ServiceController {
             self.passed(&key, now);
             return;
         }
-        let uid = memory.uid().to_owned();
         let (world, targets) = (self.world.clone(), targets.clone());
-        let holder = self.executor.cluster.service_index().holder(&uid);
         let account = self.executor.account();
         let corrections = memory.corrections();
         let facts = Box::new(memory.facts(world, targets, account, holder, now));
@@ -365,13 +268,6 @@ impl ServiceController {
         };
         self.reconciliations.spawn(running, task);
     }
-}
-
-/// Whether this provider may have a load balancer for a Service that does not show it any more: the controllers that these
-/// replace had not ended its removal.
-fn holds(executor: &EffectExecutor, service: &Service) -> bool {
-    let holder = executor.cluster.service_index().holder(uid(service));
-    holder.as_deref() == Some(executor.name())
 }
 
 /// The Service as `namespace/name`.
@@ -468,15 +364,10 @@ impl Controller for ServiceController {
                 self.queue.ask(&key, at, is_urgent && is_retried);
             }
         }
-        let is_gone = slot.is_empty();
-        if is_gone {
-            self.slots.remove(&key);
-            if !is_anothers {
-                self.executor.planner().gone(&format!("service/{key}"));
-            }
-            self.queue.forget(&key);
-            let activity = &self.executor.cluster.activity;
-            activity.left(self.executor.name(), &format!("service/{key}"));
+        let is_left = self.let_go(&key);
+        let is_gone = self.forget_if_empty(&key);
+        if is_gone && !is_left && !is_anothers {
+            self.executor.planner().gone(&format!("service/{key}"));
         }
         self.queue.finish(&key, now);
         // What is gone gets no other turn.

@@ -237,7 +237,7 @@ impl NodeSet {
         self.unsettled = None;
     }
 
-    /// Drops the targets until they are needed. Without Services they would be the largest part of what a manager keeps
+    /// Drops the targets until they are needed. Without own Services they would be the largest part of what a manager keeps
     /// of a node, and be recomputed each time that one of thousands of new nodes gets its machine.
     pub(super) fn forget_targets(&mut self) {
         self.targets = Targets::unknown();

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::safety::permit::Mode;
+use ccm_core::service::has_finalizer;
 use ccm_fixtures::kubernetes::{node, service};
 use ccm_fixtures::provider::{Call, ScriptedProvider};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
@@ -447,11 +448,13 @@ impl World {
 }
 
 mod account_proof;
+mod alone;
 mod balancers;
 mod hand_over;
 mod late_answers;
 mod late_lists;
 mod nodes;
+mod other_providers;
 mod owner_edits;
 mod same_name;
 mod shared_targets;

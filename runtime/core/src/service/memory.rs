@@ -11,6 +11,7 @@ use super::account_proof::Account;
 use super::change_filter::{is_edit, is_relevant_change};
 use super::facts::Facts;
 use super::retained_state::RetainedState;
+use super::stored_state::class;
 use super::targets::Targets;
 use super::world::World;
 use super::{is_load_balancer, needs_cleanup};
@@ -174,6 +175,12 @@ impl ServiceMemory {
         }
     }
 
+    /// The same, about a Service that was another provider's while it was as `before`.
+    pub fn after_another(mut self, before: &Service) -> ServiceMemory {
+        self.past.left_alone.was_foreign = is_load_balancer(before) && class(before).is_some();
+        self
+    }
+
     /// The Service's `metadata.uid`.
     pub fn uid(&self) -> &str {
         uid(&self.service)
@@ -277,6 +284,15 @@ impl ServiceMemory {
         self.past.failures > 0
     }
 
+    /// Whether nothing is to be done about the Service, and a new memory of it would know as much.
+    pub fn is_at_rest(&self) -> bool {
+        self.reconciling.is_none()
+            && self.due_at.is_none()
+            && self.written.is_none()
+            && self.older.is_none()
+            && self.past.holds_nothing()
+    }
+
     /// Whether another reconciliation is scheduled.
     pub fn is_due(&self) -> bool {
         self.due_at.is_some()
@@ -329,9 +345,9 @@ impl ServiceMemory {
         }
     }
 
-    /// Stores the result of a reconciliation. If drift checks are enabled, the next is due after `drift_check`, plus or
-    /// minus one half. Returns when the next reconciliation is due; `None`: nothing is left to do about a Service that
-    /// is gone.
+    /// Stores the result of a reconciliation. If drift checks are enabled, the next of an own Service is due after
+    /// `drift_check`, plus or minus one half. Returns when the next reconciliation is due; `None`: nothing is left to do
+    /// about a Service that is gone.
     pub fn conclude(
         &mut self,
         conclusion: Conclusion<Facts, RetainedState>,
@@ -346,7 +362,7 @@ impl ServiceMemory {
             ..
         } = conclusion;
         let has_vanished_before = facts.is_gone;
-        let is_outdated = facts.is_outdated();
+        let (is_outdated, is_owned) = (facts.is_outdated(), facts.is_owned());
         let service = facts.service;
         self.past = retained;
         if has_written && let Some(written) = OwnWrite::new(resource_version(&service), now) {
@@ -366,7 +382,9 @@ impl ServiceMemory {
             When::AwaitChange | When::Blocked { .. } if has_vanished_before => return None,
             When::AwaitChange | When::Blocked { .. } if self.is_due() => Next::At(now),
             When::AwaitChange | When::Blocked { .. } => {
-                if self.drift_at.is_none_or(|at| at <= now) {
+                if !is_owned {
+                    self.drift_at = None;
+                } else if self.drift_at.is_none_or(|at| at <= now) {
                     let period = drift_check.map(|period| jittered(period, self.uid()));
                     self.drift_at = period.map(|period| now.after(period));
                 }

@@ -199,6 +199,13 @@ impl RetainedState {
         }
     }
 
+    /// Whether nothing is left of what this provider was asked for, and nothing was reported.
+    pub(super) fn holds_nothing(&self) -> bool {
+        matches!(self.phase, Phase::Idle | Phase::Released)
+            && self.failures == 0
+            && self.left_alone.reported_reason.is_none()
+    }
+
     /// Keys of the annotations that are written for the provider.
     pub(super) fn written_annotations(&self) -> &BTreeSet<String> {
         &self.answers.annotations

@@ -59,6 +59,14 @@ impl World {
         }
     }
 
+    /// Whether another provider that serves here owns `service`.
+    pub fn is_anothers(&self, service: &Service) -> bool {
+        match self.claims.owner(service) {
+            Owner::Recorded(claim) | Owner::Implied(claim) => claim.name != self.ownership.name,
+            Owner::Absent(_) | Owner::Unserved => false,
+        }
+    }
+
     /// Whether this provider owns `service`.
     pub fn owns(&self, service: &Service) -> bool {
         match self.claims.owner(service) {

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use crate::node::ownership::OwnershipContext;
+use crate::safety::permit::Mode;
+use crate::settings::ServiceRules;
 
 fn at(seconds: u64) -> Moment {
     Moment(Duration::from_secs(seconds))
@@ -62,6 +65,29 @@ fn drift_checks_are_spread_over_the_period_and_always_the_same() {
     assert!(all.iter().any(|one| *one < 2000));
     assert!(all.iter().any(|one| *one > 5200));
     assert_eq!(spread(1), all[1]);
+}
+
+#[test]
+fn only_an_own_service_is_checked_for_drift() {
+    for is_own in [true, false] {
+        let rules = ServiceRules {
+            is_default: is_own,
+            ..ServiceRules::default()
+        };
+        let ownership = Arc::new(OwnershipContext::alone("sim", Vec::new()));
+        let world = World::new(ownership, Arc::default(), Arc::new(rules), Mode::Enforce);
+        let mut memory = ServiceMemory::new(service("7", 80), at(0));
+        let (targets, account) = (Targets::unknown(), Account::default());
+        let facts = memory.facts(Arc::new(world), targets, account, None, at(0));
+        let conclusion = Conclusion {
+            when: When::AwaitChange,
+            facts: Box::new(facts),
+            retained: RetainedState::default(),
+            has_written: false,
+        };
+        let next = memory.conclude(conclusion, at(0), Some(Duration::from_secs(3600)));
+        assert_eq!(matches!(next, Some(Next::At(_))), is_own);
+    }
 }
 
 /// Another writer of the same object removes it whenever it is written.
