@@ -77,15 +77,20 @@ impl NodeLifecycleController {
         }
     }
 
-    /// One pass (LIFE-002), unless it would do nothing: a cluster in which every node is Ready costs the same however
-    /// many nodes it has.
+    /// One pass (LIFE-002), unless it would do nothing: while every node of the provider is Ready, a cluster costs the
+    /// same however many nodes it has.
     fn pass(&mut self) {
         // Before the nodes: a change in between is seen by the next pass.
-        let version = self.executor.cluster.node_index().version();
-        if self.memory.is_settled(version) && self.tasks.is_empty() {
+        let cluster = &self.executor.cluster;
+        let node_index = cluster.node_index();
+        let (version, unready) = (node_index.version(), node_index.unready());
+        drop(node_index);
+        let unready = unready.iter().filter_map(|name| cluster.nodes.get(name));
+        let ownership = self.executor.ownership();
+        if self.memory.is_settled(version, unready, &ownership) && self.tasks.is_empty() {
             return;
         }
-        let nodes = self.executor.cluster.nodes.all();
+        let nodes = cluster.nodes.all();
         self.share_lookup_results();
         let surveys = self.with_pass(&nodes, |memory, pass| memory.begin(pass));
         self.keep_waiting_entries();

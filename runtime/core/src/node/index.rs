@@ -1,7 +1,7 @@
 //! An index over all nodes: which node has which machine and which address. Answers about one node are checked against
 //! it, so that a provider cannot assign one node's machine or address to another node. Decides nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ pub struct NodeIndex {
     by_internal: HashMap<IpAddr, Names>,
     by_external: HashMap<IpAddr, Names>,
     by_address: HashMap<IpAddr, Names>,
+    /// The names of the nodes with [`is_unready_or_shut_down`](PrunedNode::is_unready_or_shut_down).
+    unready: BTreeSet<Arc<str>>,
     version: NodeSetVersion,
 }
 
 /// State that passes over all nodes depend on: while two values are equal, no node has come, gone or been recreated in
-/// between, and none has become or ceased to be one of `unready`.
+/// between, and none has become or ceased to be one of [`NodeIndex::unready`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeSetVersion {
-    /// Number of nodes with [`is_unready_or_shut_down`].
-    pub unready: usize,
     /// Number of changes so far.
     changes: u64,
 }
@@ -109,6 +109,11 @@ impl NodeIndex {
     /// The state that a pass over all nodes depends on.
     pub fn version(&self) -> NodeSetVersion {
         self.version
+    }
+
+    /// The names of the nodes that are not Ready, or tainted as machines that are off.
+    pub fn unready(&self) -> Vec<Arc<str>> {
+        self.unready.iter().cloned().collect()
     }
 
     /// Updates the index with the current state of `node`.
@@ -294,6 +299,7 @@ impl NodeIndex {
     fn replace(&mut self, name: &str, next: Option<IndexedNode>) {
         let old = self.nodes.remove(name);
         self.version.count(old.as_deref(), next.as_ref());
+        self.unready.remove(name);
         if let Some(old) = old {
             for id in old.provider_ids() {
                 remove(&mut self.by_provider_id, id, name);
@@ -324,16 +330,16 @@ impl NodeIndex {
         for address in &next.all {
             add(&mut self.by_address, *address, &name);
         }
+        if next.is_unready {
+            self.unready.insert(name.clone());
+        }
         self.nodes.insert(name, Box::new(next));
     }
 }
 
 impl NodeSetVersion {
     fn count<'a>(&mut self, old: Option<&'a IndexedNode>, next: Option<&'a IndexedNode>) {
-        let is_unready = |one: Option<&IndexedNode>| one.is_some_and(|one| one.is_unready);
         let seen = |one: Option<&'a IndexedNode>| one.map(|one| (&*one.uid, one.is_unready));
-        self.unready -= usize::from(is_unready(old));
-        self.unready += usize::from(is_unready(next));
         self.changes += u64::from(seen(old) != seen(next));
     }
 }

@@ -239,16 +239,16 @@ fn the_roll_changes_with_what_a_pass_depends_on_and_nothing_else() {
         all.apply(&changed("a", "a-1", Some("sim://1"), &[], |node| {
             node["spec"]["taints"] = json!([{ "key": key, "effect": "NoSchedule" }]);
         }));
-        (changes(&all), all.version().unready)
+        (changes(&all), all.unready().len())
     };
     assert_eq!(taint("node.kubernetes.io/unschedulable"), (false, 0));
     assert_eq!(taint(crate::well_known::SHUTDOWN_TAINT), (true, 1));
     all.apply(&changed("a", "a-1", Some("sim://1"), &[], |node| {
         node["status"]["conditions"] = json!([]);
     }));
-    assert_eq!((changes(&all), all.version().unready), (false, 1));
+    assert_eq!((changes(&all), all.unready().len()), (false, 1));
     all.apply(&with_uid("a", "a-2", None, &[]));
-    assert_eq!((changes(&all), all.version().unready), (true, 0));
+    assert_eq!((changes(&all), all.unready().len()), (true, 0));
     all.forget("b");
     assert!(changes(&all));
     all.keep(|_| false);

@@ -63,7 +63,7 @@ fn life_005_nothing_is_asked_about_ready_nodes() {
 }
 
 #[test]
-fn a_pass_is_held_while_a_node_is_not_ready_and_once_after_each_change_of_the_nodes() {
+fn a_pass_is_held_while_an_own_node_is_not_ready_and_once_after_each_change_of_the_nodes() {
     let mut world = World::new(&["a", "b"]);
     let mut held = |change: fn(&mut World)| {
         let before = world.settled;
@@ -73,6 +73,8 @@ fn a_pass_is_held_while_a_node_is_not_ready_and_once_after_each_change_of_the_no
     };
     assert_eq!(held(|_| {}), 1, "the first");
     assert_eq!(held(|world| world.ready("a", "False")), 10);
+    assert_eq!(held(|world| world.give("a", "another")), 1);
+    assert_eq!(held(|world| world.give("a", "sim")), 10);
     assert_eq!(held(|world| world.ready("a", "True")), 1);
     assert_eq!(held(|world| world.add("c", 3700)), 1);
     // A node that is recreated under its name.

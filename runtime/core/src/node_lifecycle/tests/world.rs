@@ -110,6 +110,12 @@ impl World {
         node["status"]["conditions"][0]["lastTransitionTime"] = json!(at.to_string());
     }
 
+    /// Another client changes the owner.
+    pub(super) fn give(&mut self, name: &str, provider: &str) {
+        let node = self.nodes.get_mut(name).unwrap();
+        node["metadata"]["labels"]["wasm-ccm.dev/provider"] = json!(provider);
+    }
+
     /// The machine vanishes, and the kubelet with it.
     pub(super) fn machine_vanishes(&mut self, name: &str) {
         self.ready(name, "Unknown");
@@ -175,7 +181,11 @@ impl World {
         };
         let mut memory = std::mem::take(&mut self.memory);
         // The pass runs all the same: a pass that may be skipped must not make a difference.
-        let is_settled = memory.is_settled(self.node_index.version());
+        let (version, unready) = (self.node_index.version(), self.node_index.unready());
+        let unready = nodes
+            .iter()
+            .filter(|node| unready.iter().any(|name| **name == *node.name()));
+        let is_settled = memory.is_settled(version, unready.cloned(), &ownership);
         self.settled += usize::from(is_settled);
         for survey in memory.begin(&pass) {
             assert!(!is_settled, "{survey}");
