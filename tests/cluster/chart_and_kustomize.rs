@@ -85,7 +85,8 @@ fn compare(chart: Vec<Value>, kustomize: Vec<Value>) -> BTreeSet<String> {
     found
 }
 
-fn is_right(object: &Value) -> bool {
+/// Whether an object grants a right, or is an account that has rights.
+pub(crate) fn is_right(object: &Value) -> bool {
     let kind = object["kind"].as_str().unwrap();
     kind.contains("Role") || kind == "ServiceAccount"
 }

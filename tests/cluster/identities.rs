@@ -2,25 +2,30 @@
 //! each request.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use ccm_tests::apiserver::AuditEntry;
+use ccm_tests::apiserver::{ApiServer, AuditEntry};
+use ccm_tests::documents::Page;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::time::sleep;
 
 use crate::pod_network::{DOCUMENTED, Network, names, setup};
+use crate::provider_objects::{kubectl, output_of};
 use crate::record::{granted_to, used};
 use crate::rights::{LISTS, assert_every_right_is_used, use_every_right};
 use crate::services::{Services, load_balancer};
-use crate::world::{Setup, World};
+use crate::world::{Setup, World, root};
 
 const PREFIX: &str = "system:serviceaccount:kube-system:";
 
-/// Bindings of the base that the component removes.
-const WITHOUT: &[(&str, &str)] = &[
-    ("ClusterRoleBinding", "ccm:cloud-node-controller"),
-    ("ClusterRoleBinding", "ccm:cloud-node-lifecycle-controller"),
-    ("ClusterRoleBinding", "ccm:service-lb-controller"),
-    ("ClusterRoleBinding", "ccm:node-route-controller"),
-    ("ClusterRoleBinding", "ccm:node-ipam-controller"),
-];
+/// The overlay whose component gives the rights of the base to the accounts.
+const OVERLAY: &str = "examples/identities";
+
+/// The page with the way back.
+const PAGE: &str = "deploy/docs/operations.md";
 
 /// For each verb and resource, the ServiceAccounts that used it.
 fn who(log: &[AuditEntry]) -> BTreeMap<String, BTreeSet<&str>> {
@@ -41,8 +46,7 @@ fn who(log: &[AuditEntry]) -> BTreeMap<String, BTreeSet<&str>> {
 #[tokio::test]
 async fn proc_031_controllers_act_as_their_service_accounts_and_watches_and_elections_do_not() {
     let world = World::start(Setup {
-        rights: &["../components/identities/rbac.yaml"],
-        without: WITHOUT,
+        overlay: Some(OVERLAY),
         ..setup()
     })
     .await;
@@ -97,8 +101,7 @@ async fn proc_031_controllers_act_as_their_service_accounts_and_watches_and_elec
 async fn the_rights_of_the_accounts_are_exactly_what_is_used() {
     let world = World::start(Setup {
         server_flags: LISTS.map(str::to_owned).into(),
-        rights: &["../components/identities/rbac.yaml"],
-        without: WITHOUT,
+        overlay: Some(OVERLAY),
         ..Setup::default()
     })
     .await;
@@ -132,4 +135,66 @@ async fn the_rights_of_the_accounts_are_exactly_what_is_used() {
         assert_eq!(used, granted_to(account, &world.rights), "{account}");
     }
     assert_every_right_is_used(&world, log);
+}
+
+/// Whether the account of the pod may delete nodes, an account of a controller has the base's rights, and the account of
+/// the pod may request its tokens. Kubernetes' own role for `service-controller` does not know namespaces.
+async fn rights(admin: &Client) -> [bool; 3] {
+    let mut allowed = [false; 3];
+    let token = json!({
+        "verb": "create", "resource": "serviceaccounts", "subresource": "token",
+        "namespace": "kube-system", "name": "node-controller",
+    });
+    for (allowed, (account, attributes)) in allowed.iter_mut().zip([
+        ("ccm", json!({"verb": "delete", "resource": "nodes"})),
+        (
+            "service-controller",
+            json!({"verb": "get", "resource": "namespaces"}),
+        ),
+        ("ccm", token),
+    ]) {
+        let user = format!("{PREFIX}{account}");
+        let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});
+        let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
+        let reviews: Api<SubjectAccessReview> = Api::all(admin.clone());
+        let reviewed = reviews.create(&PostParams::default(), &review).await;
+        *allowed = reviewed.unwrap().status.unwrap().allowed;
+    }
+    allowed
+}
+
+/// Waits until the API server has seen the latest bindings, which takes it moments.
+async fn has_rights(admin: &Client, expected: [bool; 3]) {
+    for _ in 0..100 {
+        if rights(admin).await == expected {
+            return;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(rights(admin).await, expected);
+}
+
+/// `kubectl apply` deletes no binding, so that each has to change its subject.
+#[tokio::test]
+async fn the_component_moves_the_rights_of_an_installation_and_the_way_back_returns_them() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    let kubeconfig = server.kubeconfig("admin").unwrap();
+    for (folder, expected) in [
+        ("base", [true, false, false]),
+        (OVERLAY, [false, true, true]),
+        ("base", [true, false, true]),
+    ] {
+        let folder = root().join("deploy/kustomize").join(folder);
+        let command = ["apply", "-k", folder.to_str().unwrap()];
+        output_of(kubectl(&kubeconfig, &command)).await;
+        has_rights(&admin, expected).await;
+    }
+    let page = Page::read(&root(), PAGE).unwrap();
+    let mut texts = page.blocks.iter().map(|block| &block.text);
+    let text = texts.find(|text| text.contains("ccm:identities")).unwrap();
+    let command = text.strip_prefix("kubectl ").unwrap();
+    let words: Vec<&str> = command.split_whitespace().collect();
+    output_of(kubectl(&kubeconfig, &words)).await;
+    has_rights(&admin, [true, false, false]).await;
 }

@@ -26,6 +26,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::chart_and_kustomize::is_right;
+use crate::deploy::built;
 use crate::kubelet::is_tainted;
 
 /// Timeout for expected events. Only a failing test waits that long.
@@ -52,6 +54,8 @@ pub(crate) struct Setup {
     pub(crate) server_flags: Vec<String>,
     /// Files of rights beside those of the base in `deploy/kustomize`, relative to it.
     pub(crate) rights: &'static [&'static str],
+    /// The folder of `deploy/kustomize` whose rights, as kustomize builds them, take the place of the base's.
+    pub(crate) overlay: Option<&'static str>,
     /// Objects to leave out, by kind and name.
     pub(crate) without: &'static [(&'static str, &'static str)],
     /// Of all roles, only the one with this name, as when one controller runs alone, and the one for Provider objects.
@@ -66,6 +70,7 @@ impl Default for Setup {
             pods_have_accounts: false,
             server_flags: Vec::new(),
             rights: &[],
+            overlay: None,
             without: &[],
             only_role: None,
         }
@@ -99,7 +104,20 @@ impl World {
         .unwrap();
         let admin = api.client_for("admin").await.unwrap();
         let files = ["rbac.yaml"].iter().chain(setup.rights);
-        let mut rights: Vec<Value> = files.flat_map(|file| manifests(file)).collect();
+        let mut rights: Vec<Value> = match setup.overlay {
+            // The account of the pod comes last, and with a token.
+            Some(folder) => built(folder)
+                .into_iter()
+                .filter(|one| is_right(one) && one["metadata"]["name"] != "ccm")
+                .collect(),
+            None => files.flat_map(|file| manifests(file)).collect(),
+        };
+        rights.retain(|manifest| {
+            let is_it = |(kind, name): &(&str, &str)| {
+                manifest["kind"] == *kind && manifest["metadata"]["name"] == *name
+            };
+            !setup.without.iter().any(is_it)
+        });
         if let Some(role) = setup.only_role {
             let kept = [role, "ccm:provider-status"];
             rights.retain(|manifest| {
@@ -107,12 +125,6 @@ impl World {
                     .any(|kept| manifest["metadata"]["name"] == *kept)
             });
         }
-        rights.retain(|manifest| {
-            let is_it = |(kind, name): &(&str, &str)| {
-                manifest["kind"] == *kind && manifest["metadata"]["name"] == *name
-            };
-            !setup.without.iter().any(is_it)
-        });
         let token = deploy(&admin, &rights).await;
         let folder = TempDir::new().unwrap();
         let compiled = folder.path().join("compiled-modules");

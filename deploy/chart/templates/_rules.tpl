@@ -72,7 +72,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A ClusterRole, and its binding to the account of the pod. dict root, name, rules */}}
+{{/* A ClusterRole, and its binding to the account of the pod or another subject. dict root, name, rules, subject */}}
 {{- define "ccm.clusterRole" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -96,7 +96,7 @@ roleRef:
   kind: ClusterRole
   name: {{ .role | default (printf "%s:%s" (include "ccm.name" .root) .name) }}
 subjects:
-{{ include "ccm.subject" .root }}
+{{ .subject | default (include "ccm.subject" .root) }}
 {{- end -}}
 
 {{/* The same in one namespace, role and binding together. dict root, name, namespace, rules */}}
