@@ -166,7 +166,7 @@ impl LoadError {
         match self {
             LoadError::Host { .. }
             | LoadError::Init {
-                reason: ProviderError::Interrupted(_),
+                reason: ProviderError::Interrupted(_) | ProviderError::NotBegun(_),
                 ..
             } => true,
             LoadError::Compile { reason, .. } => match reason {

@@ -130,6 +130,7 @@ fn h8_twenty_providers_that_fail_in_every_way_make_a_bounded_number_of_series() 
             ProviderError::TimedOut(text()).reason(),
             ProviderError::Trapped(text()).reason(),
             ProviderError::Interrupted(text()).reason(),
+            ProviderError::NotBegun(text()).reason(),
             ProviderError::Elsewhere.reason(),
             "conflict",
             "throttled",

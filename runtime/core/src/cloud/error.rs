@@ -48,7 +48,7 @@ impl From<ProviderError> for CallFailure {
     }
 }
 
-/// Why a cloud call failed. The cases are those of the contract, and three that only the host produces. Controllers
+/// Why a cloud call failed. The cases are those of the contract, and four that only the host produces. Controllers
 /// decide by the case, never by the text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProviderError {
@@ -92,10 +92,13 @@ pub enum ProviderError {
     /// The provider crashed; the text has function, cause, digest and its last log lines.
     #[error("trapped: {0}")]
     Trapped(String),
-    /// The process that ran the provider was ended from outside, or could not be started, or the calls of other
-    /// modules had all memory: not the provider's fault. Whether the cloud acted is unknown.
+    /// The process that ran the provider was ended from outside, or could not be started: not the provider's fault.
+    /// Whether the cloud acted is unknown.
     #[error("interrupted: {0}")]
     Interrupted(String),
+    /// The call waited too long for its turn or for memory, and the provider was never called: the cloud did nothing.
+    #[error("did not begin: {0}")]
+    NotBegun(String),
 }
 
 impl ProviderError {
@@ -130,6 +133,7 @@ impl ProviderError {
             ProviderError::TimedOut(text) => ProviderError::TimedOut(change(text)),
             ProviderError::Trapped(text) => ProviderError::Trapped(change(text)),
             ProviderError::Interrupted(text) => ProviderError::Interrupted(change(text)),
+            ProviderError::NotBegun(text) => ProviderError::NotBegun(change(text)),
         }
     }
 
@@ -147,6 +151,7 @@ impl ProviderError {
             ProviderError::TimedOut(_) => "timed-out",
             ProviderError::Trapped(_) => "trapped",
             ProviderError::Interrupted(_) => "interrupted",
+            ProviderError::NotBegun(_) => "not-begun",
         }
     }
 }

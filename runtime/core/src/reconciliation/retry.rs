@@ -90,6 +90,7 @@ pub fn after(error: &ProviderError, failures: u32) -> Retry {
         ProviderError::Elsewhere => Retry::OnChange,
         ProviderError::Unavailable(_)
         | ProviderError::Interrupted(_)
+        | ProviderError::NotBegun(_)
         | ProviderError::TimedOut(_)
         | ProviderError::Trapped(_)
         | ProviderError::Internal(_)
@@ -175,9 +176,11 @@ mod tests {
         let mistake = ProviderError::Denied(String::new());
         assert_eq!(after(&outage, 1), Retry::After(Duration::from_secs(1)));
         assert_eq!(after(&outage, 40), Retry::After(Duration::from_secs(300)));
-        let interrupted = ProviderError::Interrupted(String::new());
-        assert_eq!(after(&interrupted, 1), after(&outage, 1));
-        assert!(!interrupted.is_crash() && !needs_a_person(&interrupted));
+        for blameless in [ProviderError::Interrupted, ProviderError::NotBegun] {
+            let blameless = blameless(String::new());
+            assert_eq!(after(&blameless, 1), after(&outage, 1));
+            assert!(!blameless.is_crash() && !needs_a_person(&blameless));
+        }
         assert_eq!(after(&mistake, 1), Retry::After(Duration::from_secs(10)));
         assert_eq!(after(&mistake, 40), Retry::After(Duration::from_secs(300)));
         // The configuration may change, or the module.

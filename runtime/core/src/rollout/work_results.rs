@@ -22,7 +22,7 @@ impl WorkResult {
             return Cause::Module.because(fatal.clone());
         }
         if tally.interrupted > 0 {
-            return Cause::Circumstances.because("its reads end interrupted");
+            return Cause::Circumstances.because("its reads are interrupted, or do not begin");
         }
         let Capabilities {
             instances,

@@ -93,6 +93,7 @@ pub(super) fn reason(error: &ProviderError) -> &'static str {
         ProviderError::TimedOut(_) => "TimedOut",
         ProviderError::Trapped(_) => "Trapped",
         ProviderError::Interrupted(_) => "Interrupted",
+        ProviderError::NotBegun(_) => "NotBegun",
     }
 }
 

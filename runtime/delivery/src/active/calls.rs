@@ -201,8 +201,13 @@ impl<P: Holding> Active<P> {
         };
         let second = serving.provider.find(nodes, permit.clone()).await;
         // The second call had only the time left by the first.
-        let is_late = |answer: &Result<_, _>| matches!(answer, Err(ProviderError::TimedOut(_)));
-        let is_short_of_time = is_late(&answer) && is_late(&second);
+        let is_short_of_time = matches!(
+            (&answer, &second),
+            (
+                Err(ProviderError::TimedOut(_)),
+                Err(ProviderError::TimedOut(_) | ProviderError::NotBegun(_))
+            )
+        );
         if !is_short_of_time {
             trial.count_answer(Side::Serving, reads::FIND, &second, &permit);
         }
@@ -233,13 +238,14 @@ impl<P: Holding> Active<P> {
 }
 
 /// Whether the serving generation is asked about an error of the candidate. Not after a trap, which is always the
-/// candidate's fault; after an interruption, which is nobody's; during a rate limit, which applies to both; and without
-/// time left.
+/// candidate's fault; after an interruption or without a begin, which is nobody's; during a rate limit, which applies to
+/// both; and without time left.
 fn may_be_of_both(error: &ProviderError) -> bool {
     !matches!(
         error,
         ProviderError::Trapped(_)
             | ProviderError::Interrupted(_)
+            | ProviderError::NotBegun(_)
             | ProviderError::Throttled { .. }
             | ProviderError::TimedOut(_)
     )

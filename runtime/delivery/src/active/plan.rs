@@ -107,9 +107,11 @@ impl<P: Holding> Active<P> {
                     }
                     Err(_) => {}
                 },
-                Err(error @ (ProviderError::Throttled { .. } | ProviderError::Interrupted(_))) => {
-                    return Err(error);
-                }
+                Err(
+                    error @ (ProviderError::Throttled { .. }
+                    | ProviderError::Interrupted(_)
+                    | ProviderError::NotBegun(_)),
+                ) => return Err(error),
                 Err(error) => {
                     if let Some(revoked) = revoked(tenure) {
                         return Err(revoked);

@@ -149,7 +149,7 @@ impl<P: Holding> Trial<P> {
         if error.is_some_and(|error| self.is_placeholders(error, permit)) {
             return;
         }
-        if let Some(ProviderError::Interrupted(_)) = error {
+        if let Some(ProviderError::Interrupted(_) | ProviderError::NotBegun(_)) = error {
             if side == Side::Candidate {
                 self.count(|tally| tally.interrupted = tally.interrupted.saturating_add(1));
             }

@@ -47,6 +47,7 @@ pub(super) fn of_call(error: &ProviderError) -> WorkResult {
     match error {
         ProviderError::Unavailable(_)
         | ProviderError::Interrupted(_)
+        | ProviderError::NotBegun(_)
         | ProviderError::Throttled { .. }
         | ProviderError::TimedOut(_) => Cause::Circumstances.because(error.to_string()),
         ProviderError::Invalid(_)
@@ -135,6 +136,7 @@ mod tests {
         let text = || "init: no".to_owned();
         for (reason, expected) in [
             (ProviderError::Interrupted(text()), Cause::Circumstances),
+            (ProviderError::NotBegun(text()), Cause::Circumstances),
             (ProviderError::Invalid(text()), Cause::Policy),
             (ProviderError::Denied(text()), Cause::Policy),
             (ProviderError::TimedOut(text()), Cause::Module),

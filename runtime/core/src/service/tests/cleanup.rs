@@ -425,6 +425,14 @@ fn an_order_of_unknown_end_keeps_the_finalizer_for_half_a_minute() {
     world.wait(1);
     world.reconcile();
     assert!(!world.has_finalizer());
+    // One that never began orders nothing.
+    let mut world = super::world::world();
+    world.ensure = [Err(ProviderError::NotBegun("no turn".to_owned()))].into();
+    world.reconcile();
+    world.wait(5);
+    world.delete_object();
+    world.reconcile();
+    assert!(!world.has_finalizer());
 }
 
 #[test]

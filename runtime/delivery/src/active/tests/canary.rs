@@ -155,17 +155,19 @@ async fn what_both_cannot_do_is_no_reason_to_take_a_candidate_back() {
         assert_eq!(tally.candidate.errors[error.reason()], 1);
         assert_eq!(tally.serving.errors[error.reason()], counted);
     }
-    let play = Play::new();
-    let late = || Err(ProviderError::TimedOut("late".to_owned()));
-    play.new.answers(late());
-    play.canary();
-    play.find().await.unwrap();
-    play.old.answers(late());
-    let _ = play.find().await;
-    assert!(
-        play.active.tally().fatal.is_some(),
-        "it took the other one's time"
-    );
+    for second in [ProviderError::TimedOut, ProviderError::NotBegun] {
+        let play = Play::new();
+        let late = ProviderError::TimedOut("late".to_owned());
+        play.new.answers(Err(late.clone()));
+        play.canary();
+        play.find().await.unwrap();
+        play.old.answers(Err(second("no time left".to_owned())));
+        assert_eq!(play.find().await, Err(late));
+        assert!(
+            play.active.tally().fatal.is_some(),
+            "it took the other one's time"
+        );
+    }
     // Both providers answer with an ID that contradicts the stored one.
     let play = Play::new();
     for provider in [&play.old, &play.new] {
@@ -196,22 +198,24 @@ async fn a_change_that_fails_is_not_made_by_the_other_one() {
     );
 }
 
-/// A process that the kernel or a person ended says nothing about the module in it.
+/// A process that the kernel or a person ended says nothing about the module in it, nor does one that was not called.
 #[tokio::test]
-async fn an_interrupted_call_is_not_held_against_the_candidate() {
-    let interrupted = ProviderError::Interrupted("signal 9".to_owned());
-    let play = Play::new();
-    play.new.answers(Err(interrupted.clone()));
-    *play.new.balance.lock().unwrap() = Err(interrupted);
-    play.canary();
-    for number in 0..20 {
-        assert_eq!(play.find().await.unwrap().lookups, [found("sim://1")]);
-        let _ = play.ensure(&number.to_string(), None).await;
+async fn an_interrupted_call_and_one_that_never_began_are_not_held_against_the_candidate() {
+    for error in [ProviderError::Interrupted, ProviderError::NotBegun] {
+        let error = error("why".to_owned());
+        let play = Play::new();
+        play.new.answers(Err(error.clone()));
+        *play.new.balance.lock().unwrap() = Err(error);
+        play.canary();
+        for number in 0..20 {
+            assert_eq!(play.find().await.unwrap().lookups, [found("sim://1")]);
+            let _ = play.ensure(&number.to_string(), None).await;
+        }
+        let tally = play.active.tally();
+        assert_eq!(tally.fatal, None);
+        assert_eq!(tally.candidate, Counts::default());
+        assert!(tally.interrupted > 0);
     }
-    let tally = play.active.tally();
-    assert_eq!(tally.fatal, None);
-    assert_eq!(tally.candidate, Counts::default());
-    assert!(tally.interrupted > 0);
 }
 
 /// A Service whose owner made a mistake fails with every version, and all calls about it go to one of them.

@@ -149,11 +149,13 @@ async fn a_candidate_that_fails_alone_is_told_from_a_cloud_that_fails_both() {
     let trapped = ProviderError::Trapped("unreachable".to_owned());
     let invalid = ProviderError::Invalid("no such type".to_owned());
     let interrupted = ProviderError::Interrupted("signal 9".to_owned());
+    let unbegun = ProviderError::NotBegun("no turn".to_owned());
     let unavailable = ProviderError::Unavailable("down".to_owned());
     for (old, new, expected) in [
         (None, &trapped, Err(trapped.clone())),
         (None, &invalid, Err(invalid.clone())),
         (None, &interrupted, Err(interrupted.clone())),
+        (None, &unbegun, Err(unbegun.clone())),
         (Some(&unavailable), &unavailable, Ok(plans(0, 0, 0))),
     ] {
         let play = Play::new();
