@@ -1,11 +1,17 @@
 //! Budget for the memory of all guests of this process: a part of the memory of the machine or of the container's
 //! limit. Calls that do not fit wait until others end; otherwise the kernel would end the process with all its
 //! providers. Reads limits, and allocates nothing.
+//!
+//! Two providers whose clouds are slow could have all of it for a minute. So free memory goes first to providers that
+//! have no call under way, and a part of it only to them.
 
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use crate::limits;
 
@@ -44,33 +50,45 @@ fn available(limits: &[String], machine: Option<&str>) -> Option<u64> {
     limit.into_iter().chain(total).min()
 }
 
-/// Maximum count of a semaphore, in MiB: more memory than any machine has.
-const MOST: u32 = if Semaphore::MAX_PERMITS < u32::MAX as usize {
-    Semaphore::MAX_PERMITS as u32
-} else {
-    u32::MAX
-};
-
 /// Memory for guests, in MiB.
 pub(crate) struct MemoryBudget {
     /// The whole budget, used or not. `None`: the available memory is unknown.
     all: Option<u32>,
-    free: Semaphore,
+    room: Mutex<Room>,
+}
+
+/// The calls of one generation of a provider, as one user of the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct MemoryUser(u64);
+
+impl MemoryUser {
+    /// Another user than all before.
+    pub(crate) fn new() -> MemoryUser {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        MemoryUser(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl MemoryBudget {
     /// Budget of three quarters of these bytes. The rest is for the controllers and a concurrent compilation.
     fn new(available: Option<u64>) -> MemoryBudget {
         let mebibytes = available.map(|bytes| bytes / 4 * 3 / (1 << 20));
-        MemoryBudget::of(mebibytes.map(|all| u32::try_from(all).unwrap_or(MOST)))
+        MemoryBudget::of(mebibytes.map(|all| u32::try_from(all).unwrap_or(u32::MAX)))
     }
 
     /// Budget of this many MiB. `None`: the available memory is unknown.
     pub(crate) fn of(all: Option<u32>) -> MemoryBudget {
-        let all = all.map(|all| all.clamp(1, MOST));
+        let all = all.map(|all| all.max(1));
+        let free = all.unwrap_or(u32::MAX);
         MemoryBudget {
             all,
-            free: Semaphore::new(all.unwrap_or(MOST) as usize),
+            room: Mutex::new(Room {
+                free,
+                kept: free / 4,
+                under_way: HashMap::new(),
+                waiting: VecDeque::new(),
+                arrivals: 0,
+            }),
         }
     }
 
@@ -82,21 +100,125 @@ impl MemoryBudget {
 
     /// Number of calls with this much guest memory that fit into the share of one provider; at least one.
     pub(crate) fn calls_of_one(&self, guest_bytes: usize) -> usize {
-        let share = self.share_mib().unwrap_or(MOST);
+        let share = self.share_mib().unwrap_or(u32::MAX);
         (share / needed_mib(guest_bytes)).max(1) as usize
     }
 
-    /// Waits until there is room for a call with this much guest memory. A call larger than the whole budget takes the
-    /// whole budget.
-    pub(crate) async fn take(&self, guest_bytes: usize) -> Option<SemaphorePermit<'_>> {
-        let wanted = needed_mib(guest_bytes).min(self.all.unwrap_or(MOST));
-        self.free.acquire_many(wanted).await.ok()
+    /// Waits until there is room for a call of this user with this much memory for guest and arguments. A call larger
+    /// than the whole budget takes the whole budget.
+    pub(crate) async fn take(&self, user: MemoryUser, bytes: usize) -> MemoryHold<'_> {
+        let mib = needed_mib(bytes).min(self.all.unwrap_or(u32::MAX));
+        let (turn, comes) = oneshot::channel();
+        let number = self.room.lock().enter(user, mib, turn);
+        let hold = MemoryHold {
+            budget: self,
+            number,
+            user,
+            mib,
+        };
+        // The sender waits in the queue for as long as `hold` lives.
+        let _ = comes.await;
+        hold
     }
 }
 
-/// Memory of a call with this much guest memory, with what the host holds for it.
-fn needed_mib(guest_bytes: usize) -> u32 {
-    let needed = (guest_bytes + limits::HELD_BYTES) >> 20;
+/// Memory of one call, or its place in the queue for it. Given back on drop.
+pub(crate) struct MemoryHold<'a> {
+    budget: &'a MemoryBudget,
+    number: u64,
+    user: MemoryUser,
+    mib: u32,
+}
+
+impl Drop for MemoryHold<'_> {
+    fn drop(&mut self) {
+        let mut room = self.budget.room.lock();
+        let place = room
+            .waiting
+            .iter()
+            .position(|call| call.number == self.number);
+        match place {
+            Some(place) => drop(room.waiting.remove(place)),
+            None => room.leave(self.user, self.mib),
+        }
+        room.admit();
+    }
+}
+
+/// The free memory, and who waits for it.
+struct Room {
+    /// MiB that no call has.
+    free: u32,
+    /// As many MiB of these are for users that have no call under way: a quarter of all.
+    kept: u32,
+    /// The number of calls under way of each user that has any.
+    under_way: HashMap<MemoryUser, u32>,
+    /// In the order of arrival.
+    waiting: VecDeque<WaitingCall>,
+    arrivals: u64,
+}
+
+struct WaitingCall {
+    number: u64,
+    user: MemoryUser,
+    mib: u32,
+    turn: oneshot::Sender<()>,
+}
+
+impl Room {
+    /// Queues a call; returns its number.
+    fn enter(&mut self, user: MemoryUser, mib: u32, turn: oneshot::Sender<()>) -> u64 {
+        let number = self.arrivals;
+        self.arrivals += 1;
+        self.waiting.push_back(WaitingCall {
+            number,
+            user,
+            mib,
+            turn,
+        });
+        self.admit();
+        number
+    }
+
+    /// Ends a call that was admitted.
+    fn leave(&mut self, user: MemoryUser, mib: u32) {
+        self.free += mib;
+        if let Some(calls) = self.under_way.get_mut(&user) {
+            *calls -= 1;
+            if *calls == 0 {
+                self.under_way.remove(&user);
+            }
+        }
+    }
+
+    /// Admits waiting calls, as many as fit.
+    fn admit(&mut self) {
+        while let Some(next) = self.next()
+            && let Some(call) = self.waiting.remove(next)
+        {
+            self.free -= call.mib;
+            *self.under_way.entry(call.user).or_default() += 1;
+            // Fails only for a call that stops waiting now, whose hold then gives the memory back.
+            let _ = call.turn.send(());
+        }
+    }
+
+    /// The place in the queue of the call whose turn it is, if it fits. None overtakes it: otherwise a large one would
+    /// wait for ever.
+    fn next(&self) -> Option<usize> {
+        let has_none = |call: &WaitingCall| !self.under_way.contains_key(&call.user);
+        let (place, kept) = match self.waiting.iter().position(has_none) {
+            Some(place) => (place, 0),
+            None => (0, self.kept),
+        };
+        let fits = self.waiting.get(place)?.mib <= self.free.saturating_sub(kept);
+        fits.then_some(place)
+    }
+}
+
+/// Memory of a call with this much memory for guest and arguments, with what the host holds for it.
+pub(crate) fn needed_mib(bytes: usize) -> u32 {
+    let needed = bytes.saturating_add(limits::HELD_BYTES) >> 20;
     u32::try_from(needed).unwrap_or(u32::MAX)
 }
 
@@ -127,19 +249,65 @@ mod tests {
         }
     }
 
+    /// Memory for a call of this user, if there is room at once.
+    fn take(budget: &MemoryBudget, user: MemoryUser, bytes: usize) -> Option<MemoryHold<'_>> {
+        budget.take(user, bytes).now_or_never()
+    }
+
     #[test]
     fn calls_of_the_largest_guests_wait_for_each_other_under_a_limit_of_two_gibibytes() {
         let budget = MemoryBudget::new(Some(2 * GIB));
-        let take = || {
-            budget
-                .take(limits::MEMORY_CEILING_BYTES)
-                .now_or_never()
-                .flatten()
-        };
+        let take = || take(&budget, MemoryUser::new(), limits::MEMORY_CEILING_BYTES);
         let mut under_way: Vec<_> = std::iter::from_fn(take).collect();
         assert_eq!(under_way.len(), 5, "of eight");
         under_way.pop();
         assert!(take().is_some());
+    }
+
+    #[test]
+    fn two_slow_providers_delay_no_other_and_free_memory_goes_first_to_who_has_none() {
+        let budget = MemoryBudget::new(Some(2 * GIB));
+        let take = |user| take(&budget, user, limits::MEMORY_BYTES);
+        let [slow, other] = [MemoryUser::new(), MemoryUser::new()];
+        let mut held: Vec<_> = (0..8).map(|_| take(slow).unwrap()).collect();
+        let others: Vec<_> = std::iter::from_fn(|| take(other)).collect();
+        assert_eq!(others.len(), 4, "of the sixteen calls that fit");
+        let wait = |user| Box::pin(budget.take(user, limits::MEMORY_BYTES));
+        let mut again = wait(other);
+        assert!(again.as_mut().now_or_never().is_none());
+        // The quarter that is kept.
+        let mut firsts: Vec<_> = (0..4).map(|_| take(MemoryUser::new()).unwrap()).collect();
+        let mut late = wait(MemoryUser::new());
+        assert!(late.as_mut().now_or_never().is_none());
+        held.pop();
+        assert!(again.as_mut().now_or_never().is_none());
+        firsts.push(late.as_mut().now_or_never().unwrap());
+        // The quarter is kept once more.
+        firsts.truncate(1);
+        assert!(again.as_mut().now_or_never().is_none());
+        drop(firsts);
+        assert!(again.as_mut().now_or_never().is_some());
+    }
+
+    #[test]
+    fn who_stops_waiting_holds_nobody_up() {
+        let budget = MemoryBudget::new(Some(2 * GIB));
+        let all = take(&budget, MemoryUser::new(), 1 << 30).unwrap();
+        let wait = |bytes| Box::pin(budget.take(MemoryUser::new(), bytes));
+        let [mut large, mut small] = [wait(1 << 30), wait(0)];
+        assert!(large.as_mut().now_or_never().is_none());
+        assert!(
+            small.as_mut().now_or_never().is_none(),
+            "it is not its turn"
+        );
+        drop(large);
+        assert!(small.as_mut().now_or_never().is_some());
+        // One that was admitted and stops before it notices.
+        let mut whole = wait(2 << 30);
+        assert!(whole.as_mut().now_or_never().is_none());
+        drop(all);
+        drop(whole);
+        assert!(take(&budget, MemoryUser::new(), 2 << 30).is_some());
     }
 
     #[test]
@@ -156,12 +324,7 @@ mod tests {
     #[test]
     fn a_guest_that_is_larger_than_everything_is_called_alone() {
         let budget = MemoryBudget::new(Some(GIB / 8));
-        let take = || {
-            budget
-                .take(limits::MEMORY_CEILING_BYTES)
-                .now_or_never()
-                .flatten()
-        };
+        let take = || take(&budget, MemoryUser::new(), limits::MEMORY_CEILING_BYTES);
         let alone = take();
         assert!(alone.is_some());
         assert!(take().is_none());

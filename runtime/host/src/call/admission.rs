@@ -8,11 +8,12 @@ use tokio::time::{Instant, timeout_at};
 use super::Waiting;
 use crate::bindings::lifecycle::Capability;
 use crate::limits;
-use crate::memory_budget::MemoryBudget;
+use crate::memory_budget::{MemoryBudget, MemoryHold, MemoryUser};
 
 /// Limits shared by all calls of one generation.
 pub(crate) struct Admission {
     guest_bytes: usize,
+    user: MemoryUser,
     all: Slots,
     /// For calls about load balancers; such a call needs one of `all` as well.
     balancing: Slots,
@@ -30,6 +31,7 @@ impl Admission {
         let balancing = (others - routing).clamp(1, limits::BALANCING_AT_ONCE);
         Admission {
             guest_bytes,
+            user: MemoryUser::new(),
             all: Slots::new(at_once),
             balancing: Slots::new(balancing),
             routing: (routing > 0).then(|| Slots::new(routing)),
@@ -47,21 +49,21 @@ impl Admission {
         interface: Option<Capability>,
         deadline: Instant,
         waiting: Waiting,
-    ) -> Result<[Option<SemaphorePermit<'a>>; 3], ProviderError> {
+    ) -> Result<(MemoryHold<'a>, [Option<SemaphorePermit<'a>>; 2]), ProviderError> {
         // In this order: a call that waits for the narrower limit takes no general slot.
         let part = match self.narrower(interface) {
             Some(slots) => Some(slots.take(deadline, waiting).await?),
             None => None,
         };
         let slot = self.all.take(deadline, waiting).await?;
-        let room = timeout_at(deadline, memory.take(self.guest_bytes)).await;
+        let room = timeout_at(deadline, memory.take(self.user, self.guest_bytes)).await;
         // One module cannot fill all of it, so others have it: no version may be rejected for that.
         let room = room.map_err(|_| {
             waiting.interrupted(|ms| {
                 format!("there was no memory for it in the whole {ms} ms, because calls of other modules have it")
             })
         })?;
-        Ok([room, Some(slot), part])
+        Ok((room, [Some(slot), part]))
     }
 
     /// The slots that only calls of this interface need.
@@ -166,7 +168,11 @@ mod tests {
             };
             let others = match is_own {
                 true => None,
-                false => memory.take(2 * limits::MEMORY_BYTES).await,
+                false => Some(
+                    memory
+                        .take(MemoryUser::new(), 2 * limits::MEMORY_BYTES)
+                        .await,
+                ),
             };
             let error = attempt().await.map(drop).unwrap_err();
             assert_eq!(error.reason(), expected, "{error}");
