@@ -287,7 +287,7 @@ pub(crate) fn settings(
             },
         },
         mode: Mode::Enforce,
-        call_time: limits::CALL_CEILING,
+        call_time: limits::WAIT + limits::CALL_CEILING,
         drain: DRAIN,
         tenure: Arc::new(Tenure::unlimited()),
     }

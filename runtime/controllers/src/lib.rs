@@ -112,7 +112,7 @@ pub struct Settings {
     pub reports: Reports,
     /// Speed of the decision clock.
     pub pace: Pace,
-    /// Longest duration of one provider call. A provider may end its calls earlier.
+    /// Longest duration of one provider call, its wait included. A provider may end its calls earlier.
     pub call_time: Duration,
     /// How long [`run_all`] waits at shutdown for requests in flight.
     pub drain: Duration,

@@ -1,5 +1,7 @@
 //! One call of a provider: its admission, time and result. A guest that traps, spins, floods or waits forever
 //! ends in a [`ProviderError`], never in a panic and never late. The sandbox decides where it runs.
+//!
+//! A call has two times: one for its wait, which ends without effect as `NotBegun`, and one from its begin on.
 
 mod admission;
 mod backoff;
@@ -17,8 +19,8 @@ use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
 use crate::interceptor::{CallUsage, Interceptor};
 use crate::memory_budget::GUESTS;
-use crate::sandbox::{Answer, Ask, CallPhase, Performance, Sandbox};
-use crate::v0_2;
+use crate::sandbox::{Answer, Ask, CallPhase, Function, Performance, Sandbox};
+use crate::{limits, v0_2};
 
 pub(crate) use admission::Admission;
 pub(crate) use backoff::CallBackoff;
@@ -37,54 +39,66 @@ pub(crate) struct Calls {
 }
 
 /// Parameters of one call.
-pub(crate) struct Call {
-    /// Deadline of the call, waiting for a slot included.
-    pub(crate) deadline: Instant,
-    /// Egress scope, opened after `init`; `None`: no requests.
-    pub(crate) scope: Option<CallScope>,
+pub(crate) struct Call<B> {
+    pub(crate) function: Function,
+    /// Memory that the arguments take, in bytes and about: as much in the guest as in the host.
+    pub(crate) argument_bytes: usize,
+    /// Duration from the begin on.
+    pub(crate) limit: Duration,
+    /// When the call ends, whenever it began.
+    pub(crate) ends: Instant,
     /// Whether the call gets an empty state, which is dropped with the call.
     pub(crate) fresh: bool,
+    /// Returns the arguments and the egress scope, opened after `init` (`None`: no requests), for a call with this
+    /// deadline. Runs when the call begins: calls that wait hold no copy of their arguments.
+    pub(crate) begin: B,
 }
 
 impl Calls {
-    /// Performs one call. `check` runs while the call still holds its CPU permit, because a worthless answer may be
-    /// large.
+    /// Performs one call, and returns its scope with its answer. `check` runs while the call still holds its CPU permit,
+    /// because a worthless answer may be large.
     ///
     /// # Errors
-    /// `init` rejects the configuration, the guest fails to complete, or it answers with an error or with something
-    /// that `check` refuses.
-    pub(crate) async fn run<R: Send>(
+    /// The call does not begin in time, `init` rejects the configuration, the guest fails to complete, or it answers with
+    /// an error or with something that `check` refuses.
+    pub(crate) async fn run<R: Send, B>(
         &self,
-        call: Call,
-        ask: Ask,
+        call: Call<B>,
         check: impl FnOnce(Answer) -> Result<R, ProviderError> + Send,
-    ) -> Result<R, ProviderError> {
-        let (function, began) = (ask.function(), Instant::now());
-        let waiting = Waiting { function, began };
-        let interface = ask.capability().map(|(interface, _)| interface);
+    ) -> Result<(R, Option<CallScope>), ProviderError>
+    where
+        B: FnOnce(Instant) -> (Ask, Option<CallScope>),
+    {
+        let function = call.function.name();
+        let waiting = Waiting {
+            function,
+            began: Instant::now(),
+        };
+        let until = call.ends.min(waiting.began + limits::WAIT);
+        let interface = call.function.capability().map(|(interface, _)| interface);
         let _admitted = self
             .admission
-            .admit(&GUESTS, interface, call.deadline, waiting)
+            .admit(&GUESTS, interface, call.argument_bytes, until, waiting)
             .await?;
-        timeout_at(call.deadline, self.backoff.begin())
+        timeout_at(until, self.backoff.begin())
             .await
             .map_err(|_| {
-                waiting.timed_out(|ms| {
+                waiting.not_begun(|ms| {
                     format!("calls end badly again and again, and this one was to wait for more than its {ms} ms")
                 })
             })?;
-        if Instant::now() >= call.deadline {
-            return Err(ProviderError::TimedOut(format!(
-                "{function}: there is no time left for it"
-            )));
+        let began = Instant::now();
+        if began >= call.ends {
+            return Err(waiting.not_begun(|_| "there is no time left for it".to_owned()));
         }
-        let scope = call.scope.clone();
+        let deadline = call.ends.min(began + call.limit);
+        let (ask, scope) = (call.begin)(deadline);
         let log = GuestLog::new(&self.provider, scope.clone());
         let performance = Performance {
             ask,
-            deadline: call.deadline,
+            deadline,
             fresh: call.fresh,
-            egress: call.scope.map(GuestEgress::Egress),
+            egress: scope.clone().map(GuestEgress::Egress),
             log: log.clone(),
         };
         let read = |answer: Result<Answer, common::Failure>| match answer {
@@ -107,7 +121,7 @@ impl Calls {
             interceptor.called(&usage, &lines);
         }
         match end.answer {
-            Ok(answer) => answer,
+            Ok(answer) => answer.map(|answer| (answer, scope)),
             Err((phase, failure)) => {
                 let phase = match phase {
                     CallPhase::Instantiation => "instantiation",
@@ -128,21 +142,12 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn timed_out(self, why: impl FnOnce(u128) -> String) -> ProviderError {
-        ProviderError::TimedOut(self.text(why))
-    }
-
-    fn interrupted(self, why: impl FnOnce(u128) -> String) -> ProviderError {
-        ProviderError::Interrupted(self.text(why))
-    }
-
-    fn text(self, why: impl FnOnce(u128) -> String) -> String {
+    /// Error of a call that has waited in vain; `why` gets the length of the wait in milliseconds.
+    fn not_begun(self, why: impl FnOnce(u128) -> String) -> ProviderError {
         let why = why(self.began.elapsed().as_millis());
-        format!("{}: {why}", self.function)
+        ProviderError::NotBegun(format!("{}: {why}", self.function))
     }
 }
 
-/// Deadline of a call: `call` or `permit` from now on, the shorter one.
-pub(crate) fn deadline(call: Duration, permit: Duration) -> Instant {
-    Instant::now() + call.min(permit)
-}
+#[cfg(test)]
+mod tests;

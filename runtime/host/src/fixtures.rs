@@ -9,7 +9,11 @@ use wasm_encoder::{
     InstanceType, Module, ModuleSection, RawSection,
 };
 
+use crate::bindings::lifecycle::Config;
 use crate::compile::prescan::MANIFEST_SECTION;
+use crate::limits;
+use crate::manifest::Contract;
+use crate::sandbox::Load;
 
 /// A manifest that requests nothing.
 pub(crate) const MANIFEST: &str =
@@ -49,6 +53,26 @@ pub(crate) fn component(imports: &[&str], exports: &[&str], manifests: &[&str]) 
         component.section(&manifest_section(manifest));
     }
     component.finish()
+}
+
+/// Settings of a module for instances alone, without configuration.
+pub(crate) fn load() -> Load {
+    Load {
+        contract: Contract::V0_2,
+        config: Config {
+            cluster_name: String::new(),
+            cluster_cidrs: Vec::new(),
+            values: Vec::new(),
+            targets: Vec::new(),
+            schemes: Vec::new(),
+            extra: Vec::new(),
+        },
+        memory_bytes: limits::MEMORY_BYTES,
+        instances: true,
+        load_balancer: false,
+        routes: false,
+        self_check: false,
+    }
 }
 
 /// Builds a component of core modules.

@@ -27,7 +27,8 @@ use crate::manifest::Contract;
 use crate::memory_budget::GUESTS;
 use crate::provider::{Provider, not_asked};
 use crate::sandbox::{
-    Answer, Ask, CpuScheduler, Exports, InProcess, Isolation, Load, Sandbox, SandboxProcess,
+    Answer, Ask, CpuScheduler, Exports, Function, InProcess, Isolation, Load, Sandbox,
+    SandboxProcess,
 };
 use crate::sanitize::clean;
 use crate::store_data::Guest;
@@ -306,17 +307,20 @@ fn difference(error: &wasmtime::Error) -> String {
 /// Runs `init` once, in a store of its own.
 async fn try_out(source: &str, calls: &Calls) -> Result<Vec<lifecycle::Capability>, LoadError> {
     let call = Call {
-        deadline: Instant::now() + limits::INIT,
-        scope: None,
+        function: Function::Init,
+        argument_bytes: 0,
+        limit: limits::INIT,
+        ends: Instant::now() + limits::WAIT + limits::INIT,
         fresh: true,
+        begin: |_: Instant| (Ask::Init, None),
     };
     let read = |answer| match answer {
         Answer::Enabled(enabled) => Ok(enabled),
         _ => Err(not_asked()),
     };
-    calls
-        .run(call, Ask::Init, read)
-        .await
+    let tried = calls.run(call, read).await;
+    tried
+        .map(|(enabled, _)| enabled)
         .map_err(|reason| LoadError::Init {
             module: source.to_owned(),
             reason,

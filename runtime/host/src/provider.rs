@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use ccm_core::cloud::{Capabilities, ProviderError};
 use ccm_core::safety::permit::Permit;
+use tokio::time::Instant;
 
 use crate::bindings::lifecycle::Capability;
-use crate::call::{Call, Calls, deadline};
+use crate::call::{Call, Calls};
 use crate::digest::Digest;
-use crate::egress::{Egress, TargetLevel, now};
+use crate::egress::{CallScope, Egress, TargetLevel, now};
+use crate::limits;
 use crate::load_options::{CallLimits, LimitsGranted};
 use crate::manifest::Manifest;
 use crate::memory_budget::GUESTS;
-use crate::sandbox::{Answer, Ask, Sandbox};
+use crate::sandbox::{Answer, Ask, Function, Sandbox};
 
 /// A cloud provider in the sandbox. Created by [`crate::Host::load`]; calls under way keep the parts that they need.
 ///
@@ -105,31 +107,76 @@ impl Provider {
         if !self.checks_itself {
             return Ok(());
         }
-        let ask = Ask::SelfCheck;
-        let call = self.call(&ask, permit, false);
+        let asking = DeferredAsk::new(Function::SelfCheck, || Ask::SelfCheck);
+        let call = self.call(asking, permit, false);
         let read = |answer| match answer {
             Answer::Well => Ok(()),
             _ => Err(not_asked()),
         };
-        self.calls.run(call, ask, read).await
+        let ((), _) = self.calls.run(call, read).await?;
+        Ok(())
     }
 
     /// Parameters of a call that asks this under this permit. A fresh one gets no cached answers and an empty state.
-    pub(crate) fn call(&self, ask: &Ask, permit: Arc<Permit>, fresh: bool) -> Call {
-        let deadline = deadline(
-            self.limits.call_limit(&self.manifest),
-            now().until(permit.call_ends()),
-        );
-        let scope = match ask.capability() {
-            Some((Capability::LoadBalancer | Capability::Routes, _)) => {
-                self.egress.scope_beside_nodes(permit, deadline, fresh)
-            }
-            Some((Capability::Instances, _)) | None => self.egress.scope(permit, deadline, fresh),
-        };
+    pub(crate) fn call<A: FnOnce() -> Ask>(
+        &self,
+        asking: DeferredAsk<A>,
+        permit: Arc<Permit>,
+        fresh: bool,
+    ) -> Call<impl FnOnce(Instant) -> (Ask, Option<CallScope>)> {
+        let DeferredAsk {
+            function,
+            argument_bytes,
+            ask,
+        } = asking;
+        let limit = self.limits.call_limit(&self.manifest);
+        // A permit may have no end.
+        let left = now().until(permit.call_ends()).min(limits::WAIT + limit);
         Call {
-            deadline,
-            scope: Some(scope),
+            function,
+            argument_bytes,
+            limit,
+            ends: Instant::now() + left,
             fresh,
+            begin: move |deadline: Instant| {
+                let egress = &self.egress;
+                let scope = match function.capability() {
+                    Some((Capability::LoadBalancer | Capability::Routes, _)) => {
+                        egress.scope_beside_nodes(permit, deadline, fresh)
+                    }
+                    Some((Capability::Instances, _)) | None => {
+                        egress.scope(permit, deadline, fresh)
+                    }
+                };
+                (ask(), Some(scope))
+            },
+        }
+    }
+}
+
+/// What a guest is to be asked, before there is a copy of it for the guest.
+pub(crate) struct DeferredAsk<A> {
+    pub(crate) function: Function,
+    /// See [`Call::argument_bytes`].
+    argument_bytes: usize,
+    ask: A,
+}
+
+impl<A: FnOnce() -> Ask> DeferredAsk<A> {
+    /// A question with small arguments, which `ask` makes when the call begins.
+    pub(crate) fn new(function: Function, ask: A) -> DeferredAsk<A> {
+        DeferredAsk {
+            function,
+            argument_bytes: 0,
+            ask,
+        }
+    }
+
+    /// The same with arguments that take about this much memory.
+    pub(crate) fn of_bytes(self, argument_bytes: usize) -> DeferredAsk<A> {
+        DeferredAsk {
+            argument_bytes,
+            ..self
         }
     }
 }

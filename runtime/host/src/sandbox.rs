@@ -28,7 +28,7 @@ pub(crate) use child::Parent;
 pub use child::sandbox_child;
 pub(crate) use cpu_scheduler::CpuScheduler;
 pub(crate) use failure::Failure;
-pub(crate) use function::{Answer, Ask, Exports};
+pub(crate) use function::{Answer, Ask, Exports, Function};
 pub(crate) use in_process::InProcess;
 pub(crate) use process::SandboxProcess;
 pub(crate) use protocol::Load;

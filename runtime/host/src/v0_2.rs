@@ -23,14 +23,15 @@ use ccm_core::cloud::{
     Lookup, Owner, ProviderError, Readiness,
 };
 use ccm_core::cloud_provider::{CloudProvider, Reply};
+use ccm_core::node::object::StringMap;
 use ccm_core::safety::permit::Permit;
 
 use crate::bindings::lifecycle::Capability;
 use crate::bindings::{self, common, instances};
 use crate::egress::CallScope;
 use crate::limits;
-use crate::provider::{Provider, not_asked};
-use crate::sandbox::{Answer, Ask};
+use crate::provider::{DeferredAsk, Provider, not_asked};
+use crate::sandbox::{Answer, Ask, Function};
 use crate::sanitize::clean;
 
 pub(crate) use functions::{call, functions, init};
@@ -133,14 +134,16 @@ impl Provider {
         fresh: bool,
     ) -> Result<FindReply, ProviderError> {
         // Asking in batches would break the rule that doubts about one node concern all nodes of an answer.
-        let ask = Ask::Find(guest_nodes(nodes, "asked for")?);
+        few_enough(nodes.len(), limits::NODES, "asked for")?;
+        let asking = DeferredAsk::new(Function::Find, || Ask::Find(guest_nodes(nodes)))
+            .of_bytes(bytes_of(nodes));
         let read = |answer| match answer {
             Answer::Found(reply) => {
                 answer_limits::checked(reply, |reply| answer_limits::check_find(reply, nodes.len()))
             }
             _ => Err(not_asked()),
         };
-        let (reply, scope) = self.ask(ask, permit, fresh, read).await?;
+        let (reply, scope) = self.ask(asking, permit, fresh, read).await?;
         Ok(FindReply {
             lookups: reply.lookups.into_iter().map(Lookup::from).collect(),
             events: reply
@@ -153,15 +156,15 @@ impl Provider {
     }
 
     /// Performs one call of an interface that `init` has enabled. The returned scope knows which requests it made.
-    async fn ask<R: Send>(
+    async fn ask<R: Send, A: FnOnce() -> Ask>(
         &self,
-        ask: Ask,
+        asking: DeferredAsk<A>,
         permit: Arc<Permit>,
         fresh: bool,
         read: impl FnOnce(Answer) -> Result<R, ProviderError> + Send,
     ) -> Result<(R, Option<CallScope>), ProviderError> {
         let has = self.capabilities;
-        let lacks = match ask.capability() {
+        let lacks = match asking.function.capability() {
             Some((Capability::Instances, _)) if !has.instances => Some("does not know machines"),
             Some((Capability::LoadBalancer, _)) if !has.load_balancer => {
                 Some("makes no load balancers")
@@ -173,23 +176,36 @@ impl Provider {
             let why = format!("{} {lacks}", self.name);
             return Err(ProviderError::Unsupported(why));
         }
-        let call = self.call(&ask, permit, fresh);
-        let scope = call.scope.clone();
-        Ok((self.calls.run(call, ask, read).await?, scope))
+        self.calls.run(self.call(asking, permit, fresh), read).await
     }
 }
 
-/// Converts the nodes for a guest; fails if there are too many.
-fn guest_nodes<N: Borrow<CloudNode>>(
-    nodes: &[N],
-    why: &str,
-) -> Result<Vec<common::Node>, ProviderError> {
-    few_enough(nodes.len(), limits::NODES, why)?;
+/// Converts the nodes for a guest.
+fn guest_nodes<N: Borrow<CloudNode>>(nodes: &[N]) -> Vec<common::Node> {
     let nodes = nodes.iter().map(|node| {
         let node: &CloudNode = node.borrow();
         common::Node::from(node)
     });
-    Ok(nodes.collect())
+    nodes.collect()
+}
+
+/// Memory that a node without labels and annotations takes in a guest, in bytes and about.
+const NODE_BYTES: usize = 512;
+
+/// Memory that the nodes take in a guest, in bytes and about. Besides its letters each text takes what points to it
+/// and a header of the allocator.
+fn bytes_of<N: Borrow<CloudNode>>(nodes: &[N]) -> usize {
+    const TEXT_BYTES: usize = 32;
+    let texts = |map: &StringMap| -> usize {
+        map.iter()
+            .map(|(key, value)| key.len() + value.len() + 2 * TEXT_BYTES)
+            .sum()
+    };
+    let bytes = nodes.iter().map(|node| {
+        let node: &CloudNode = node.borrow();
+        NODE_BYTES + texts(&node.labels) + texts(&node.annotations)
+    });
+    bytes.sum()
 }
 
 fn few_enough(nodes: usize, limit: usize, why: &str) -> Result<(), ProviderError> {

@@ -37,7 +37,10 @@ pub(crate) const TESTS: &[Test] = &[
         "many_calls_at_once_all_get_their_answer",
         many_calls_at_once_all_get_their_answer,
     ),
-    ("waiting_for_a_turn_counts", waiting_for_a_turn_counts),
+    (
+        "a_call_that_gets_no_turn_never_begins",
+        a_call_that_gets_no_turn_never_begins,
+    ),
     ("a_provider_outlives_its_host", a_provider_outlives_its_host),
 ];
 
@@ -164,7 +167,7 @@ fn an_expired_permit_starts_nothing() {
         let nodes = [ready_node("worker-1", None)];
         let answer = provider.find(&nodes, world::expired_permit()).await;
         assert!(
-            matches!(answer, Err(ProviderError::TimedOut(_))),
+            matches!(answer, Err(ProviderError::NotBegun(_))),
             "{answer:?}"
         );
         assert_eq!(cloud.requests(), 0);
@@ -203,7 +206,7 @@ fn many_calls_at_once_all_get_their_answer() {
     });
 }
 
-fn waiting_for_a_turn_counts() {
+fn a_call_that_gets_no_turn_never_begins() {
     block_on(async {
         let cloud = Cloud::start(CloudMode::Silent).await;
         let host = world::warm_host();
@@ -220,7 +223,7 @@ fn waiting_for_a_turn_counts() {
         };
         let (_, answer) = futures::future::join(futures::future::join_all(long), short).await;
         match answer {
-            Err(ProviderError::TimedOut(text)) => {
+            Err(ProviderError::NotBegun(text)) => {
                 assert!(text.contains("(8 at once)"), "{text}")
             }
             other => panic!("{other:?}"),

@@ -22,6 +22,13 @@ pub(crate) struct Admission {
     routing: Option<Slots>,
 }
 
+/// What a call has while it is under way.
+pub(super) struct Admitted<'a> {
+    _memory: MemoryHold<'a>,
+    _slots: SemaphorePermit<'a>,
+    _narrower: Option<SemaphorePermit<'a>>,
+}
+
 impl Admission {
     /// Limits for guests of this size, in the provider's share of this budget.
     pub(crate) fn new(memory: &MemoryBudget, guest_bytes: usize) -> Admission {
@@ -38,32 +45,38 @@ impl Admission {
         }
     }
 
-    /// Waits until a call of this interface may be under way and its guest fits into the memory of all guests, or the
-    /// deadline passes. The call is under way until the result is dropped.
+    /// Waits until a call of this interface may be under way and its guest and its arguments fit into the memory of all
+    /// guests, or until this time. The call is under way until the result is dropped.
     ///
     /// # Errors
-    /// What it waited for until its deadline.
+    /// What it waited for in vain.
     pub(super) async fn admit<'a>(
         &'a self,
         memory: &'a MemoryBudget,
         interface: Option<Capability>,
-        deadline: Instant,
+        argument_bytes: usize,
+        until: Instant,
         waiting: Waiting,
-    ) -> Result<(MemoryHold<'a>, [Option<SemaphorePermit<'a>>; 2]), ProviderError> {
+    ) -> Result<Admitted<'a>, ProviderError> {
         // In this order: a call that waits for the narrower limit takes no general slot.
-        let part = match self.narrower(interface) {
-            Some(slots) => Some(slots.take(deadline, waiting).await?),
+        let narrower = match self.narrower(interface) {
+            Some(narrower) => Some(narrower.take(until, waiting).await?),
             None => None,
         };
-        let slot = self.all.take(deadline, waiting).await?;
-        let room = timeout_at(deadline, memory.take(self.user, self.guest_bytes)).await;
-        // One module cannot fill all of it, so others have it: no version may be rejected for that.
-        let room = room.map_err(|_| {
-            waiting.interrupted(|ms| {
-                format!("there was no memory for it in the whole {ms} ms, because calls of other modules have it")
+        let slots = self.all.take(until, waiting).await?;
+        let memory = memory.take(self.user, self.guest_bytes + argument_bytes);
+        let memory = timeout_at(until, memory).await.map_err(|_| {
+            waiting.not_begun(|ms| {
+                format!(
+                    "there was no memory for it in the whole {ms} ms, because other calls have it"
+                )
             })
         })?;
-        Ok((room, [Some(slot), part]))
+        Ok(Admitted {
+            _memory: memory,
+            _slots: slots,
+            _narrower: narrower,
+        })
     }
 
     /// The slots that only calls of this interface need.
@@ -91,16 +104,16 @@ impl Slots {
         }
     }
 
-    /// Waits until one is free or the deadline passes.
+    /// Waits until one is free, or until this time.
     async fn take(
         &self,
-        deadline: Instant,
+        until: Instant,
         waiting: Waiting,
     ) -> Result<SemaphorePermit<'_>, ProviderError> {
         let at_once = self.at_once;
-        match timeout_at(deadline, self.free.acquire()).await {
+        match timeout_at(until, self.free.acquire()).await {
             Ok(Ok(slot)) => Ok(slot),
-            _ => Err(waiting.timed_out(|ms| {
+            _ => Err(waiting.not_begun(|ms| {
                 format!("other calls of the provider ({at_once} at once) were under way for the whole {ms} ms")
             })),
         }
@@ -121,7 +134,18 @@ mod tests {
     fn waiting() -> (Instant, Waiting) {
         let began = Instant::now();
         let function = "init";
-        (began + limits::INIT, Waiting { function, began })
+        (began + limits::WAIT, Waiting { function, began })
+    }
+
+    /// A call that is admitted at once, if there is one.
+    fn begin<'a>(
+        admission: &'a Admission,
+        memory: &'a MemoryBudget,
+        interface: Capability,
+    ) -> Option<Admitted<'a>> {
+        let (until, waiting) = waiting();
+        let admitted = admission.admit(memory, Some(interface), 0, until, waiting);
+        admitted.now_or_never()?.ok()
     }
 
     #[tokio::test(start_paused = true)]
@@ -137,11 +161,7 @@ mod tests {
         ] {
             let memory = MemoryBudget::of(Some(2 * fit * CALL_MIB));
             let admission = Admission::new(&memory, limits::MEMORY_BYTES);
-            let begin = |interface| {
-                let (deadline, waiting) = waiting();
-                let admitted = admission.admit(&memory, Some(interface), deadline, waiting);
-                admitted.now_or_never()?.ok()
-            };
+            let begin = |interface| begin(&admission, &memory, interface);
             let all = |interface| std::iter::from_fn(|| begin(interface)).collect::<Vec<_>>();
             let balancers = all(Capability::LoadBalancer);
             let routes = all(Capability::Routes);
@@ -154,13 +174,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_is_late_for_calls_of_its_own_module_and_interrupted_for_those_of_others() {
-        for (is_own, expected) in [(true, "timed-out"), (false, "interrupted")] {
+    async fn a_call_that_never_begins_says_what_it_waited_for() {
+        for (is_own, expected) in [
+            (true, "other calls of the provider"),
+            (false, "there was no memory"),
+        ] {
             let memory = MemoryBudget::of(Some(2 * CALL_MIB));
             let admission = Admission::new(&memory, limits::MEMORY_BYTES);
             let attempt = || {
-                let (deadline, waiting) = waiting();
-                admission.admit(&memory, None, deadline, waiting)
+                let (until, waiting) = waiting();
+                admission.admit(&memory, None, 0, until, waiting)
             };
             let own = match is_own {
                 true => Some(attempt().await.unwrap()),
@@ -168,15 +191,11 @@ mod tests {
             };
             let others = match is_own {
                 true => None,
-                false => Some(
-                    memory
-                        .take(MemoryUser::new(), 2 * limits::MEMORY_BYTES)
-                        .await,
-                ),
+                false => Some(memory.take(MemoryUser::new(), 1 << 30).await),
             };
             let error = attempt().await.map(drop).unwrap_err();
-            assert_eq!(error.reason(), expected, "{error}");
-            assert!(error.to_string().contains("init: "), "{error}");
+            assert_eq!(error.reason(), "not-begun", "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
             drop((own, others));
             assert!(attempt().await.is_ok());
         }

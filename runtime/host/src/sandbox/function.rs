@@ -12,10 +12,25 @@ use crate::manifest::Contract;
 use crate::store_data::Guest;
 use crate::{v0_1, v0_2};
 
+/// A function of the contract that the host calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    /// Only `lifecycle.init`, which also precedes every other function.
+    Init,
+    SelfCheck,
+    Find,
+    EnsureLoadBalancer,
+    UpdateTargets,
+    DeleteLoadBalancer,
+    GetLoadBalancer,
+    ListRoutes,
+    CreateRoute,
+    DeleteRoute,
+}
+
 /// A function call with its arguments.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Ask {
-    /// Only `lifecycle.init`, which also precedes every other function.
     Init,
     SelfCheck,
     Find(Vec<common::Node>),
@@ -41,36 +56,53 @@ pub(crate) enum Answer {
     RouteProgress(routes::ProgressReply),
 }
 
-impl Ask {
-    /// Name of the function, for messages.
-    pub(crate) fn function(&self) -> &'static str {
+impl Function {
+    /// Its name, for messages.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Ask::Init => "init",
-            Ask::SelfCheck => "self-check.check",
-            Ask::Find(_) => "instances.find",
-            Ask::EnsureLoadBalancer(_) => "load-balancer.ensure",
-            Ask::UpdateTargets(_) => "load-balancer.update-targets",
-            Ask::DeleteLoadBalancer(_) => "load-balancer.delete",
-            Ask::GetLoadBalancer(_) => "load-balancer.get",
-            Ask::ListRoutes(_) => "routes.list",
-            Ask::CreateRoute(_) => "routes.create",
-            Ask::DeleteRoute(_) => "routes.delete",
+            Function::Init => "init",
+            Function::SelfCheck => "self-check.check",
+            Function::Find => "instances.find",
+            Function::EnsureLoadBalancer => "load-balancer.ensure",
+            Function::UpdateTargets => "load-balancer.update-targets",
+            Function::DeleteLoadBalancer => "load-balancer.delete",
+            Function::GetLoadBalancer => "load-balancer.get",
+            Function::ListRoutes => "routes.list",
+            Function::CreateRoute => "routes.create",
+            Function::DeleteRoute => "routes.delete",
         }
     }
 
     /// Capability that `init` must have enabled, and its name in the contract.
-    pub(crate) fn capability(&self) -> Option<(lifecycle::Capability, &'static str)> {
+    pub(crate) fn capability(self) -> Option<(lifecycle::Capability, &'static str)> {
         use lifecycle::Capability;
         match self {
-            Ask::Init | Ask::SelfCheck => None,
-            Ask::Find(_) => Some((Capability::Instances, "instances")),
-            Ask::EnsureLoadBalancer(_)
-            | Ask::UpdateTargets(_)
-            | Ask::DeleteLoadBalancer(_)
-            | Ask::GetLoadBalancer(_) => Some((Capability::LoadBalancer, "load-balancer")),
-            Ask::ListRoutes(_) | Ask::CreateRoute(_) | Ask::DeleteRoute(_) => {
+            Function::Init | Function::SelfCheck => None,
+            Function::Find => Some((Capability::Instances, "instances")),
+            Function::EnsureLoadBalancer
+            | Function::UpdateTargets
+            | Function::DeleteLoadBalancer
+            | Function::GetLoadBalancer => Some((Capability::LoadBalancer, "load-balancer")),
+            Function::ListRoutes | Function::CreateRoute | Function::DeleteRoute => {
                 Some((Capability::Routes, "routes"))
             }
+        }
+    }
+}
+
+impl Ask {
+    fn function(&self) -> Function {
+        match self {
+            Ask::Init => Function::Init,
+            Ask::SelfCheck => Function::SelfCheck,
+            Ask::Find(_) => Function::Find,
+            Ask::EnsureLoadBalancer(_) => Function::EnsureLoadBalancer,
+            Ask::UpdateTargets(_) => Function::UpdateTargets,
+            Ask::DeleteLoadBalancer(_) => Function::DeleteLoadBalancer,
+            Ask::GetLoadBalancer(_) => Function::GetLoadBalancer,
+            Ask::ListRoutes(_) => Function::ListRoutes,
+            Ask::CreateRoute(_) => Function::CreateRoute,
+            Ask::DeleteRoute(_) => Function::DeleteRoute,
         }
     }
 }
@@ -129,7 +161,7 @@ impl Exports {
         instance: &Instance,
         enabled: Vec<lifecycle::Capability>,
     ) -> wasmtime::Result<Result<Answer, common::Failure>> {
-        if let Some((capability, name)) = ask.capability()
+        if let Some((capability, name)) = ask.function().capability()
             && !enabled.contains(&capability)
         {
             let why = format!("init enabled {name} when the module was loaded, and does not now");

@@ -231,28 +231,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::bindings::lifecycle::Config;
     use crate::guest_log::GuestLog;
-    use crate::manifest::Contract;
     use crate::sandbox::Ask;
-    use crate::{engine, fixtures, limits};
-
-    const LOAD: Load = Load {
-        contract: Contract::V0_2,
-        config: Config {
-            cluster_name: String::new(),
-            cluster_cidrs: Vec::new(),
-            values: Vec::new(),
-            targets: Vec::new(),
-            schemes: Vec::new(),
-            extra: Vec::new(),
-        },
-        memory_bytes: limits::MEMORY_BYTES,
-        instances: true,
-        load_balancer: false,
-        routes: false,
-        self_check: false,
-    };
+    use crate::{engine, fixtures};
 
     /// With short calls, a process that starts slowly would never be there, and the module would be blamed.
     #[tokio::test]
@@ -266,7 +247,7 @@ mod tests {
         };
         let engine = engine::new().unwrap();
         let component = Component::new(&engine, fixtures::component(&[], &[], &[])).unwrap();
-        let process = SandboxProcess::new(program, component, LOAD);
+        let process = SandboxProcess::new(program, component, fixtures::load());
         for _ in 0..2 {
             let performance = Performance {
                 ask: Ask::Init,

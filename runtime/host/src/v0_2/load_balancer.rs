@@ -28,10 +28,11 @@ use ccm_core::cloud::load_balancer::{
 };
 use ccm_core::safety::permit::Permit;
 
-use super::{answer_limits, guest_nodes};
+use super::{answer_limits, bytes_of, few_enough, guest_nodes};
 use crate::bindings::load_balancer;
-use crate::provider::{Provider, not_asked};
-use crate::sandbox::{Answer, Ask};
+use crate::limits;
+use crate::provider::{DeferredAsk, Provider, not_asked};
+use crate::sandbox::{Answer, Ask, Function};
 
 impl Provider {
     /// See `CloudProvider::ensure_load_balancer`.
@@ -40,8 +41,9 @@ impl Provider {
         request: &EnsureRequest,
         permit: Arc<Permit>,
     ) -> Result<EnsureReply, ProviderError> {
-        let asked = load_balancer::EnsureRequest {
-            targets: guest_nodes(&request.targets, TARGETS)?,
+        few_enough(request.targets.len(), limits::NODES, TARGETS)?;
+        let asked = || load_balancer::EnsureRequest {
+            targets: guest_nodes(&request.targets),
             service: request.service.as_ref().into(),
             adopt: request.adopt.as_ref().map(|adopt| match adopt {
                 Adoptable::Of(owner) => load_balancer::Adoption::Owned(owner.into()),
@@ -53,8 +55,11 @@ impl Provider {
             Answer::Ensured(reply) => answer_limits::checked(reply, answer_limits::check_ensure),
             _ => Err(not_asked()),
         };
-        let ask = Ask::EnsureLoadBalancer(asked);
-        let (reply, _) = self.ask(ask, permit, false, read).await?;
+        let asking = DeferredAsk::new(Function::EnsureLoadBalancer, || {
+            Ask::EnsureLoadBalancer(asked())
+        })
+        .of_bytes(bytes_of(&request.targets));
+        let (reply, _) = self.ask(asking, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -64,14 +69,16 @@ impl Provider {
         request: &UpdateRequest,
         permit: Arc<Permit>,
     ) -> Result<ProgressReply, ProviderError> {
-        let asked = load_balancer::UpdateRequest {
-            targets: guest_nodes(&request.targets, TARGETS)?,
+        few_enough(request.targets.len(), limits::NODES, TARGETS)?;
+        let asked = || load_balancer::UpdateRequest {
+            targets: guest_nodes(&request.targets),
             service: request.service.as_ref().into(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
         let read = |answer| progress("update-targets", answer);
-        let ask = Ask::UpdateTargets(asked);
-        let (reply, _) = self.ask(ask, permit, false, read).await?;
+        let asking = DeferredAsk::new(Function::UpdateTargets, || Ask::UpdateTargets(asked()))
+            .of_bytes(bytes_of(&request.targets));
+        let (reply, _) = self.ask(asking, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -81,13 +88,15 @@ impl Provider {
         request: &DeleteRequest,
         permit: Arc<Permit>,
     ) -> Result<ProgressReply, ProviderError> {
-        let asked = load_balancer::DeleteRequest {
+        let asked = || load_balancer::DeleteRequest {
             service: request.service.as_ref().into(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
         let read = |answer| progress("delete", answer);
-        let ask = Ask::DeleteLoadBalancer(asked);
-        let (reply, _) = self.ask(ask, permit, false, read).await?;
+        let asking = DeferredAsk::new(Function::DeleteLoadBalancer, || {
+            Ask::DeleteLoadBalancer(asked())
+        });
+        let (reply, _) = self.ask(asking, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -103,8 +112,10 @@ impl Provider {
             }
             _ => Err(not_asked()),
         };
-        let ask = Ask::GetLoadBalancer(service.into());
-        let (found, scope) = self.ask(ask, permit, true, read).await?;
+        let asking = DeferredAsk::new(Function::GetLoadBalancer, || {
+            Ask::GetLoadBalancer(service.into())
+        });
+        let (found, scope) = self.ask(asking, permit, true, read).await?;
         Ok(GetReply {
             found: found.into(),
             complete: scope.is_some_and(|scope| scope.complete()),

@@ -20,11 +20,11 @@ use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesR
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::safety::permit::Permit;
 
-use super::{answer_limits, few_enough, recognisable};
-use crate::bindings::{common, routes};
+use super::{NODE_BYTES, answer_limits, few_enough, recognisable};
+use crate::bindings::routes;
 use crate::limits;
-use crate::provider::{Provider, not_asked};
-use crate::sandbox::{Answer, Ask};
+use crate::provider::{DeferredAsk, Provider, not_asked};
+use crate::sandbox::{Answer, Ask, Function};
 
 impl Provider {
     /// See `CloudProvider::list_routes`.
@@ -34,7 +34,6 @@ impl Provider {
         permit: Arc<Permit>,
     ) -> Result<ListRoutesReply, ProviderError> {
         few_enough(nodes.len(), limits::ROUTED_NODES, "to list routes for")?;
-        let asked: Vec<common::Node> = nodes.iter().map(recognisable).collect();
         // Built once, looked up for every route.
         let names: HashSet<_> = nodes.iter().map(|node| node.name.as_str()).collect();
         let read = |answer| match answer {
@@ -43,8 +42,11 @@ impl Provider {
             }
             _ => Err(not_asked()),
         };
-        let ask = Ask::ListRoutes(asked);
-        let (listed, scope) = self.ask(ask, permit, true, read).await?;
+        let asking = DeferredAsk::new(Function::ListRoutes, || {
+            Ask::ListRoutes(nodes.iter().map(recognisable).collect())
+        })
+        .of_bytes(nodes.len() * NODE_BYTES);
+        let (listed, scope) = self.ask(asking, permit, true, read).await?;
         Ok(ListRoutesReply {
             routes: listed.into_iter().map(Into::into).collect(),
             complete: scope.is_some_and(|scope| scope.complete()),
@@ -57,14 +59,14 @@ impl Provider {
         request: &CreateRouteRequest,
         permit: Arc<Permit>,
     ) -> Result<RouteReply, ProviderError> {
-        let asked = routes::CreateRequest {
+        let asked = || routes::CreateRequest {
             node: request.node.as_ref().into(),
             destination_cidr: request.destination_cidr.clone(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
         let read = |answer| progress("create", answer);
-        let ask = Ask::CreateRoute(asked);
-        let (reply, _) = self.ask(ask, permit, false, read).await?;
+        let asking = DeferredAsk::new(Function::CreateRoute, || Ask::CreateRoute(asked()));
+        let (reply, _) = self.ask(asking, permit, false, read).await?;
         Ok(reply.into())
     }
 
@@ -74,13 +76,13 @@ impl Provider {
         request: &DeleteRouteRequest,
         permit: Arc<Permit>,
     ) -> Result<RouteReply, ProviderError> {
-        let asked = routes::DeleteRequest {
+        let asked = || routes::DeleteRequest {
             route: request.route.as_ref().into(),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
         let read = |answer| progress("delete", answer);
-        let ask = Ask::DeleteRoute(asked);
-        let (reply, _) = self.ask(ask, permit, false, read).await?;
+        let asking = DeferredAsk::new(Function::DeleteRoute, || Ask::DeleteRoute(asked()));
+        let (reply, _) = self.ask(asking, permit, false, read).await?;
         Ok(reply.into())
     }
 }

@@ -8,6 +8,7 @@ use ccm_core::cloud::route::{CloudRoute, RouteTarget};
 use ccm_core::cloud::{Address, AddressType, Readiness};
 
 use super::*;
+use crate::bindings::common;
 
 fn route() -> routes::Route {
     routes::Route {
