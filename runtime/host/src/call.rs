@@ -76,7 +76,7 @@ impl Calls {
         };
         let until = call.ends.min(waiting.began + limits::WAIT);
         let interface = call.function.capability().map(|(interface, _)| interface);
-        let _admitted = self
+        let admitted = self
             .admission
             .admit(&GUESTS, interface, call.argument_bytes, until, waiting)
             .await?;
@@ -96,6 +96,7 @@ impl Calls {
         let log = GuestLog::new(&self.provider, scope.clone());
         let performance = Performance {
             ask,
+            memory_bytes: admitted.guest_bytes,
             deadline,
             fresh: call.fresh,
             egress: scope.clone().map(GuestEgress::Egress),

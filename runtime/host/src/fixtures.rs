@@ -11,7 +11,6 @@ use wasm_encoder::{
 
 use crate::bindings::lifecycle::Config;
 use crate::compile::prescan::MANIFEST_SECTION;
-use crate::limits;
 use crate::manifest::Contract;
 use crate::sandbox::Load;
 
@@ -67,7 +66,6 @@ pub(crate) fn load() -> Load {
             schemes: Vec::new(),
             extra: Vec::new(),
         },
-        memory_bytes: limits::MEMORY_BYTES,
         instances: true,
         load_balancer: false,
         routes: false,

@@ -191,7 +191,6 @@ impl Host {
         let load = Load {
             contract,
             config,
-            memory_bytes,
             instances: capabilities.instances,
             load_balancer: capabilities.load_balancer,
             routes: capabilities.routes,
@@ -243,7 +242,6 @@ impl Host {
                 component: linked,
                 exports,
                 config: load.config,
-                memory_bytes: load.memory_bytes,
                 ticker: self.ticker.clone(),
                 scheduler: self.scheduler.beside(),
                 state: Arc::default(),

@@ -62,10 +62,10 @@ pub const RECENT_COMPONENTS: usize = 4;
 
 // --- One call ------------------------------------------------------------------------------------
 
-/// Linear memory of one call, all memories together, unless the manifest asks for more. Rust guests use 1 to 2 MiB
-/// and their answers; CPython guests begin with 20.
+/// Linear memory of one call, all memories together, unless the manifest asks for more or the targets of a load
+/// balancer need it: see `call::admission`. Rust guests use 1 to 2 MiB and their answers; CPython guests begin with 20.
 pub const MEMORY_BYTES: usize = 64 * MIB;
-/// The most that a manifest may ask for: [`CALLS_AT_ONCE`] calls of this size still fit a node of 4 GiB.
+/// The most that a manifest may ask for, and a call may have: [`CALLS_AT_ONCE`] calls of this size still fit a node of 4 GiB.
 pub const MEMORY_CEILING_BYTES: usize = 256 * MIB;
 /// Memory that the host holds for one call beside the guest's, in total: responses (`egress::limits`), cached
 /// responses, header fields, paths, log.

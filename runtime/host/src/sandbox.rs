@@ -64,6 +64,8 @@ pub(crate) enum Sandbox {
 /// One call, as the sandbox has to perform it.
 pub(crate) struct Performance {
     pub(crate) ask: Ask,
+    /// Linear memory that the guest may have.
+    pub(crate) memory_bytes: usize,
     /// Deadline of the call.
     pub(crate) deadline: Instant,
     /// Whether the call gets an empty state, which is dropped with the call.

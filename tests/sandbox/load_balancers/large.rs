@@ -25,14 +25,22 @@ const CALLS: usize = 2;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![trial(
-        "large::five_thousand_nodes_with_all_that_others_have_written_on_them_fit_into_a_call",
-        || in_world(Setup::default(), fit),
-    )]
+    vec![
+        trial(
+            "large::five_thousand_nodes_with_all_that_others_have_written_on_them_fit_into_a_call",
+            || in_world(Setup::default(), async |world| fit(world, 180).await),
+        ),
+        // Thirteen kilobytes each are more than the guest's usual memory.
+        trial(
+            "large::five_thousand_nodes_that_fill_the_usual_memory_of_a_call_get_more_of_it",
+            || in_world(Setup::default(), async |world| fit(world, 530).await),
+        ),
+    ]
 }
 
-/// A node with the marks of a cloud, a network and a storage: two kilobytes of labels, and four of annotations.
-fn fat(number: usize) -> CloudNode {
+/// A node with the marks of a cloud, a network and a storage: two kilobytes of labels, and twenty annotations with values
+/// of this length.
+fn fat(number: usize, annotation: usize) -> CloudNode {
     let filled = |count: usize, key: &str, value: usize| -> StringMap {
         (0..count)
             .map(|index| (format!("{key}.example.com/{index}"), "x".repeat(value)))
@@ -41,16 +49,17 @@ fn fat(number: usize) -> CloudNode {
     CloudNode {
         provider_id: Some(format!("hcloud://{}", 1_000_000 + number)),
         labels: filled(40, "label", 32),
-        annotations: filled(20, "annotation", 180),
+        annotations: filled(20, "annotation", annotation),
         readiness: Readiness::Ready,
         initialized: true,
         ..cloud_node(&format!("node-{number}"))
     }
 }
 
-async fn fit(world: &World) -> Result<(), Failed> {
+async fn fit(world: &World, annotation: usize) -> Result<(), Failed> {
     let provider = Arc::new(world.provider().await?);
-    let targets: TargetNodes = (0..NODES).map(|number| Arc::new(fat(number))).collect();
+    let fat = |number| Arc::new(fat(number, annotation));
+    let targets: TargetNodes = (0..NODES).map(fat).collect();
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..CALLS {
         let mut service = service();

@@ -1,5 +1,8 @@
 //! Admission of the calls of one generation: how many are under way at once, so that the memory of their guests fits into
 //! the provider's share. Load balancers and routes leave one of them to nodes.
+//!
+//! A call about a load balancer cannot be split as look-ups can. So its guest gets more memory where its targets are
+//! large, and it counts as that many calls of the usual size.
 
 use ccm_core::cloud::ProviderError;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -8,14 +11,15 @@ use tokio::time::{Instant, timeout_at};
 use super::Waiting;
 use crate::bindings::lifecycle::Capability;
 use crate::limits;
-use crate::memory_budget::{MemoryBudget, MemoryHold, MemoryUser};
+use crate::memory_budget::{MemoryBudget, MemoryHold, MemoryUser, needed_mib};
 
 /// Limits shared by all calls of one generation.
 pub(crate) struct Admission {
+    /// Memory of the guest of a usual call.
     guest_bytes: usize,
     user: MemoryUser,
     all: Slots,
-    /// For calls about load balancers; such a call needs one of `all` as well.
+    /// For calls about load balancers; such a call needs as many of `all` as well.
     balancing: Slots,
     /// For calls about routes; such a call needs one of `all` as well. `None`: they use the slot of load balancers, because
     /// no more than two calls fit.
@@ -24,6 +28,8 @@ pub(crate) struct Admission {
 
 /// What a call has while it is under way.
 pub(super) struct Admitted<'a> {
+    /// Memory that its guest may have.
+    pub(super) guest_bytes: usize,
     _memory: MemoryHold<'a>,
     _slots: SemaphorePermit<'a>,
     _narrower: Option<SemaphorePermit<'a>>,
@@ -58,13 +64,17 @@ impl Admission {
         until: Instant,
         waiting: Waiting,
     ) -> Result<Admitted<'a>, ProviderError> {
+        let (guest_bytes, slots) = match interface {
+            Some(Capability::LoadBalancer) => self.with_targets(argument_bytes),
+            Some(Capability::Instances | Capability::Routes) | None => (self.guest_bytes, 1),
+        };
         // In this order: a call that waits for the narrower limit takes no general slot.
         let narrower = match self.narrower(interface) {
-            Some(narrower) => Some(narrower.take(until, waiting).await?),
+            Some(narrower) => Some(narrower.take(slots, until, waiting).await?),
             None => None,
         };
-        let slots = self.all.take(until, waiting).await?;
-        let memory = memory.take(self.user, self.guest_bytes + argument_bytes);
+        let slots = self.all.take(slots, until, waiting).await?;
+        let memory = memory.take(self.user, guest_bytes + argument_bytes);
         let memory = timeout_at(until, memory).await.map_err(|_| {
             waiting.not_begun(|ms| {
                 format!(
@@ -73,10 +83,27 @@ impl Admission {
             })
         })?;
         Ok(Admitted {
+            guest_bytes,
             _memory: memory,
             _slots: slots,
             _narrower: narrower,
         })
+    }
+
+    /// Memory of a guest that gets targets of this size, and the number of slots that it takes: beside the targets at
+    /// least half of what a usual guest has, as far as the ceiling and the slots of load balancers allow.
+    fn with_targets(&self, target_bytes: usize) -> (usize, u32) {
+        let wanted = target_bytes
+            .saturating_add(self.guest_bytes / 2)
+            .min(limits::MEMORY_CEILING_BYTES)
+            .max(self.guest_bytes);
+        let usual = needed_mib(self.guest_bytes);
+        let slots = needed_mib(wanted)
+            .div_ceil(usual)
+            .min(self.balancing.at_once as u32);
+        let fits = ((slots * usual) as usize) << 20;
+        let guest_bytes = wanted.min(fits - limits::HELD_BYTES);
+        (guest_bytes.max(self.guest_bytes), slots)
     }
 
     /// The slots that only calls of this interface need.
@@ -90,7 +117,7 @@ impl Admission {
     }
 }
 
-/// A number of concurrent calls.
+/// A number of concurrent calls of the usual size.
 struct Slots {
     at_once: usize,
     free: Semaphore,
@@ -104,15 +131,16 @@ impl Slots {
         }
     }
 
-    /// Waits until one is free, or until this time.
+    /// Waits until so many are free, or until this time.
     async fn take(
         &self,
+        slots: u32,
         until: Instant,
         waiting: Waiting,
     ) -> Result<SemaphorePermit<'_>, ProviderError> {
         let at_once = self.at_once;
-        match timeout_at(until, self.free.acquire()).await {
-            Ok(Ok(slot)) => Ok(slot),
+        match timeout_at(until, self.free.acquire_many(slots)).await {
+            Ok(Ok(taken)) => Ok(taken),
             _ => Err(waiting.not_begun(|ms| {
                 format!("other calls of the provider ({at_once} at once) were under way for the whole {ms} ms")
             })),
@@ -130,6 +158,7 @@ mod tests {
 
     /// Memory of one call with a guest of the usual size, in MiB.
     const CALL_MIB: u32 = 96;
+    const MIB: usize = 1 << 20;
 
     fn waiting() -> (Instant, Waiting) {
         let began = Instant::now();
@@ -142,9 +171,10 @@ mod tests {
         admission: &'a Admission,
         memory: &'a MemoryBudget,
         interface: Capability,
+        argument_bytes: usize,
     ) -> Option<Admitted<'a>> {
         let (until, waiting) = waiting();
-        let admitted = admission.admit(memory, Some(interface), 0, until, waiting);
+        let admitted = admission.admit(memory, Some(interface), argument_bytes, until, waiting);
         admitted.now_or_never()?.ok()
     }
 
@@ -161,7 +191,7 @@ mod tests {
         ] {
             let memory = MemoryBudget::of(Some(2 * fit * CALL_MIB));
             let admission = Admission::new(&memory, limits::MEMORY_BYTES);
-            let begin = |interface| begin(&admission, &memory, interface);
+            let begin = |interface| begin(&admission, &memory, interface, 0);
             let all = |interface| std::iter::from_fn(|| begin(interface)).collect::<Vec<_>>();
             let balancers = all(Capability::LoadBalancer);
             let routes = all(Capability::Routes);
@@ -169,6 +199,35 @@ mod tests {
             assert_eq!(under_way, (balancing, routing), "{fit} fit");
             assert!(begin(Capability::Instances).is_some(), "{fit} fit");
             // The runtime allows one task only so many steps without a pause.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Sizes of targets, memory of the guest, and calls at once, all in MiB; with eight usual calls in the share, and
+    /// with two.
+    #[tokio::test(start_paused = true)]
+    async fn large_targets_get_memory_and_count_as_several_calls() {
+        for (fit, targets, guest, at_once) in [
+            (8, 10, 64, 5),
+            (8, 32, 64, 5),
+            (8, 100, 132, 2),
+            (8, 200, 232, 1),
+            (8, 1_000, 256, 1),
+            (2, 100, 64, 1),
+        ] {
+            let memory = MemoryBudget::of(Some(2 * fit * CALL_MIB));
+            let admission = Admission::new(&memory, limits::MEMORY_BYTES);
+            let begin = |interface, mib| begin(&admission, &memory, interface, mib * MIB);
+            let balancers: Vec<_> =
+                std::iter::from_fn(|| begin(Capability::LoadBalancer, targets)).collect();
+            assert_eq!(balancers.len(), at_once, "{targets} MiB");
+            for admitted in &balancers {
+                assert_eq!(admitted.guest_bytes / MIB, guest, "{targets} MiB");
+            }
+            drop(balancers);
+            // Look-ups are split instead.
+            let nodes = begin(Capability::Instances, targets).unwrap();
+            assert_eq!(nodes.guest_bytes, limits::MEMORY_BYTES);
             tokio::task::yield_now().await;
         }
     }

@@ -119,6 +119,7 @@ async fn serve(engine: Engine, socket: StdUnixStream) -> io::Result<()> {
             ToChild::Call {
                 call,
                 ask,
+                memory_bytes,
                 milliseconds,
                 fresh,
                 open,
@@ -126,6 +127,7 @@ async fn serve(engine: Engine, socket: StdUnixStream) -> io::Result<()> {
                 let parent = parent.call(call);
                 let performance = Performance {
                     ask: *ask,
+                    memory_bytes,
                     deadline: Instant::now() + Duration::from_millis(milliseconds),
                     fresh,
                     egress: open.then(|| GuestEgress::Parent(parent.clone())),
@@ -158,7 +160,6 @@ fn open(engine: &Engine, load: Load, code: Bytes) -> wasmtime::Result<InProcess>
         )?,
         component,
         config: load.config,
-        memory_bytes: load.memory_bytes,
         ticker,
         scheduler: CpuScheduler::first(),
         state: Arc::default(),

@@ -20,7 +20,6 @@ pub(crate) struct InProcess {
     pub(crate) component: InstancePre<Guest>,
     pub(crate) exports: Exports,
     pub(crate) config: lifecycle::Config,
-    pub(crate) memory_bytes: usize,
     pub(crate) ticker: Ticker,
     /// Schedules CPU time among concurrent calls.
     pub(crate) scheduler: CpuScheduler,
@@ -89,7 +88,7 @@ impl InProcess {
             true => Arc::default(),
             false => self.state.clone(),
         };
-        let guest = Guest::new(self.memory_bytes, performance.log.clone(), state);
+        let guest = Guest::new(performance.memory_bytes, performance.log.clone(), state);
         let mut store = Store::new(self.component.engine(), guest);
         store.limiter(|guest| &mut guest.memory);
         store.set_hostcall_fuel(limits::CROSSING_BYTES);

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use crate::guest_log::GuestLog;
     use crate::sandbox::Ask;
-    use crate::{engine, fixtures};
+    use crate::{engine, fixtures, limits};
 
     /// With short calls, a process that starts slowly would never be there, and the module would be blamed.
     #[tokio::test]
@@ -251,6 +251,7 @@ mod tests {
         for _ in 0..2 {
             let performance = Performance {
                 ask: Ask::Init,
+                memory_bytes: limits::MEMORY_BYTES,
                 deadline: Instant::now() + Duration::from_millis(300),
                 fresh: true,
                 egress: None,

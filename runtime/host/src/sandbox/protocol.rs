@@ -30,6 +30,8 @@ pub(super) enum ToChild {
     Call {
         call: u64,
         ask: Box<Ask>,
+        /// Linear memory that the guest may have.
+        memory_bytes: usize,
         /// Time until the deadline, in milliseconds.
         milliseconds: u64,
         fresh: bool,
@@ -53,7 +55,6 @@ pub(super) enum ToChild {
 pub(crate) struct Load {
     pub contract: Contract,
     pub config: lifecycle::Config,
-    pub memory_bytes: usize,
     pub instances: bool,
     pub load_balancer: bool,
     pub routes: bool,

@@ -139,6 +139,7 @@ impl Connection {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let Performance {
             ask,
+            memory_bytes,
             deadline,
             fresh,
             egress,
@@ -153,6 +154,7 @@ impl Connection {
         let message = ToChild::Call {
             call: number,
             ask: Box::new(ask),
+            memory_bytes,
             milliseconds: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
             fresh,
             open: scope.is_some(),
@@ -173,6 +175,8 @@ impl Connection {
             number,
         };
         self.0.send_message(&message, Bytes::new());
+        // The frame has a copy.
+        drop(message);
         end.await.unwrap_or_else(|_| self.0.gone())
     }
 }
