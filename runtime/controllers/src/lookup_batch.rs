@@ -11,6 +11,9 @@ use ccm_core::node::cloud_node::cloud_node;
 use ccm_core::node::index::Clashes;
 use ccm_core::node::object::PrunedNode;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::clock::timer_now;
 
 /// Maximum number of nodes in one call; the contract's. Most clouds answer for many nodes by listing all their machines, so
 /// that every further call of a large cluster reads that list again.
@@ -20,6 +23,10 @@ const FIRST: usize = MOST / 2;
 /// Time that the first look-up waits for others: the nodes of one scale-up arrive within milliseconds, and no user
 /// notices this delay.
 const GATHER: Duration = Duration::from_millis(10);
+
+/// How long a size that was too large is not tried again. It mostly is for as long as the nodes carry what they carry, and
+/// each attempt costs a look-up and a pause of all calls of the provider.
+const TOO_LARGE: Duration = Duration::from_secs(3_600);
 
 /// Gathers look-ups into batches. One call runs at a time.
 pub(crate) struct Batch {
@@ -60,11 +67,11 @@ where
     Ask: Fn(Vec<CloudNode>) -> Asked,
     Asked: Future<Output = Result<FindReply, ProviderError>>,
 {
-    let mut most = FIRST;
+    let mut size = BatchSize::first();
     while let Some(first) = queue.recv().await {
         tokio::time::sleep(GATHER).await;
         let mut batch = vec![first];
-        while batch.len() < most
+        while batch.len() < size.most
             && let Ok(next) = queue.try_recv()
         {
             batch.push(next);
@@ -79,19 +86,51 @@ where
             .unzip();
         let asked = nodes.len();
         let answer = ask(nodes).await;
-        most = next_size(most, asked, answer.as_ref().err());
+        size.ended(asked, answer.as_ref().err(), timer_now());
         deliver(replies, answer);
     }
 }
 
 /// Maximum size of the next batch. One node that crashes a provider must not block all others for ever: after a crash
 /// the size is halved, after the success of a full batch doubled.
-fn next_size(most: usize, asked: usize, error: Option<&ProviderError>) -> usize {
-    match error {
-        None if asked < most => most,
-        None => (most * 2).min(MOST),
-        Some(error) if error.is_crash() => (asked / 2).max(1),
-        Some(_) => most,
+struct BatchSize {
+    most: usize,
+    /// The largest batch that ended well, unless one of this size has crashed since.
+    well: usize,
+    /// The last batch that crashed because it was larger than those that end well, and when.
+    too_large: Option<(usize, Instant)>,
+}
+
+impl BatchSize {
+    fn first() -> BatchSize {
+        BatchSize {
+            most: FIRST,
+            well: 0,
+            too_large: None,
+        }
+    }
+
+    fn ended(&mut self, asked: usize, error: Option<&ProviderError>, now: Instant) {
+        match error {
+            None => {
+                self.well = self.well.max(asked);
+                let doubled = (self.most * 2).min(MOST);
+                let is_too_large = self
+                    .too_large
+                    .is_some_and(|(size, at)| size <= doubled && now - at < TOO_LARGE);
+                if asked >= self.most && !is_too_large {
+                    self.most = doubled;
+                }
+            }
+            Some(error) if error.is_crash() => {
+                // Otherwise a node is the cause, or nothing is known to end well, as while a cloud is away.
+                let is_too_large = (1..asked).contains(&self.well);
+                self.too_large = is_too_large.then_some((asked, now));
+                self.well = self.well.min(asked.saturating_sub(1));
+                self.most = (asked / 2).max(1);
+            }
+            Some(_) => {}
+        }
     }
 }
 

@@ -14,14 +14,15 @@ fn node(name: &str) -> Arc<PrunedNode> {
 
 type Calls = Arc<Mutex<Vec<usize>>>;
 
-/// A provider that answers every node with its own name, crashes on `poison`, and takes a second.
-fn batch(calls: &Calls) -> (Batch, impl Future<Output = ()> + use<>) {
+/// A provider that answers every node with its own name, crashes on `poison` and on more than this many nodes, and takes
+/// a second.
+fn batch(calls: &Calls, most: usize) -> (Batch, impl Future<Output = ()> + use<>) {
     let calls = calls.clone();
     Batch::new(move |nodes: Vec<CloudNode>| {
         calls.lock().unwrap().push(nodes.len());
         async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            if nodes.iter().any(|node| node.name == "poison") {
+            if nodes.len() > most || nodes.iter().any(|node| node.name == "poison") {
                 return Err(ProviderError::Trapped("unreachable".to_owned()));
             }
             Ok(FindReply {
@@ -39,7 +40,7 @@ fn batch(calls: &Calls) -> (Batch, impl Future<Output = ()> + use<>) {
 #[tokio::test(start_paused = true)]
 async fn look_ups_gather_while_a_call_is_under_way_at_most_5000_and_at_first_2500() {
     let calls = Calls::default();
-    let (batch, serving) = batch(&calls);
+    let (batch, serving) = batch(&calls, MOST);
     let serving = tokio::spawn(serving);
     let names: Vec<String> = (0..9_000).map(|number| format!("n{number}")).collect();
     let ask =
@@ -58,7 +59,7 @@ async fn look_ups_gather_while_a_call_is_under_way_at_most_5000_and_at_first_250
 #[tokio::test(start_paused = true)]
 async fn one_node_that_crashes_the_provider_does_not_hold_the_others_for_ever() {
     let calls = Calls::default();
-    let (batch, serving) = batch(&calls);
+    let (batch, serving) = batch(&calls, MOST);
     let serving = tokio::spawn(serving);
     let ask_until_answered = async |name: String| {
         while batch.find(node(&name)).await.is_err() {
@@ -82,6 +83,44 @@ async fn one_node_that_crashes_the_provider_does_not_hold_the_others_for_ever() 
         calls.lock().unwrap()
     );
     serving.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_size_that_crashed_the_provider_is_tried_again_after_an_hour_and_not_before() {
+    let calls = Calls::default();
+    let (batch, serving) = batch(&calls, 4_000);
+    let serving = tokio::spawn(serving);
+    let ask = async |nodes: usize| {
+        join_all((0..nodes).map(|number| batch.find(node(&format!("n{number}"))))).await;
+        std::mem::take(&mut *calls.lock().unwrap())
+    };
+    let expected = [2500, 5000, 2500, 2500, 2500, 2500, 2500];
+    assert_eq!(ask(20_000).await, expected);
+    tokio::time::sleep(TOO_LARGE).await;
+    assert_eq!(ask(10_000).await, [2500, 5000, 2500]);
+    serving.abort();
+}
+
+/// A cloud that does not answer in time says nothing about sizes, nor does a node that crashes the provider.
+#[test]
+fn after_crashes_for_another_cause_the_size_grows_as_before() {
+    let crash = ProviderError::TimedOut("on purpose".to_owned());
+    let now = timer_now();
+    let mut size = BatchSize::first();
+    for _ in 0..4 {
+        size.ended(size.most, Some(&crash), now);
+    }
+    assert_eq!(size.most, FIRST / 16);
+    let grow = |size: &mut BatchSize| {
+        for _ in 0..13 {
+            size.ended(size.most, None, now);
+        }
+        assert_eq!(size.most, MOST);
+    };
+    grow(&mut size);
+    size.ended(3, Some(&crash), now);
+    assert_eq!(size.most, 1);
+    grow(&mut size);
 }
 
 #[tokio::test(start_paused = true)]
