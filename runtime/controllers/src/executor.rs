@@ -84,7 +84,6 @@ impl Priority {
 pub(crate) struct EffectExecutor {
     pub(crate) cluster: Arc<Cluster>,
     services: Services,
-    ownership: Mutex<Arc<OwnershipContext>>,
     cloud: Cloud,
     author: Author,
     new: ClassState,
@@ -125,6 +124,7 @@ impl EffectExecutor {
         let cloud = Cloud {
             provider,
             cluster: cluster.clone(),
+            ownership: Arc::new(Mutex::new(ownership)),
             call_time: settings.call_time,
             budget: Arc::new(SharedBudget::new(brake, allowance)),
             has_left: Arc::default(),
@@ -142,7 +142,6 @@ impl EffectExecutor {
         };
         EffectExecutor {
             services: Services::new(cloud.clone()),
-            ownership: Mutex::new(ownership),
             new: priority(settings.node.concurrent_syncs.get()),
             known: priority(settings.node.status_updates().get()),
             author: Author {
@@ -158,12 +157,12 @@ impl EffectExecutor {
 
     /// The ownership context: this provider and the other current providers.
     pub(crate) fn ownership(&self) -> Arc<OwnershipContext> {
-        self.ownership.lock().clone()
+        self.cloud.ownership.lock().clone()
     }
 
     /// Replaces the ownership context after the set of providers has changed.
     pub(crate) fn reassign(&self, ownership: Arc<OwnershipContext>) {
-        *self.ownership.lock() = ownership;
+        *self.cloud.ownership.lock() = ownership;
     }
 
     /// The provider's name in the configuration.

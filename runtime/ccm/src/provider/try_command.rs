@@ -136,7 +136,7 @@ impl TriedModule {
         };
         let mut index = NodeIndex::default();
         nodes.iter().for_each(|node| index.apply(node));
-        index.answered(&self.provider.manifest().name, &asked, &reply, now());
+        index.answered(&self.ownership(), &asked, &reply, now());
         let looked = reply.lookups.iter().enumerate().map(|(at, lookup)| {
             let events = reply.events.iter().filter(|(node, _)| *node == at);
             let clashes = match lookup {

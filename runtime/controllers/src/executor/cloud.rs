@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use ccm_core::cloud::{CallFailure, CloudNode, FindReply, ProviderError};
 use ccm_core::cloud_provider::{CloudProvider, Reply};
+use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::reconciliation::effect::{Answered, Performed};
 use ccm_core::safety::audit::Subject;
 use ccm_core::safety::brake::{BudgetLevel, SharedBudget};
 use ccm_core::safety::permit::Permit;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::activity::BrakeLevel;
@@ -52,6 +54,7 @@ pub(super) fn performed<T, O>(
 pub(super) struct Cloud {
     pub(super) provider: Arc<dyn CloudProvider>,
     pub(super) cluster: Arc<Cluster>,
+    pub(super) ownership: Arc<Mutex<Arc<OwnershipContext>>>,
     pub(super) call_time: Duration,
     /// Budget shared by all changing calls; each provider has its own quota at its own cloud.
     pub(super) budget: Arc<SharedBudget>,
@@ -84,10 +87,10 @@ impl Cloud {
         let answer = self.in_time("find of nodes", call).await;
         // Index the whole answer before any part of it is returned, so that two nodes in one answer see each other.
         if let Ok(reply) = &answer {
-            let (by, now) = (self.provider.name(), self.cluster.clock.now());
+            let (by, now) = (self.ownership.lock().clone(), self.cluster.clock.now());
             let mut node_index = self.cluster.node_index();
             if !self.has_left.load(Ordering::Acquire) {
-                node_index.answered(by, &nodes, reply, now);
+                node_index.answered(&by, &nodes, reply, now);
             }
         }
         tracing::debug!(

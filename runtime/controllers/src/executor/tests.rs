@@ -385,8 +385,11 @@ async fn the_answers_of_a_provider_that_has_left_hold_no_machine() {
         cluster.node_index().apply(node);
     }
     let asked = [ccm_core::node::cloud_node::cloud_node(&one)];
-    let now = cluster.clock.now();
-    cluster.node_index().answered("old", &asked, &reply, now);
+    let (by, now) = (
+        OwnershipContext::alone("old", vec!["sim".to_owned()]),
+        cluster.clock.now(),
+    );
+    cluster.node_index().answered(&by, &asked, &reply, now);
     for (leaves, is_held) in [("other", true), ("old", false)] {
         cluster.leave(leaves);
         let clashes = cluster.node_index().clashes("another", &machine);

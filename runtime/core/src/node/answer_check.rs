@@ -121,7 +121,11 @@ pub fn check(instance: &Instance, known: Known<'_>) -> Result<Checked, Unusable>
     })
 }
 
-fn check_provider_id(
+/// The provider ID that an answer with `answered` gives a node: without one, the stored one.
+///
+/// # Errors
+/// The answer is rejected, for this reason.
+pub(super) fn check_provider_id(
     answered: &str,
     stored: Option<&str>,
     schemes: &[String],

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use crate::cloud::instance::{AddressType, CloudNode, FindReply, Instance, Lookup};
 use crate::moment::Moment;
+use crate::node::answer_check::check_provider_id;
 use crate::node::object::PrunedNode;
-use crate::node::ownership::recorded_owner;
+use crate::node::ownership::{OwnershipContext, recorded_owner};
 
 /// All nodes by name, with look-up by provider ID and address. A node that was recreated replaces the old one.
 #[derive(Debug, Default)]
@@ -166,8 +167,15 @@ impl NodeIndex {
     }
 
     /// Records the `reply` of the provider `by` about `nodes`, received at `at`.
-    pub fn answered(&mut self, by: &str, nodes: &[CloudNode], reply: &FindReply, at: Moment) {
-        let by: Arc<str> = by.into();
+    pub fn answered(
+        &mut self,
+        by: &OwnershipContext,
+        nodes: &[CloudNode],
+        reply: &FindReply,
+        at: Moment,
+    ) {
+        let schemes = &by.schemes;
+        let by: Arc<str> = by.name.as_str().into();
         for (node, lookup) in nodes.iter().zip(&reply.lookups) {
             // Skip nodes that were deleted or recreated while the provider was asked.
             let Some(known) = self
@@ -189,19 +197,23 @@ impl NodeIndex {
                 _ => {}
             }
             let answered = match lookup {
+                // A provider ID that the answer is rejected for holds no machine: it may be another provider's.
                 Lookup::Found(instance) => {
-                    Some(instance.provider_id.as_str()).filter(|id| !id.is_empty())
+                    let stored = known.stored.as_deref();
+                    check_provider_id(&instance.provider_id, stored, schemes).ok()
                 }
                 Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => None,
             };
             let before = known.answered.as_ref();
             // If one provider does not know a machine, the answer of another provider that does stays.
             let is_anothers = before.is_some_and(|(_, who)| *who != by);
-            if answered.is_none() && is_anothers || before.map(|(id, _)| &**id) == answered {
+            if answered.is_none() && is_anothers
+                || before.map(|(id, _)| &**id) == answered.as_deref()
+            {
                 continue;
             }
             let next = IndexedNode {
-                answered: answered.map(|id| (Arc::from(id), by.clone())),
+                answered: answered.map(|id| (id.into(), by.clone())),
                 ..(**known).clone()
             };
             self.replace(&node.name, Some(next));

@@ -114,7 +114,7 @@ fn moments() -> Now {
 const ENDLESS: &str = "the reconciliation does not end; this is a defect";
 
 impl TriedModule {
-    fn ownership(&self) -> Arc<OwnershipContext> {
+    pub(super) fn ownership(&self) -> Arc<OwnershipContext> {
         let mut ownership = OwnershipContext::alone(self.provider.name(), self.schemes.clone());
         ownership.has_instances = self.provider.capabilities().instances;
         Arc::new(ownership)

@@ -56,13 +56,23 @@ fn duplicate(node_index: &NodeIndex, name: &str, provider_id: &str) -> Option<St
     Some(format!("{}: {how}", duplicate.name))
 }
 
+/// The provider `name`, which owns the scheme of that name.
+fn provider(name: &str) -> OwnershipContext {
+    OwnershipContext::alone(name, vec![name.to_owned()])
+}
+
 fn answer(node_index: &mut NodeIndex, about: &[(&PrunedNode, Lookup)]) {
+    answer_of("sim", node_index, about);
+}
+
+fn answer_of(by: &str, node_index: &mut NodeIndex, about: &[(&PrunedNode, Lookup)]) {
     let nodes: Vec<CloudNode> = about.iter().map(|(node, _)| cloud_node(node)).collect();
     let reply = FindReply {
         lookups: about.iter().map(|(_, lookup)| lookup.clone()).collect(),
         ..FindReply::default()
     };
-    node_index.answered("sim", &nodes, &reply, Moment(std::time::Duration::ZERO));
+    let now = Moment(std::time::Duration::ZERO);
+    node_index.answered(&provider(by), &nodes, &reply, now);
 }
 
 fn found(provider_id: &str) -> Lookup {
@@ -117,6 +127,35 @@ fn of_several_twins_the_one_that_has_it_written_down_counts() {
             .duplicate
             .is_some()
     );
+}
+
+#[test]
+fn f29_a_provider_id_that_is_not_its_own_or_not_that_nodes_holds_no_machine() {
+    for (stored, answered, holder) in [
+        (None, "sim://1", Some("a: answered")),
+        (Some("sim://1"), "sim://1", Some("a: stored")),
+        (None, "hrobot://1234", None),
+        (None, "hrobot", None),
+        (Some("sim://1"), "sim://2", None),
+    ] {
+        let a = node("a", stored, &[]);
+        let mut all = NodeIndex::default();
+        all.apply(&a);
+        all.apply(&node("new", None, &[]));
+        answer(&mut all, &[(&a, found(answered))]);
+        let held = duplicate(&all, "new", answered);
+        assert_eq!(held.as_deref(), holder, "{stored:?} {answered}");
+    }
+    // A rejected answer withdraws that provider's last one, and no other provider's.
+    let a = node("a", None, &[]);
+    let mut all = NodeIndex::default();
+    all.apply(&a);
+    answer(&mut all, &[(&a, found("sim://1"))]);
+    answer_of("other", &mut all, &[(&a, found("sim://1"))]);
+    let held = duplicate(&all, "new", "sim://1");
+    assert_eq!(held.as_deref(), Some("a: answered"));
+    answer(&mut all, &[(&a, found("hrobot://1234"))]);
+    assert_eq!(duplicate(&all, "new", "sim://1"), None);
 }
 
 #[test]
@@ -200,7 +239,8 @@ fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
             complete,
             ..FindReply::default()
         };
-        all.answered("sim", &asked, &reply, Moment(std::time::Duration::ZERO));
+        let now = Moment(std::time::Duration::ZERO);
+        all.answered(&provider("sim"), &asked, &reply, now);
         all.holder(address).map(str::to_owned)
     };
     all.apply(&reported("Unknown"));
@@ -282,7 +322,8 @@ fn a_provider_that_does_not_own_the_node_frees_no_address() {
                 ..FindReply::default()
             };
             let asked = [cloud_node(&dead)];
-            all.answered("sim", &asked, &reply, Moment(std::time::Duration::ZERO));
+            let now = Moment(std::time::Duration::ZERO);
+            all.answered(&provider("sim"), &asked, &reply, now);
         }
         assert_eq!(all.holder(address).is_none(), is_freed, "{owner:?} {id:?}");
     }
