@@ -1,5 +1,6 @@
 //! An index over all nodes: which node has which machine and which address. Answers about one node are checked against
-//! it, so that a provider cannot assign one node's machine or address to another node. Decides nothing.
+//! it, so that a provider cannot assign one node's machine or address to another node. A kubelet writes the addresses in
+//! the status of its node: most of them count only once a provider has answered them, too. Decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use crate::cloud::instance::{AddressType, CloudNode, FindReply, Instance, Lookup};
 use crate::moment::Moment;
-use crate::node::answer_check::check_provider_id;
+use crate::node::answer_check::{MAX_ADDRESSES, check_provider_id};
 use crate::node::object::PrunedNode;
 use crate::node::ownership::{OwnershipContext, recorded_owner};
 
@@ -18,8 +19,10 @@ pub struct NodeIndex {
     /// Boxed, because the tree has room for twice as many.
     nodes: BTreeMap<Arc<str>, Box<IndexedNode>>,
     by_provider_id: HashMap<Arc<str>, Names>,
+    /// The IPs of Ready nodes. A lost machine's address may have a new owner.
     by_internal: HashMap<IpAddr, Names>,
     by_external: HashMap<IpAddr, Names>,
+    /// Those of all nodes: no other object's traffic may be sent to them.
     by_address: HashMap<IpAddr, Names>,
     /// The names of the nodes with [`is_unready_or_shut_down`](PrunedNode::is_unready_or_shut_down).
     unready: BTreeSet<Arc<str>>,
@@ -37,27 +40,46 @@ pub struct NodeSetVersion {
 /// The nodes with one provider ID or address; nearly always one. Sorted, so that results are deterministic.
 type Names = Vec<Arc<str>>;
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct IndexedNode {
     uid: String,
     is_ready: bool,
     /// Result of [`is_unready_or_shut_down`].
     is_unready: bool,
+    /// Whether the node has been initialised.
+    is_initialised: bool,
     /// The recorded owner.
     owner: Option<Arc<str>>,
     /// The stored provider ID.
     stored: Option<Arc<str>>,
-    /// The provider ID answered last, and the provider that answered.
-    answered: Option<(Arc<str>, Arc<str>)>,
+    /// The last answer that found the machine.
+    answer: Option<Arc<MachineAnswer>>,
     /// When the machine was last reported to exist.
     found: Option<Moment>,
     /// Consecutive complete answers of its owner that reported the machine gone since the node was last Ready.
     gone: u32,
-    /// InternalIPs of a Ready node; `external` likewise. A lost machine's address may have a new owner.
-    internal: Vec<IpAddr>,
-    external: Vec<IpAddr>,
-    /// InternalIPs and ExternalIPs, whether the node is Ready or not: no other object's traffic may be sent to them.
-    all: Vec<IpAddr>,
+    /// The first IPs in its status, at most [`MAX_ADDRESSES`].
+    reported: Vec<NodeIp>,
+    /// Those of them that count: nobody else may have them.
+    ips: Vec<NodeIp>,
+}
+
+/// An answer of a provider that found the machine of a node, and that may be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct MachineAnswer {
+    /// The provider.
+    by: Arc<str>,
+    /// The provider ID; `None` once the provider has answered otherwise.
+    provider_id: Option<Arc<str>>,
+    /// The IPs of the last answer that had any, at most [`MAX_ADDRESSES`].
+    ips: Vec<NodeIp>,
+}
+
+/// An InternalIP or an ExternalIP, in canonical form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NodeIp {
+    is_internal: bool,
+    ip: IpAddr,
 }
 
 /// Provider ID and addresses in an answer about one node that other nodes have.
@@ -125,30 +147,24 @@ impl NodeIndex {
         }
         let known = self.nodes.get(name).filter(|known| *known.uid == *uid);
         let known = known.map(|known| &**known);
+        let reported = node.addresses().iter();
+        let reported = reported.filter_map(|one| NodeIp::of(one.address_type?, one.canonical_ip()));
         let mut next = IndexedNode {
             uid: uid.into(),
             is_ready: node.is_ready(),
             is_unready: node.is_unready_or_shut_down(),
+            is_initialised: !node.is_uninitialized(),
             owner: recorded_owner(node).map(Arc::from),
             stored: node.provider_id().map(Arc::from),
-            answered: known.and_then(|known| known.answered.clone()),
+            answer: known.and_then(|known| known.answer.clone()),
             found: known.and_then(|known| known.found),
             gone: known
                 .filter(|_| !node.is_ready())
                 .map_or(0, |known| known.gone),
-            ..IndexedNode::default()
+            reported: reported.take(MAX_ADDRESSES).collect(),
+            ips: Vec::new(),
         };
-        for one in node.addresses() {
-            let list = match one.address_type {
-                Some(AddressType::InternalIp) => &mut next.internal,
-                Some(AddressType::ExternalIp) => &mut next.external,
-                _ => continue,
-            };
-            if node.is_ready() {
-                list.extend(one.canonical_ip());
-            }
-            next.all.extend(one.canonical_ip());
-        }
+        next.ips = next.counted(known);
         if known != Some(&next) {
             self.replace(name, Some(next));
         }
@@ -196,26 +212,35 @@ impl NodeIndex {
                 }
                 _ => {}
             }
-            let answered = match lookup {
-                // A provider ID that the answer is rejected for holds no machine: it may be another provider's.
+            let before = known.answer.as_deref();
+            let found = match lookup {
                 Lookup::Found(instance) => {
-                    let stored = known.stored.as_deref();
-                    check_provider_id(&instance.provider_id, stored, schemes).ok()
+                    MachineAnswer::of(instance, known.stored.as_deref(), &by, schemes)
                 }
                 Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => None,
             };
-            let before = known.answered.as_ref();
-            // If one provider does not know a machine, the answer of another provider that does stays.
-            let is_anothers = before.is_some_and(|(_, who)| *who != by);
-            if answered.is_none() && is_anothers
-                || before.map(|(id, _)| &**id) == answered.as_deref()
-            {
+            let answer = match (found, before) {
+                // A provider that knows no address of the machine leaves the node those that it has.
+                (Some(found), Some(before)) if found.ips.is_empty() => MachineAnswer {
+                    ips: before.ips.clone(),
+                    ..found
+                },
+                (Some(found), _) => found,
+                (None, Some(before)) if before.by == by => MachineAnswer {
+                    provider_id: None,
+                    ..before.clone()
+                },
+                // If one provider does not know a machine, the answer of another provider that does stays.
+                (None, _) => continue,
+            };
+            if before == Some(&answer) {
                 continue;
             }
-            let next = IndexedNode {
-                answered: answered.map(|id| (id.into(), by.clone())),
+            let mut next = IndexedNode {
+                answer: Some(Arc::new(answer)),
                 ..(**known).clone()
             };
+            next.ips = next.counted(Some(&**known));
             self.replace(&node.name, Some(next));
         }
     }
@@ -227,17 +252,14 @@ impl NodeIndex {
                 node.gone = 0;
             }
         }
-        let is_its =
-            |node: &IndexedNode| node.answered.as_ref().is_some_and(|(_, who)| **who == *by);
+        let is_its = |node: &IndexedNode| node.answer.as_ref().is_some_and(|one| *one.by == *by);
         let nodes = self.nodes.iter().filter(|(_, node)| is_its(node));
         let nodes: Vec<(Arc<str>, IndexedNode)> = nodes
             .map(|(name, node)| (name.clone(), IndexedNode::clone(node)))
             .collect();
-        for (name, node) in nodes {
-            let next = IndexedNode {
-                answered: None,
-                ..node
-            };
+        for (name, mut next) in nodes {
+            next.answer = None;
+            next.ips = next.counted(None);
             self.replace(&name, Some(next));
         }
     }
@@ -316,14 +338,11 @@ impl NodeIndex {
             for id in old.provider_ids() {
                 remove(&mut self.by_provider_id, id, name);
             }
-            for address in &old.internal {
-                remove(&mut self.by_internal, address, name);
-            }
-            for address in &old.external {
-                remove(&mut self.by_external, address, name);
-            }
-            for address in &old.all {
-                remove(&mut self.by_address, address, name);
+            for one in &old.ips {
+                remove(&mut self.by_address, &one.ip, name);
+                if old.is_ready {
+                    remove(self.of_ready(one), &one.ip, name);
+                }
             }
         }
         let Some(next) = next else {
@@ -333,19 +352,24 @@ impl NodeIndex {
         for id in next.provider_ids() {
             add(&mut self.by_provider_id, id.clone(), &name);
         }
-        for address in &next.internal {
-            add(&mut self.by_internal, *address, &name);
-        }
-        for address in &next.external {
-            add(&mut self.by_external, *address, &name);
-        }
-        for address in &next.all {
-            add(&mut self.by_address, *address, &name);
+        for one in &next.ips {
+            add(&mut self.by_address, one.ip, &name);
+            if next.is_ready {
+                add(self.of_ready(one), one.ip, &name);
+            }
         }
         if next.is_unready {
             self.unready.insert(name.clone());
         }
         self.nodes.insert(name, Box::new(next));
+    }
+
+    /// The IPs of this type of Ready nodes.
+    fn of_ready(&mut self, one: &NodeIp) -> &mut HashMap<IpAddr, Names> {
+        match one.is_internal {
+            true => &mut self.by_internal,
+            false => &mut self.by_external,
+        }
     }
 }
 
@@ -366,11 +390,78 @@ impl IndexedNode {
         }
     }
 
+    /// The reported IPs that count; `before` is the node as it was indexed.
+    ///
+    /// Those that a provider has answered, as long as they are reported: a provider takes no address from a node by
+    /// answering another one. Before any answer with an address, as after a start or where no provider here knows it, one
+    /// of each type and family, as a kubelet reports them by itself: whoever controls a kubelet could otherwise keep all
+    /// free addresses from new nodes and load balancers.
+    fn counted(&self, before: Option<&IndexedNode>) -> Vec<NodeIp> {
+        let reported = self.reported.iter().copied();
+        let answered = self.answered_ips();
+        if answered.is_empty() {
+            let mut counted: Vec<NodeIp> = Vec::new();
+            for one in reported.filter(|_| self.is_initialised) {
+                if !counted.iter().any(|other| other.is_alike(one)) {
+                    counted.push(one);
+                }
+            }
+            return counted;
+        }
+        let before = before.filter(|before| !before.answered_ips().is_empty());
+        let has_counted = |one: &NodeIp| before.is_some_and(|before| before.ips.contains(one));
+        reported
+            .filter(|one| answered.contains(one) || has_counted(one))
+            .collect()
+    }
+
+    /// The IPs that a provider has answered; empty before such an answer.
+    fn answered_ips(&self) -> &[NodeIp] {
+        let answer = self.answer.as_deref();
+        let ips = answer.map(|answer| answer.ips.as_slice());
+        ips.unwrap_or_default()
+    }
+
     fn provider_ids(&self) -> impl Iterator<Item = &Arc<str>> {
-        let answered = self.answered.as_ref().map(|(id, _)| id);
+        let answer = self.answer.as_deref();
+        let answered = answer.and_then(|answer| answer.provider_id.as_ref());
         self.stored
             .iter()
             .chain(answered.filter(|id| self.stored.as_ref() != Some(*id)))
+    }
+}
+
+impl MachineAnswer {
+    /// The answer `instance` of the provider `by`, which owns `schemes`, about a node with this stored provider ID.
+    /// `None` if its provider ID is rejected: it may be that of another provider's machine.
+    fn of(
+        instance: &Instance,
+        stored: Option<&str>,
+        by: &Arc<str>,
+        schemes: &[String],
+    ) -> Option<MachineAnswer> {
+        let provider_id = check_provider_id(&instance.provider_id, stored, schemes).ok()?;
+        let ips = instance.addresses.iter();
+        let ips = ips.filter_map(|one| NodeIp::of(one.address_type, one.canonical_ip()));
+        Some(MachineAnswer {
+            by: by.clone(),
+            provider_id: Some(provider_id.into()),
+            ips: ips.take(MAX_ADDRESSES).collect(),
+        })
+    }
+}
+
+impl NodeIp {
+    /// `None` if it is no IP, or of another type.
+    fn of(address_type: AddressType, ip: Option<IpAddr>) -> Option<NodeIp> {
+        let is_internal = address_type == AddressType::InternalIp;
+        let ip = ip.filter(|_| address_type.is_ip())?;
+        Some(NodeIp { is_internal, ip })
+    }
+
+    /// Whether type and family are equal.
+    fn is_alike(self, other: NodeIp) -> bool {
+        (self.is_internal, self.ip.is_ipv4()) == (other.is_internal, other.ip.is_ipv4())
     }
 }
 

@@ -76,7 +76,26 @@ fn answer_of(by: &str, node_index: &mut NodeIndex, about: &[(&PrunedNode, Lookup
 }
 
 fn found(provider_id: &str) -> Lookup {
-    Lookup::Found(Box::new(instance(provider_id, &[])))
+    found_with(provider_id, &[])
+}
+
+/// The answer that the machine exists and has these InternalIPs.
+fn found_with(provider_id: &str, internal: &[&str]) -> Lookup {
+    let internal = internal.iter().map(|ip| (AddressType::InternalIp, *ip));
+    let internal: Vec<_> = internal.collect();
+    Lookup::Found(Box::new(instance(provider_id, &internal)))
+}
+
+/// Those of `addresses` that neither a new node nor a Service may have.
+fn held<'a>(all: &NodeIndex, addresses: &[&'a str]) -> Vec<&'a str> {
+    let is_held = |address: &&&str| {
+        let answer = instance("sim://new", &[(AddressType::InternalIp, **address)]);
+        let clashes = !all.clashes("new", &answer).addresses.is_empty();
+        let is_held = all.holder(address.parse().unwrap()).is_some();
+        assert_eq!(clashes, is_held, "all nodes are Ready");
+        is_held
+    };
+    addresses.iter().filter(is_held).copied().collect()
 }
 
 #[test]
@@ -208,6 +227,63 @@ fn an_internal_ip_of_a_ready_node_is_nobody_elses() {
 }
 
 #[test]
+fn f30_an_address_that_only_a_kubelet_names_is_held_from_nobody() {
+    let all_four = ["10.0.0.1", "10.0.0.7", "10.0.0.8", "10.0.0.9"];
+    let reports = |addresses: &[&str]| node("x", Some("sim://1"), addresses);
+    let mut all = NodeIndex::default();
+    all.apply(&reports(&["10.0.0.7"]));
+    assert_eq!(held(&all, &all_four), ["10.0.0.7"], "before any answer");
+    let x = reports(&["10.0.0.7", "10.0.0.1", "10.0.0.8"]);
+    all.apply(&x);
+    assert_eq!(held(&all, &all_four), ["10.0.0.7"], "the first one");
+    answer(&mut all, &[(&x, Lookup::NotMine)]);
+    answer(&mut all, &[(&x, found_with("other://1", &["10.0.0.8"]))]);
+    answer(&mut all, &[(&x, found("sim://1"))]);
+    assert_eq!(held(&all, &all_four), ["10.0.0.7"], "no answer about it");
+    answer(&mut all, &[(&x, found_with("sim://1", &["10.0.0.1"]))]);
+    assert_eq!(held(&all, &all_four), ["10.0.0.1"]);
+    answer(&mut all, &[(&x, found("sim://1"))]);
+    assert_eq!(held(&all, &all_four), ["10.0.0.1"], "no other answer");
+
+    // A provider takes no address from a node by another answer; what is not reported any more is free.
+    answer(&mut all, &[(&x, found_with("sim://1", &["10.0.0.9"]))]);
+    answer(&mut all, &[(&x, Lookup::Gone)]);
+    assert_eq!(held(&all, &all_four), ["10.0.0.1"]);
+    all.apply(&reports(&["10.0.0.9"]));
+    all.apply(&reports(&["10.0.0.9", "10.0.0.1"]));
+    assert_eq!(held(&all, &all_four), ["10.0.0.9"]);
+    all.withdraw("sim");
+    all.apply(&reports(&["10.0.0.8", "10.0.0.9"]));
+    assert_eq!(held(&all, &all_four), ["10.0.0.8"]);
+}
+
+#[test]
+fn f30_a_node_that_has_not_been_initialised_holds_no_address_before_an_answer() {
+    let new = changed("x", "x-1", None, &["10.0.0.1"], |node| {
+        let key = crate::well_known::UNINITIALIZED_TAINT;
+        node["spec"]["taints"] = json!([{ "key": key, "effect": "NoSchedule" }]);
+    });
+    let mut all = NodeIndex::default();
+    all.apply(&new);
+    assert!(held(&all, &["10.0.0.1"]).is_empty());
+    answer(&mut all, &[(&new, found_with("sim://1", &["10.0.0.1"]))]);
+    assert_eq!(held(&all, &["10.0.0.1"]), ["10.0.0.1"]);
+}
+
+#[test]
+fn f30_one_node_adds_at_most_64_addresses() {
+    let many = (0..10_000).map(|number| format!("10.9.{}.{}", number / 250, number % 250));
+    let many: Vec<String> = many.collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let x = node("x", Some("sim://1"), &many);
+    let mut all = NodeIndex::default();
+    all.apply(&x);
+    assert_eq!(all.by_address.len(), 1);
+    answer(&mut all, &[(&x, found_with("sim://1", &many))]);
+    assert_eq!(all.by_address.len(), 64);
+}
+
+#[test]
 fn what_is_forgotten_leaves_nothing_behind() {
     let mut node_index = NodeIndex::default();
     let a = node("a", Some("sim://1"), &["10.0.0.1"]);
@@ -219,6 +295,7 @@ fn what_is_forgotten_leaves_nothing_behind() {
     assert!(node_index.is_empty());
     assert!(node_index.by_provider_id.is_empty());
     assert!(node_index.by_internal.is_empty() && node_index.by_external.is_empty());
+    assert!(node_index.by_address.is_empty());
 }
 
 #[test]
@@ -248,7 +325,7 @@ fn the_address_of_a_machine_that_is_gone_is_free_again_and_not_before() {
     assert_eq!(answer(&mut all, Lookup::Gone, false), holds, "not complete");
     assert_eq!(answer(&mut all, Lookup::Gone, true), holds, "once");
     assert_eq!(answer(&mut all, Lookup::Gone, true), None);
-    let found = Lookup::Found(Box::new(instance("sim://7", &[])));
+    let found = found_with("sim://7", &["10.0.0.7"]);
     assert_eq!(answer(&mut all, found, true), holds);
     answer(&mut all, Lookup::Gone, true);
     assert_eq!(answer(&mut all, Lookup::Gone, true), None);
