@@ -73,7 +73,7 @@ fn is_refused(ip: IpAddr, rules: &IngressRules) -> bool {
         || !rules.allowed.is_empty() && !rules.allowed.iter().any(|net| net.contains(&ip))
 }
 
-/// The addresses of nodes, and of all other Services.
+/// The addresses of nodes, and of all other Services but those that their authors choose: `externalIPs`.
 fn in_use(of: &str, write: &Write, record: &ServiceRecord) -> BTreeSet<IpAddr> {
     let mut found = BTreeSet::new();
     let mut take = |value: &Value| {
@@ -96,9 +96,6 @@ fn in_use(of: &str, write: &Write, record: &ServiceRecord) -> BTreeSet<IpAddr> {
             let ingress = list(&service["status"]["loadBalancer"]["ingress"]);
             ingress.iter().for_each(|one| take(&one["ip"]));
             list(&service["spec"]["clusterIPs"])
-                .iter()
-                .for_each(&mut take);
-            list(&service["spec"]["externalIPs"])
                 .iter()
                 .for_each(&mut take);
         }

@@ -448,6 +448,7 @@ impl World {
 }
 
 mod account_proof;
+mod addresses;
 mod alone;
 mod balancers;
 mod hand_over;

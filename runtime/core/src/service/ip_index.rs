@@ -82,17 +82,13 @@ impl Addresses {
     }
 }
 
-/// Cluster IPs, external IPs and status IPs. A headless Service's `None` is not an IP.
+/// Cluster IPs and status IPs, which the API server and controllers write. Not `externalIPs`: whoever may write Services
+/// could keep the address of any load balancer from the other ones. A headless Service's `None` is not an IP.
 fn ips(service: &Service) -> BTreeSet<IpAddr> {
     let spec = spec(service);
     let cluster = spec.and_then(|spec| spec.cluster_ips.as_deref());
     let first = spec.and_then(|spec| spec.cluster_ip.as_ref());
-    let external = spec.and_then(|spec| spec.external_ips.as_deref());
-    let written = cluster
-        .unwrap_or_default()
-        .iter()
-        .chain(first)
-        .chain(external.unwrap_or_default());
+    let written = cluster.unwrap_or_default().iter().chain(first);
     let parsed = written.filter_map(|text| text.parse::<IpAddr>().ok());
     let status = load_balancer_status(service);
     parsed

@@ -282,8 +282,8 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
     let ext = of(
         "ext",
         "u3",
-        json!({ "externalIPs": ["192.0.2.3", "nonsense"] }),
-        json!(null),
+        json!({ "clusterIP": "nonsense", "externalIPs": ["192.0.2.4"] }),
+        json!([{ "ip": "192.0.2.3" }]),
     );
     for service in [&dns, &web, &ext] {
         addresses.apply(service);
@@ -297,6 +297,7 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
         ("u2", "::ffff:10.96.0.10", Some("service/ns/dns")),
         ("u2", "fd00::a", Some("service/ns/dns")),
         ("u2", "192.0.2.3", Some("service/ns/ext")),
+        ("u2", "192.0.2.4", None),
         ("u1", "192.0.2.1", Some("service/ns/web")),
         ("u2", "192.0.2.1", None),
         ("u2", "192.0.2.9", None),
@@ -304,12 +305,7 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
         assert_eq!(who(&addresses, uid, ip).as_deref(), expected, "{uid} {ip}");
     }
     // Two Services have the IP: the other one is reported.
-    addresses.apply(&of(
-        "ext",
-        "u3",
-        json!({ "externalIPs": ["192.0.2.1"] }),
-        json!(null),
-    ));
+    addresses.apply(&of("ext", "u3", json!({}), json!([{ "ip": "192.0.2.1" }])));
     assert_eq!(
         who(&addresses, "u2", "192.0.2.1").as_deref(),
         Some("service/ns/ext")
