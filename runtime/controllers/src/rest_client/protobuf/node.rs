@@ -1,14 +1,14 @@
 //! The fields of a Node that controllers read, in protobuf and as the JSON that
 //! [`PrunedNode`](ccm_core::node::object::PrunedNode) is read from. Field numbers are those of
 //! `k8s.io/api/core/v1/generated.proto` and `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`; all other fields are
-//! skipped. Texts are parts of the answer, not copies.
+//! skipped. Texts are parts of the answer, not copies. A kubelet can store texts that are not UTF-8: as in the API server's
+//! JSON, U+FFFD takes the place of what is not.
 
-use std::str;
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use k8s_openapi::jiff::Timestamp;
 use prost::Message;
-use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
 /// A Node.
@@ -151,21 +151,19 @@ impl Serialize for Time {
     }
 }
 
-fn read<S: Serializer>(text: &Bytes) -> Result<&str, S::Error> {
-    str::from_utf8(text).map_err(S::Error::custom)
+fn read(text: &Bytes) -> Cow<'_, str> {
+    String::from_utf8_lossy(text)
 }
 
 fn text<S: Serializer>(text: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(read::<S>(text)?)
+    serializer.serialize_str(&read(text))
 }
 
 fn texts<S: Serializer>(texts: &[Bytes], serializer: S) -> Result<S::Ok, S::Error> {
-    let texts = texts.iter().map(read::<S>);
-    serializer.collect_seq(texts.collect::<Result<Vec<&str>, S::Error>>()?)
+    serializer.collect_seq(texts.iter().map(read))
 }
 
 fn map<S: Serializer>(pairs: &[Pair], serializer: S) -> Result<S::Ok, S::Error> {
     let pairs = pairs.iter();
-    let pairs = pairs.map(|pair| Ok((read::<S>(&pair.key)?, read::<S>(&pair.value)?)));
-    serializer.collect_map(pairs.collect::<Result<Vec<(&str, &str)>, S::Error>>()?)
+    serializer.collect_map(pairs.map(|pair| (read(&pair.key), read(&pair.value))))
 }

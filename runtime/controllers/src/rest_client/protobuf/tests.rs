@@ -116,6 +116,19 @@ async fn events_of_a_watch_mean_the_same_in_both_forms_however_they_are_cut() {
     assert_eq!(read(&translated), expected[..1]);
 }
 
+/// A Node with the label `k` and a system UUID that are not UTF-8.
+const NO_TEXT: &[u8] = b"k8s\0\x0a\x0a\x0a\x02v1\x12\x04Node\x12\x16\
+    \x0a\x0b\x0a\x01a\x5a\x06\x0a\x01k\x12\x01\xff\x1a\x07\x3a\x05\x12\x03x\xffy";
+
+#[tokio::test]
+async fn f32_a_text_that_is_not_utf_8_is_read_with_replacements() {
+    let translated = json(PROTOBUF, Pieces::of(NO_TEXT, 100)).await.unwrap();
+    let node: PrunedNode = serde_json::from_slice(&translated).unwrap();
+    assert_eq!(node.name(), "a");
+    assert_eq!(node.labels().get("k"), Some("\u{fffd}"));
+    assert_eq!(node.system_uuid(), Some("x\u{fffd}y"));
+}
+
 #[tokio::test]
 async fn json_passes_unchanged() {
     let text = include_bytes!("tests/watch.json");
@@ -154,13 +167,15 @@ async fn only_whole_nodes_are_asked_for_as_protobuf_and_never_again_once_it_was_
         assert_eq!(asked.lock().unwrap().pop(), Some(is_asked), "{path}");
     }
     let magic_and_junk: &[u8] = b"k8s\0\xff\xff\xff";
-    // A Node whose name is no text.
-    let no_text = b"k8s\0\x0a\x0a\x0a\x02v1\x12\x04Node\x12\x05\x0a\x03\x0a\x01\xff";
-    for unreadable in [b"nothing".as_slice(), magic_and_junk, no_text] {
-        *answer.lock().unwrap() = unreadable;
-        assert!(send(NODES, json).await.is_err());
+    for (bytes, is_readable) in [
+        (NO_TEXT, true),
+        (b"nothing".as_slice(), false),
+        (magic_and_junk, false),
+    ] {
+        *answer.lock().unwrap() = bytes;
+        assert_eq!(send(NODES, json).await.is_ok(), is_readable);
     }
-    assert_eq!(*asked.lock().unwrap(), [true, false, false]);
+    assert_eq!(*asked.lock().unwrap(), [true, true, false]);
 }
 
 #[tokio::test]
