@@ -4,8 +4,11 @@
 //! - `deploy/docs/tutorial-kubeadm.md`
 //! - `deploy/README.md`
 //! - `deploy/docs/providers.md`
+//! - of `deploy/docs/operations.md` and `deploy/docs/migration.md` single commands
 #![allow(clippy::print_stdout, reason = "how much of a page is run")]
 
+#[path = "documents/changes.rs"]
+mod changes;
 #[path = "documents/migration.rs"]
 mod migration;
 

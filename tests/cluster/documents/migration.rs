@@ -16,7 +16,7 @@ use crate::deploy::{api, apply, built, refused_deletion};
 use crate::world::root;
 
 /// Runs commands in a shell of their own, which ends with the first that fails.
-async fn run(reader: &Reader, number: usize, commands: &str) -> anyhow::Result<String> {
+pub(super) async fn run(reader: &Reader, number: usize, commands: &str) -> anyhow::Result<String> {
     let folder = reader.folder.path().join(format!("commands-{number}"));
     let kubectl = tokio::task::spawn_blocking(kubernetes::command_line_tools);
     let path = format!(
