@@ -119,6 +119,27 @@ fn no_page_takes_a_daemonset_without_pods_for_one_that_runs() {
     assert!(found >= 3, "{found} rollouts were found");
 }
 
+/// `rollout undo` restores the pods' template alone: keys of the configuration stay that the older version refuses.
+#[test]
+fn the_way_back_is_an_apply_of_the_files_as_they_were() {
+    let mut problems = Vec::new();
+    let mut found = 0;
+    for page in pages() {
+        for block in &page.blocks {
+            let mut lines = block.text.lines();
+            found += usize::from(lines.any(|line| {
+                line.starts_with("kubectl apply -k my-cluster ") && line.contains("# back: ")
+            }));
+            if block.text.contains("rollout undo") {
+                let (path, line) = (&page.path, block.line);
+                problems.push(format!("{path}:{line}: `rollout undo` takes back no file"));
+            }
+        }
+    }
+    assert_none(&problems);
+    assert_eq!(found, 1);
+}
+
 #[test]
 fn a_page_cannot_hide_its_commands() {
     let page = |text: &str| Page::parse("page.md", text).unwrap();
