@@ -162,6 +162,46 @@ fn with_all_controllers_the_charts_rights_are_those_of_the_base() {
     }
 }
 
+/// `kubectl apply` deletes nothing. ServiceAccounts stay: kube-controller-manager may use them, too.
+#[test]
+fn what_only_the_former_folder_has_is_deleted_by_the_documented_commands() {
+    const DEPLOYMENT: &str = "deploy/kustomize/examples/deployment/kustomization.yaml";
+    let names = |folder: &str| -> BTreeSet<String> {
+        let names = built(folder);
+        let names = names.iter().map(kind_and_name);
+        names
+            .filter(|(kind, _)| kind != "ServiceAccount")
+            .map(|(kind, name)| format!("{}/{name}", kind.to_lowercase()))
+            .collect()
+    };
+    for (former, folder, pages) in [
+        (
+            "base",
+            "examples/deployment",
+            &["deploy/README.md", DEPLOYMENT][..],
+        ),
+        (
+            "examples/deployment",
+            "base",
+            &["deploy/README.md", DEPLOYMENT],
+        ),
+        (
+            "examples/identities",
+            "base",
+            &["deploy/docs/operations.md"],
+        ),
+    ] {
+        let (former, names) = (names(former), names(folder));
+        let left: Vec<_> = former.difference(&names).map(String::as_str).collect();
+        assert!(!left.is_empty(), "{folder}");
+        let command = format!("kubectl -n kube-system delete {}\n", left.join(" "));
+        for page in pages {
+            let text = std::fs::read_to_string(root().join(page)).unwrap();
+            assert!(text.contains(&command), "{page}: {command}");
+        }
+    }
+}
+
 /// The rules that are granted, with subject and namespace, whatever the roles are called.
 fn rules(objects: &[Value]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
