@@ -223,6 +223,8 @@ async fn the_documented_command_brings_the_first_module_and_every_later_one() {
     let mut commands = 0;
     for folder in folders {
         for text in texts(&root().join(folder)) {
+            // As after `kubectl create` alone, the next apply would conflict: see below.
+            assert!(!text.contains("kubectl replace"), "{folder}: {text}");
             for (at, _) in text.match_indices("create configmap ccm-provider") {
                 let command: String = text[at..].chars().take(240).collect();
                 for part in ["--dry-run=client", "kubectl apply --server-side -f -"] {
