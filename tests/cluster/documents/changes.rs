@@ -2,7 +2,7 @@
 
 use ccm_tests::documents::Page;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
@@ -44,4 +44,41 @@ async fn pods_with_another_lease_begin_when_those_with_the_former_one_have_ended
     pods.delete("ccm-1", &at_once).await.unwrap();
     run(&reader, 2, &commands).await.unwrap();
     assert!(sets.get_opt("ccm").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn nodes_and_services_of_a_renamed_provider_get_the_new_name_and_no_others() {
+    const OWNER: &str = "wasm-ccm.dev/provider";
+    let reader = Reader::start().await;
+    let nodes: Api<Node> = Api::all(reader.admin.clone());
+    let services: Api<Service> = Api::namespaced(reader.admin.clone(), "kube-system");
+    let params = PostParams::default();
+    let owners = [
+        ("former", Some("OLD"), Some("NEW")),
+        ("another", Some("another"), Some("another")),
+        ("nobodys", None, None),
+    ];
+    for (name, owner, _) in owners {
+        let marks = owner.map_or(json!({}), |owner| json!({OWNER: owner}));
+        let node = json!({"metadata": {"name": name, "labels": marks}});
+        let node = serde_json::from_value(node).unwrap();
+        nodes.create(&params, &node).await.unwrap();
+        let service = json!({
+            "metadata": {"name": name, "annotations": marks},
+            "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+        });
+        let service = serde_json::from_value(service).unwrap();
+        services.create(&params, &service).await.unwrap();
+    }
+    run(&reader, 0, &commands("wasm-ccm.dev/provider=NEW"))
+        .await
+        .unwrap();
+    for (name, _, expected) in owners {
+        let labels = nodes.get(name).await.unwrap().metadata.labels;
+        let annotations = services.get(name).await.unwrap().metadata.annotations;
+        for marks in [labels, annotations] {
+            let owner = marks.and_then(|mut marks| marks.remove(OWNER));
+            assert_eq!(owner.as_deref(), expected, "{name}");
+        }
+    }
 }

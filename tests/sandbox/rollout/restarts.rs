@@ -213,6 +213,8 @@ fn a_source_that_is_away_is_asked_once_for_other_signatures() {
         world.trusts(trusting(&keys[1]));
         let is_refused = |record: &Record| says(record, "its signature is refused");
         world.recorded("it has no other", is_refused).await;
+        let serving = world.serving().await;
+        assert_eq!(serving, one.digest.to_string(), "a process that runs");
         *world.found.lock().unwrap() = Err(0);
         let is_away = |record: &Record| says(record, "cannot be asked");
         world.recorded("it is away", is_away).await;

@@ -329,6 +329,44 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
     );
 }
 
+/// The initial facts about `service` for the provider `sim`, while `holder` may have its load balancer.
+fn facts(claims: Arc<Claims>, holder: &str, service: Service, is_gone: bool) -> Facts {
+    let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
+    let world = service::World {
+        claims,
+        ..service::World::new(
+            Arc::new(ownership),
+            Arc::default(),
+            Arc::default(),
+            Mode::Enforce,
+        )
+    };
+    let (service, world) = (Arc::new(service), Arc::new(world));
+    let targets = Targets::of([].iter(), true);
+    let (past, account) = (RetainedState::default(), Account::default());
+    Facts {
+        holder: Some(holder.to_owned()),
+        ..Facts::new(service, is_gone, world, targets, past, account)
+    }
+}
+
+/// The entry `former` was renamed to `sim`, and a person writes the new name. While both serve, the one that has the load
+/// balancer keeps the Service.
+#[test]
+fn a_name_that_is_not_configured_keeps_no_service_from_the_provider_that_a_person_names() {
+    for (other, holder, recorded, is_owned) in [
+        (Some("former"), "former", "sim", false),
+        (None, "former", "sim", true),
+        (None, "sim", "former", false),
+    ] {
+        let other = other.map(|name| claim(name, &[name], false));
+        let claims = other.into_iter().chain([claim("sim", &[], true)]);
+        let claims = Claims::new(claims.collect()).unwrap();
+        let facts = facts(Arc::new(claims), holder, service("", recorded), false);
+        assert_eq!(facts.is_owned(), is_owned, "{holder} {recorded}");
+    }
+}
+
 /// A Service whose recorded owner was edited to this provider waits for the one that has its load balancer. When the
 /// Service wants none any more, that one removes it, and nobody waits.
 #[test]
@@ -346,25 +384,9 @@ fn nobody_waits_for_a_service_that_wants_no_load_balancer() {
         (false, other_type, false),
         (false, deletion, false),
     ] {
-        let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
-        let world = service::World {
-            claims: claims.clone(),
-            ..service::World::new(
-                Arc::new(ownership),
-                Arc::default(),
-                Arc::default(),
-                Mode::Enforce,
-            )
-        };
         let mut service = service("", "sim");
         change(&mut service);
-        let service = Arc::new(service);
-        let targets = Targets::of([].iter(), true);
-        let (past, account) = (RetainedState::default(), Account::default());
-        let facts = Facts {
-            holder: Some("one".to_owned()),
-            ..Facts::new(service, is_gone, Arc::new(world), targets, past, account)
-        };
+        let facts = facts(claims.clone(), "one", service, is_gone);
         let now = Now {
             moment: Moment(Duration::from_secs(1_000)),
             wall: Timestamp::UNIX_EPOCH,
