@@ -7,6 +7,7 @@
 mod child;
 mod cpu_scheduler;
 mod failure;
+mod found;
 mod function;
 mod in_process;
 mod process;

@@ -48,7 +48,7 @@ pub(crate) enum Ask {
 pub(crate) enum Answer {
     Enabled(Vec<lifecycle::Capability>),
     Well,
-    Found(instances::FindReply),
+    Found(#[serde(with = "super::found")] instances::FindReply),
     Ensured(load_balancer::EnsureReply),
     LoadBalancerProgress(load_balancer::ProgressReply),
     LoadBalancer(load_balancer::Found),
