@@ -1,5 +1,7 @@
 //! Connection to one running sandbox process: its calls, and the requests of their guests.
 
+mod queue;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::OwnedReadHalf;
 use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -27,6 +29,7 @@ use crate::guest_egress::GuestEgress;
 use crate::guest_log::GuestLog;
 use crate::limits;
 use crate::sanitize::clean;
+use queue::{About, Message};
 
 /// Result of a call.
 pub(super) struct Ended {
@@ -40,7 +43,7 @@ pub(super) struct Connection(Arc<Shared>);
 struct Shared {
     calls: Mutex<Calls>,
     next: AtomicU64,
-    out: mpsc::UnboundedSender<Frame>,
+    out: mpsc::UnboundedSender<Message>,
     /// Wakes the task that waits for the process.
     stop: tokio::sync::Notify,
 }
@@ -53,12 +56,16 @@ struct Calls {
 }
 
 struct UnderWay {
+    /// Whether the child was told of it.
+    is_known: bool,
     scope: Option<CallScope>,
     log: GuestLog,
     /// Its requests, by number.
     requests: Requests,
     /// Budget reservations of response bodies that the guest holds.
     held: HashMap<u64, Box<dyn Send + Sync>>,
+    /// Number of answers that the child has not read.
+    unread: usize,
     ended: oneshot::Sender<Ended>,
 }
 
@@ -75,8 +82,9 @@ struct RequestUnderWay {
 /// Bytes of request bodies of one call that are under way: what a guest can pass in one crossing, and as much for what
 /// it has abandoned.
 const BODIES: usize = 2 * limits::CROSSING_BYTES;
-/// How long a child may take to read one message. What waits for it is in memory, and in no call's budget.
-const READS_WITHIN: Duration = Duration::from_secs(10);
+/// Requests of one call that are under way, whose responses the guest holds, or whose answers are unread: as many of each
+/// as a guest has handles.
+const REQUESTS: usize = 3 * limits::HANDLES;
 
 impl Connection {
     /// Sends the process its module and waits until it is loaded.
@@ -107,14 +115,15 @@ impl Connection {
             Ok(None) | Err(_) => return Err(exit_output(&mut child).await),
         }
         drop(load);
-        let (out, frames) = mpsc::unbounded_channel();
+        let (out, messages) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             calls: Mutex::default(),
             next: AtomicU64::new(0),
             out,
             stop: tokio::sync::Notify::new(),
         });
-        tokio::spawn(attend(shared.clone(), child, from, write(frames, to)));
+        let unread = queue::write(messages, to, shared.clone());
+        tokio::spawn(attend(shared.clone(), child, from, unread));
         Ok(Connection(shared))
     }
 
@@ -131,7 +140,8 @@ impl Connection {
 
     /// Has the child empty the state that outlives calls.
     pub(super) fn forget(&self) {
-        self.0.send_message(&ToChild::Forget, Bytes::new());
+        self.0
+            .send_message(&ToChild::Forget, Bytes::new(), About::Other);
     }
 
     /// Performs a call. Dropping the future cancels the call in the child.
@@ -161,10 +171,12 @@ impl Connection {
         };
         let (ended, end) = oneshot::channel();
         let under_way = UnderWay {
+            is_known: false,
             scope,
             log,
             requests: Requests::default(),
             held: HashMap::new(),
+            unread: 0,
             ended,
         };
         if !self.0.begin(number, under_way) {
@@ -174,7 +186,8 @@ impl Connection {
             shared: &self.0,
             number,
         };
-        self.0.send_message(&message, Bytes::new());
+        self.0
+            .send_message(&message, Bytes::new(), About::Call(number));
         // The frame has a copy.
         drop(message);
         end.await.unwrap_or_else(|_| self.0.gone())
@@ -217,10 +230,10 @@ impl Shared {
         drop(under_way);
     }
 
-    fn send_message(&self, message: &impl Serialize, body: Bytes) {
+    fn send_message(&self, message: &impl Serialize, body: Bytes, about: About) {
         if let Ok(frame) = Frame::new(message, body) {
             // Fails only when the process has ended, which callers see by other means.
-            let _ = self.out.send(frame);
+            let _ = self.out.send(Message { frame, about });
         }
     }
 
@@ -271,6 +284,9 @@ impl Shared {
                 end,
                 microseconds,
             } => {
+                if self.of(call, |call| call.is_known) == Some(false) {
+                    return Err("the end of a call that it was not told of".to_owned());
+                }
                 if let Some(under_way) = self.forget(call) {
                     // Fails only if the caller has stopped waiting.
                     let _ = under_way.ended.send(Ended {
@@ -296,10 +312,10 @@ impl Shared {
             // The end of the call and this request have crossed.
             return Ok(());
         };
-        let Some(scope) = call.scope.clone() else {
+        let Some(scope) = call.scope.clone().filter(|_| call.is_known) else {
             return Err("a request of a call that may send none".to_owned());
         };
-        if call.requests.0.len() + call.held.len() >= 2 * limits::HANDLES {
+        if call.requests.0.len() + call.held.len() + call.unread >= REQUESTS {
             return Err("more requests than a guest has handles".to_owned());
         }
         if call.requests.0.contains_key(&request) || call.held.contains_key(&request) {
@@ -322,37 +338,37 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends the child the result of a request. The body counts against the budget until the guest has dropped it.
+    /// Sends the child the result of a request, unless the guest has abandoned it. The body counts against the budget
+    /// until the guest has dropped it.
     fn answer(&self, number: u64, request: u64, end: Result<FetchResponse, FetchError>) {
-        let (end, body) = match end {
+        let (end, body, held) = match end {
             Ok(answer) => {
                 let (body, held) = answer.body.into_parts();
-                let kept = self.of(number, |call| {
-                    call.requests.0.remove(&request);
-                    if !body.is_empty() {
-                        call.held.insert(request, Box::new(held));
-                    }
-                });
-                if kept.is_none() {
-                    return;
-                }
                 let head = Head {
                     status: answer.status,
                     headers: answer.headers,
                 };
-                (Ok(head), body)
+                (Ok(head), body, Some(held))
             }
-            Err(error) => {
-                self.of(number, |call| call.requests.0.remove(&request));
-                (Err(error), Bytes::new())
-            }
+            Err(error) => (Err(error), Bytes::new(), None),
         };
+        let awaited = self.of(number, |call| {
+            call.requests.0.remove(&request)?;
+            call.unread += 1;
+            if let Some(held) = held.filter(|_| !body.is_empty()) {
+                call.held.insert(request, Box::new(held));
+            }
+            Some(())
+        });
+        if awaited.flatten().is_none() {
+            return;
+        }
         let message = ToChild::Answered {
             call: number,
             request,
             end,
         };
-        self.send_message(&message, body);
+        self.send_message(&message, body, About::Answer(number));
     }
 
     /// Accesses a call under way.
@@ -391,7 +407,7 @@ impl Drop for Cancelled<'_> {
         if self.shared.forget(self.number).is_some() {
             let call = self.number;
             self.shared
-                .send_message(&ToChild::Cancel { call }, Bytes::new());
+                .send_message(&ToChild::Cancel { call }, Bytes::new(), About::Other);
         }
     }
 }
@@ -435,18 +451,6 @@ async fn send(scope: &CallScope, what: Request, body: Bytes) -> Result<FetchResp
         }
         Request::Together(count) => Err(scope.too_many(count)),
     }
-}
-
-/// Sends messages to the child. Completes only if it stops reading them.
-async fn write(mut frames: mpsc::UnboundedReceiver<Frame>, mut to: OwnedWriteHalf) {
-    while let Some(frame) = frames.recv().await {
-        match tokio::time::timeout(READS_WITHIN, frame.write(&mut to)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => break,
-            Err(_) => return,
-        }
-    }
-    std::future::pending().await
 }
 
 /// Handles messages of the child until it ends or must be killed, also because `unread` completes.

@@ -11,8 +11,8 @@ use super::*;
 use crate::egress::{Egress, EgressLimits};
 use crate::manifest::Manifest;
 
-/// A call whose egress is granted nothing, with number 0.
-fn with_a_call() -> Arc<Shared> {
+/// A call whose egress is granted nothing, with number 0, and the messages for the child.
+fn with_a_call() -> (Arc<Shared>, mpsc::UnboundedReceiver<Message>) {
     let manifest = json!({ "contract": "0.1.0", "name": "test", "version": "1" });
     let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
     let granted = manifest.narrow(manifest.as_grants()).unwrap();
@@ -20,21 +20,24 @@ fn with_a_call() -> Arc<Shared> {
     let (audit, end) = (Arc::<RecordingAudit>::default(), Duration::from_secs(60));
     let permit = audited(Moment(end), Mode::Enforce, 1, audit);
     let scope = Arc::new(egress).scope(permit, Instant::now() + end, false);
+    let (out, messages) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared {
         calls: Mutex::default(),
         next: AtomicU64::new(1),
-        out: mpsc::unbounded_channel().0,
+        out,
         stop: tokio::sync::Notify::new(),
     });
     let under_way = UnderWay {
+        is_known: true,
         log: GuestLog::new(&Arc::from("test"), Some(scope.clone())),
         scope: Some(scope),
         requests: Requests::default(),
         held: HashMap::new(),
+        unread: 0,
         ended: oneshot::channel().0,
     };
     assert!(shared.begin(0, under_way));
-    shared
+    (shared, messages)
 }
 
 /// Begins a request with a body of this many MiB.
@@ -54,7 +57,7 @@ fn send_request(shared: &Arc<Shared>, request: u64, mib: usize) -> Result<(), St
 
 #[tokio::test]
 async fn a_child_cannot_have_the_parent_hold_more_requests_than_a_guest_could_pass() {
-    let shared = with_a_call();
+    let (shared, _messages) = with_a_call();
     for request in 0..4 {
         send_request(&shared, request, 16).unwrap();
     }
@@ -72,9 +75,66 @@ async fn a_child_cannot_have_the_parent_hold_more_requests_than_a_guest_could_pa
 async fn a_child_that_reads_nothing_is_given_up() {
     let (ours, _child) = UnixStream::pair().unwrap();
     let (_from, to) = ours.into_split();
-    let (out, frames) = mpsc::unbounded_channel();
-    let frame = Frame::new(&"a call", Bytes::from(vec![0; 8 << 20])).unwrap();
-    assert!(out.send(frame).is_ok());
-    let given_up = tokio::time::timeout(2 * READS_WITHIN, write(frames, to));
+    let (shared, messages) = with_a_call();
+    shared.send_message(&"a call", Bytes::from(vec![0; 8 << 20]), About::Other);
+    let given_up = tokio::time::timeout(
+        2 * queue::READS_WITHIN,
+        queue::write(messages, to, shared.clone()),
+    );
     assert!(given_up.await.is_ok());
+}
+
+/// Nothing is granted, so that each request is answered at once.
+#[tokio::test]
+async fn answers_that_a_child_does_not_read_count_as_its_requests_do() {
+    let (shared, messages) = with_a_call();
+    let abandoned = |request| ToParent::Abandoned { call: 0, request };
+    for request in 0..REQUESTS as u64 {
+        send_request(&shared, request, 0).unwrap();
+        while shared.of(0, |call| call.requests.0.len()) != Some(0) {
+            tokio::task::yield_now().await;
+        }
+        shared.receive(abandoned(request), Bytes::new()).unwrap();
+    }
+    let next = REQUESTS as u64;
+    assert_eq!(messages.len(), REQUESTS);
+    assert!(send_request(&shared, next, 0).is_err());
+    let (ours, child) = UnixStream::pair().unwrap();
+    let (_from, to) = ours.into_split();
+    let writing = tokio::spawn(queue::write(messages, to, shared.clone()));
+    let reading = tokio::spawn(async move {
+        let (mut child, mut nowhere) = (child, tokio::io::sink());
+        tokio::io::copy(&mut child, &mut nowhere).await
+    });
+    while shared.of(0, |call| call.unread) != Some(0) {
+        tokio::task::yield_now().await;
+    }
+    send_request(&shared, next, 0).unwrap();
+    writing.abort();
+    reading.abort();
+}
+
+/// Otherwise it could end calls faster than it reads them, and those that it has not read would fill the memory.
+#[tokio::test]
+async fn a_child_can_end_only_calls_that_it_was_told_of() {
+    let (shared, messages) = with_a_call();
+    let ended = || ToParent::Ended {
+        call: 0,
+        end: Ok(Ok(Answer::Well)),
+        microseconds: 0,
+    };
+    shared.of(0, |call| call.is_known = false);
+    assert!(send_request(&shared, 0, 0).is_err());
+    assert!(shared.receive(ended(), Bytes::new()).is_err());
+    // It is told.
+    let (ours, _child) = UnixStream::pair().unwrap();
+    let (_from, to) = ours.into_split();
+    shared.send_message(&"a call", Bytes::new(), About::Call(0));
+    let writing = tokio::spawn(queue::write(messages, to, shared.clone()));
+    while shared.of(0, |call| call.is_known) != Some(true) {
+        tokio::task::yield_now().await;
+    }
+    shared.receive(ended(), Bytes::new()).unwrap();
+    assert!(shared.of(0, |_| ()).is_none());
+    writing.abort();
 }
