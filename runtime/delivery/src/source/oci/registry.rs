@@ -295,7 +295,7 @@ impl Registry {
     }
 
     /// Whether a URL is the registry's own, so that credentials may be sent there.
-    fn is_own(&self, url: &Url) -> bool {
+    pub(super) fn is_own(&self, url: &Url) -> bool {
         url.origin() == self.site.base.origin()
     }
 

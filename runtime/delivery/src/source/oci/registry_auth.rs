@@ -1,5 +1,5 @@
 //! Authenticates at a registry as its challenge requires: with a password, or a token from its token endpoint, for this
-//! source's repository only. A login is sent nowhere else.
+//! source's repository only. A login is sent nowhere else, and without TLS only to the registry itself.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +12,7 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use super::challenge::Challenge;
+use super::connect::host;
 use super::login::{Hidden, Login, hidden};
 use super::registry::{Registry, wanted_hold};
 use super::registry_error::RegistryError;
@@ -85,6 +86,14 @@ impl Registry {
                 self.site.host
             ))
         })?;
+        // The operator named the registry's own address for access without TLS, and no other port of this machine.
+        if url.scheme() != "https" && !self.is_own(&url) {
+            return Err(RegistryError::barred(format!(
+                "{} sends us for a token to {}, without TLS",
+                self.site.host,
+                host(&url)
+            )));
+        }
         let scope = format!("repository:{}:pull", self.site.repository);
         let request = match login {
             Some(Login::IdentityToken(refresh)) => {

@@ -1,7 +1,8 @@
 //! Authentication: logins are sent to the registry and its token endpoint only, and shown in no text.
 
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -14,11 +15,13 @@ use tokio::sync::watch;
 use url::Url;
 
 use super::fake_registry::{
-    Asked, FakeRegistry, RegistryContent, login, module, redirect, source, status,
+    AllAt, Asked, FakeRegistry, RegistryContent, login, module, redirect, source, source_with,
+    status, timeouts,
 };
-use crate::source::oci::OciSource;
+use super::proxies::{Tunnels, tls};
 use crate::source::oci::login::RegistryCredentials;
 use crate::source::oci::registry::{Site, redirected};
+use crate::source::oci::{Mirror, OciSource};
 use crate::source::{Source as _, SourceError};
 
 /// base64 of `robot:canary-9f2`.
@@ -41,24 +44,32 @@ async fn basic() -> FakeRegistry {
     FakeRegistry::start(content, |asked| needs(BASIC, asked, "Basic realm=\"test\"")).await
 }
 
-/// A registry that accepts tokens of `realm`.
-async fn bearer(realm: &str) -> FakeRegistry {
+/// A registry that accepts the tokens of its own token endpoint, whose requests `issue` answers.
+async fn bearer(issue: impl Fn(&Asked) -> Response + Send + Sync + 'static) -> FakeRegistry {
     let (content, _) = RegistryContent::with(&module(100));
-    let how = format!(
-        "Bearer realm=\"{realm}\",service=\"shelf\",scope=\"repository:other/secret:push\""
-    );
-    FakeRegistry::start(content, move |asked| needs("Bearer t0ken", asked, &how)).await
+    let host = Arc::new(OnceLock::<String>::new());
+    let own = host.clone();
+    let fake = FakeRegistry::start(content, move |asked| {
+        if is_for_token(asked) {
+            return Some(issue(asked));
+        }
+        let how = format!(
+            "Bearer realm=\"http://{}/token\",service=\"shelf\",scope=\"repository:other/secret:push\"",
+            own.get().unwrap()
+        );
+        needs("Bearer t0ken", asked, &how)
+    })
+    .await;
+    host.set(fake.host.clone()).unwrap();
+    fake
 }
 
-/// A token endpoint that issues tokens to requests with the login `user`.
-async fn tokens(user: Option<&'static str>) -> FakeRegistry {
-    FakeRegistry::start(RegistryContent::default(), move |asked| {
-        Some(match asked.authorization.as_deref() == user {
-            true => Response::new(Body::from(json!({"access_token": "t0ken"}).to_string())),
-            false => status(401),
-        })
-    })
-    .await
+fn is_for_token(asked: &Asked) -> bool {
+    asked.path.starts_with("/token")
+}
+
+fn token() -> Response {
+    Response::new(Body::from(json!({"token": "t0ken"}).to_string()))
 }
 
 #[tokio::test]
@@ -128,10 +139,12 @@ async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for(
         (Some(PASSWORD), Some(BASIC), true),
         (Some("wrong"), Some(BASIC), false),
     ] {
-        let realm = tokens(user).await;
-        let fake = bearer(&format!("http://{}/token", realm.host)).await;
+        let fake = bearer(move |asked| match asked.authorization.as_deref() == user {
+            true => Response::new(Body::from(json!({"access_token": "t0ken"}).to_string())),
+            false => status(401),
+        })
+        .await;
         let mut settings = fake.settings(":1");
-        settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
         settings.credentials =
             watch::channel(password.map(|password| login(&fake.host, password))).1;
         match source(settings).next().await {
@@ -144,7 +157,7 @@ async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for(
                 "{error}"
             ),
         }
-        let asked = realm.asked();
+        let asked: Vec<Asked> = fake.asked().into_iter().filter(is_for_token).collect();
         let path = "/token?service=shelf&scope=repository%3Aclouds%2Fexample%3Apull";
         assert!(
             asked.iter().all(|asked| asked.path == path) && asked.len() == 1,
@@ -152,7 +165,9 @@ async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for(
         );
         // The login is sent to the token endpoint only.
         assert_eq!(
-            fake.count(|asked| asked.authorization.as_deref() == Some(BASIC)),
+            fake.count(|asked| {
+                !is_for_token(asked) && asked.authorization.as_deref() == Some(BASIC)
+            }),
             0
         );
     }
@@ -160,23 +175,21 @@ async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for(
 
 #[tokio::test]
 async fn a_token_that_is_kept_is_exchanged_or_shown_as_it_is() {
-    let realm = FakeRegistry::start(RegistryContent::default(), |asked| {
-        let is_exchange = asked.method == Method::POST && asked.path == "/token";
-        Some(match is_exchange && asked.authorization.is_none() {
-            true => Response::new(Body::from(json!({"token": "t0ken"}).to_string())),
-            false => status(400),
+    for (kind, exchanges) in [("registrytoken", 0), ("identitytoken", 1)] {
+        let fake = bearer(|asked| {
+            let is_exchange = asked.method == Method::POST && asked.path == "/token";
+            match is_exchange && asked.authorization.is_none() {
+                true => token(),
+                false => status(400),
+            }
         })
-    })
-    .await;
-    let fake = bearer(&format!("http://{}/token", realm.host)).await;
-    for (kind, asks_the_realm) in [("registrytoken", 0), ("identitytoken", 1)] {
+        .await;
         let text = json!({"auths": {&fake.host: {kind: "t0ken"}}}).to_string();
         let mut settings = fake.settings(":1");
-        settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
         let credentials = RegistryCredentials::parse_docker_config(&text).unwrap();
         settings.credentials = watch::channel(Some(credentials)).1;
         source(settings).next().await.unwrap();
-        assert_eq!(realm.asked().len(), asks_the_realm, "{kind}");
+        assert_eq!(fake.count(is_for_token), exchanges, "{kind}");
     }
 }
 
@@ -279,17 +292,54 @@ async fn nothing_is_sent_to_where_the_registry_redirects_or_for_tokens_to_a_forb
     assert_eq!(storage.count(Asked::is_blob), 1);
     assert_eq!(storage.count(|asked| asked.authorization.is_some()), 0);
 
-    for realm in [
-        "http://169.254.169.254/token",
-        "https://10.0.0.1/token",
-        "http://127.0.0.1:1/",
+    for (realm, expected) in [
+        (
+            "https://169.254.169.254/token",
+            "169.254.169.254 is not asked",
+        ),
+        ("https://10.0.0.1/token", "10.0.0.1 is not asked"),
+        (
+            "http://10.0.0.1/token",
+            "for a token to 10.0.0.1, without TLS",
+        ),
+        (
+            "http://127.0.0.1:1/",
+            "for a token to 127.0.0.1:1, without TLS",
+        ),
     ] {
         let how = format!("Bearer realm=\"{realm}\"");
         let fake =
             FakeRegistry::start(RegistryContent::default(), move |_| Some(challenge(&how))).await;
         let error = fake.bring().await.err().unwrap();
-        assert!(error.to_string().contains("is not asked"), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+/// Otherwise it could have the login sent to any port of this machine.
+#[tokio::test]
+async fn a7_for_a_registry_with_tls_no_token_is_asked_for_without_tls() {
+    let local = FakeRegistry::start(RegistryContent::default(), |_| Some(token())).await;
+    let (_, port) = local.host.rsplit_once(':').unwrap();
+    let own = FakeRegistry::honest(RegistryContent::default()).await;
+    for name in ["127.0.0.1", "localhost"] {
+        let how = format!("Bearer realm=\"http://{name}:{port}/token\"");
+        let mirror =
+            FakeRegistry::start(RegistryContent::default(), move |_| Some(challenge(&how))).await;
+        let (tls, ca) = tls();
+        let proxy = Tunnels::start("200 OK", tls, mirror.host.clone()).await;
+        let mut settings = own.settings(":1");
+        settings.mirrors = vec![Mirror::parse("registry.test").unwrap()];
+        settings.credentials = watch::channel(Some(login("registry.test", PASSWORD))).1;
+        settings.ca_pem = Some(ca);
+        settings.proxy = Some(proxy.grant(""));
+        settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
+        let lookup = Arc::new(AllAt(Ipv4Addr::LOCALHOST.into()));
+        let error = source_with(settings, lookup, timeouts()).next().await;
+        let error = error.err().unwrap().to_string();
+        let expected = format!("registry.test sends us for a token to {name}:{port}, without TLS");
+        assert!(error.contains(&expected), "{error}");
+    }
+    assert_eq!(local.count(|_| true), 0);
 }
 
 #[tokio::test]
@@ -364,18 +414,16 @@ async fn a_ca_file_without_a_certificate_is_refused_before_anybody_is_asked() {
 #[tokio::test]
 async fn a_token_endpoint_that_wants_to_be_left_alone_is() {
     let is_busy = AtomicBool::new(true);
-    let realm = FakeRegistry::start(RegistryContent::default(), move |_| {
+    let fake = bearer(move |_| {
         let busy = Response::builder().status(429).header("retry-after", "2");
-        Some(match is_busy.swap(false, Ordering::SeqCst) {
+        match is_busy.swap(false, Ordering::SeqCst) {
             true => busy.body(Body::empty()).unwrap(),
-            false => Response::new(Body::from(json!({"token": "t0ken"}).to_string())),
-        })
+            false => token(),
+        }
     })
     .await;
-    let fake = bearer(&format!("http://{}/token", realm.host)).await;
     let mut settings = fake.settings(":1");
     settings.poll = Duration::from_millis(1);
-    settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
     let mut source = source(settings);
     let error = source.next().await.err().unwrap();
     assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");

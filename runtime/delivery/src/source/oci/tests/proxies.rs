@@ -18,7 +18,7 @@ use crate::source::oci::OciSettings;
 use crate::source::{Location, Source as _, SourceError};
 
 /// A proxy on loopback; runs until it is dropped.
-struct Tunnels {
+pub(super) struct Tunnels {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
@@ -32,7 +32,7 @@ impl Drop for Tunnels {
 
 impl Tunnels {
     /// Starts a proxy that answers with `status`; behind its tunnels, `tls` wraps the plain server `to`.
-    async fn start(status: &'static str, tls: TlsAcceptor, to: String) -> Tunnels {
+    pub(super) async fn start(status: &'static str, tls: TlsAcceptor, to: String) -> Tunnels {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::<Mutex<Vec<String>>>::default();
@@ -63,7 +63,7 @@ impl Tunnels {
         }
     }
 
-    fn grant(&self, no_proxy: &str) -> ProxyGrant {
+    pub(super) fn grant(&self, no_proxy: &str) -> ProxyGrant {
         let url = format!("http://me:canary-5c1@{}", self.address);
         ProxyGrant {
             proxy: Proxy::parse(&url).unwrap(),
@@ -75,7 +75,7 @@ impl Tunnels {
 }
 
 /// TLS for `registry.test`, and its authority.
-fn tls() -> (TlsAcceptor, String) {
+pub(super) fn tls() -> (TlsAcceptor, String) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
