@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::cloud::instance::MOST_NODES;
 use ccm_core::cloud::{CloudNode, FindReply, ProviderError};
 use ccm_core::node::Looked;
 use ccm_core::node::cloud_node::cloud_node;
@@ -17,7 +18,7 @@ use crate::clock::timer_now;
 
 /// Maximum number of nodes in one call; the contract's. Most clouds answer for many nodes by listing all their machines, so
 /// that every further call of a large cluster reads that list again.
-pub(crate) const MOST: usize = 5000;
+pub(crate) const MOST: usize = MOST_NODES;
 /// Maximum number in the first call: the first nodes are written while the others are asked about.
 const FIRST: usize = MOST / 2;
 /// Time that the first look-up waits for others: the nodes of one scale-up arrive within milliseconds, and no user

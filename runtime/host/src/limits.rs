@@ -152,8 +152,8 @@ pub const HTTP_PATHS_BYTES: usize = 2 * MIB;
 pub const CONFIG_ENTRIES: usize = 256;
 /// Keys and values of the configuration together (contract, `lifecycle.config`).
 pub const CONFIG_BYTES: usize = 256 * KIB;
-/// Nodes of one look-up (contract, `instances.find`).
-pub const NODES: usize = 5_000;
+/// Nodes of one look-up, and targets of a load balancer.
+pub const NODES: usize = ccm_core::cloud::instance::MOST_NODES;
 /// Nodes of one listing of routes, which cannot be split (contract, `routes.list`): the largest clusters that clouds
 /// offer. Without labels and annotations they take some 10 MB in a guest.
 pub const ROUTED_NODES: usize = 15_000;

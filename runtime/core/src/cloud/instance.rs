@@ -5,6 +5,10 @@ use std::net::IpAddr;
 
 use crate::node::object::StringMap;
 
+/// Maximum number of nodes in one call about machines, and of targets of a load balancer (contract, `instances` and
+/// `load-balancer`).
+pub const MOST_NODES: usize = 5_000;
+
 /// The groups of calls that a provider supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::cloud::instance::MOST_NODES;
 use crate::cloud::provider_id::ProviderId;
 use crate::moment::Moment;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::{Owner, OwnershipContext, owner};
 
 /// Maximum number of nodes in one look-up, including witnesses: half of what the contract allows.
-const MOST: usize = 2500;
+const MOST: usize = MOST_NODES / 2;
 /// Maximum number of nodes in question.
 pub(super) const LARGEST: usize = MOST - WITNESSES;
 /// Number of witnesses for an answer that may be followed by a deletion. One may be gone itself; three that are gone at

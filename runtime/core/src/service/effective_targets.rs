@@ -1,4 +1,4 @@
-//! Computes the targets sent to the provider; when most current targets would be removed, keeps them until the removal
+//! Computes the targets sent to the provider; when most current targets would be removed, keeps each until its removal
 //! is confirmed (`brake::target_removal`). Sends nothing.
 
 use std::cell::LazyCell;
@@ -8,6 +8,7 @@ use super::Facts;
 use super::stored_state::load_balancer_status;
 use super::targets::{self, names, union};
 use super::waiting::Obstacle;
+use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::TargetNodes;
 use crate::moment::Moment;
 use crate::safety::brake::target_removal::{PendingRemoval, RemovalVerdict, judge};
@@ -60,10 +61,12 @@ fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
             pending: None,
         };
     }
-    let kept = || confirmed.map(|confirmed| union(wanted, confirmed));
+    let with = |is_kept: &dyn Fn(&CloudNode) -> bool| {
+        confirmed.map(|confirmed| union(wanted, confirmed.iter().filter(|node| is_kept(node))))
+    };
     let verdict = judge(
         &current,
-        &names(wanted),
+        wanted,
         is_synced,
         facts.past.targets.removal.as_ref(),
         facts.world.rules.confirm_removal,
@@ -73,10 +76,15 @@ fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
     let (targets, hold, pending) = match verdict {
         RemovalVerdict::Go => (all(), None, None),
         RemovalVerdict::Confirmed(pending) => (all(), None, Some(pending)),
-        RemovalVerdict::Unsynced => (kept(), Some(Obstacle::NodesUnsynced), None),
-        RemovalVerdict::Confirm { pending, again } => {
+        RemovalVerdict::Unsynced => (with(&|_| true), Some(Obstacle::NodesUnsynced), None),
+        RemovalVerdict::Confirm {
+            pending,
+            kept,
+            again,
+        } => {
+            let targets = with(&|node| kept.contains(&node.name));
             let again = now.until(again);
-            (kept(), Some(Obstacle::Removal { again }), Some(pending))
+            (targets, Some(Obstacle::Removal { again }), Some(pending))
         }
     };
     EffectiveTargets {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cloud::instance::CloudNode;
+use crate::cloud::instance::{CloudNode, MOST_NODES};
 use crate::cloud::load_balancer::TargetNodes;
 use crate::node::cloud_node::cloud_node;
 use crate::node::object::PrunedNode;
@@ -117,16 +117,17 @@ pub(super) fn names(nodes: &[Arc<CloudNode>]) -> BTreeSet<String> {
     nodes.iter().map(|node| node.name.clone()).collect()
 }
 
-/// `wanted`, and those of `current` that are not in it.
-pub(super) fn union(wanted: &TargetNodes, current: &[Arc<CloudNode>]) -> TargetNodes {
+/// `wanted`, and those of `current` that are not in it, as far as one call has room for them: a call with too many would
+/// be refused as a whole, and then no new node became a target, either.
+pub(super) fn union<'a>(
+    wanted: &TargetNodes,
+    current: impl Iterator<Item = &'a Arc<CloudNode>>,
+) -> TargetNodes {
     let known = names(wanted);
+    let room = MOST_NODES.saturating_sub(wanted.len());
+    let others = current.filter(|node| !known.contains(&node.name));
     let mut all: Vec<Arc<CloudNode>> = wanted.to_vec();
-    all.extend(
-        current
-            .iter()
-            .filter(|node| !known.contains(&node.name))
-            .cloned(),
-    );
+    all.extend(others.take(room).cloned());
     if all.len() == wanted.len() {
         return wanted.clone();
     }

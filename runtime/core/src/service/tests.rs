@@ -8,6 +8,7 @@ mod changes;
 mod cleanup;
 mod conflicts;
 mod ensure;
+mod large_removals;
 mod modes;
 mod nodes;
 mod owning_provider;

@@ -24,15 +24,6 @@ fn names(targets: &[Arc<CloudNode>]) -> Vec<&str> {
     targets.iter().map(|node| node.name.as_str()).collect()
 }
 
-/// The targets of the last call that contains any.
-fn effective_targets(world: &World) -> Vec<&str> {
-    match world.calls.last().unwrap() {
-        ServiceAction::Ensure(request) => names(&request.targets),
-        ServiceAction::UpdateTargets(request) => names(&request.targets),
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn svc_060_who_is_excluded_about_to_go_or_being_deleted_is_no_target() {
     for value in ["0", "f", "F", "FALSE", "false", "False"] {
@@ -358,61 +349,6 @@ fn a_failed_ensure_call_delays_no_confirmed_removal_of_targets() {
         ["update targets(1)", "event Normal UpdatedLoadBalancer"]
     );
     assert_eq!(run.again(), Duration::from_secs(50), "of 80");
-}
-
-#[test]
-fn most_targets_go_only_when_that_is_wanted_for_half_a_minute() {
-    let mut world = world();
-    world.with_nodes(&["a", "b", "c", "d"]);
-    world.reconcile();
-    world.ensure = [ready(&["192.0.2.1"], 0)].into();
-    world.calls.clear();
-
-    world.with_nodes(&["a"]);
-    let run = does_nothing(&mut world);
-    assert_eq!(run.again(), Duration::from_secs(30));
-    // A node that is added meanwhile does not wait.
-    world.wait(10);
-    world.with_nodes(&["a", "e"]);
-    let run = world.reconcile();
-    assert_eq!(effective_targets(&world), ["a", "b", "c", "d", "e"]);
-    assert_eq!(run.again(), Duration::from_secs(20));
-    world.wait(20);
-    assert_eq!(world.reconcile().end, When::AwaitChange);
-    assert_eq!(effective_targets(&world), ["a", "e"]);
-}
-
-#[test]
-fn most_targets_that_take_long_to_go_are_not_put_back_meanwhile() {
-    let mut world = world();
-    world.with_nodes(&["a", "b", "c", "d"]);
-    world.ensure = [ready(&["192.0.2.1"], 0)].into();
-    world.reconcile();
-    world.with_nodes(&["a"]);
-    world.reconcile();
-    world.wait(30);
-    world.update = [
-        Ok(Progress::Pending(pending("b is going"))),
-        Err(unavailable()),
-    ]
-    .into();
-    world.ensure = [begun("c is going"), ready(&["192.0.2.1"], 1)].into();
-    world.calls.clear();
-    while !matches!(world.reconcile().end, When::AwaitChange) {
-        assert_eq!(effective_targets(&world), ["a"]);
-        world.wait(2);
-    }
-    assert!(world.calls.len() > 3, "{:?}", world.calls);
-    for call in &world.calls {
-        match call {
-            ServiceAction::Ensure(request) => assert_eq!(names(&request.targets), ["a"]),
-            ServiceAction::UpdateTargets(request) => assert_eq!(names(&request.targets), ["a"]),
-            _ => {}
-        }
-    }
-    // The next large removal has to be confirmed again.
-    world.with_nodes(&[]);
-    assert_eq!(does_nothing(&mut world).again(), Duration::from_secs(30));
 }
 
 #[test]
