@@ -188,7 +188,7 @@ pub(crate) fn budgets(record: &Record) -> Vec<String> {
                 ),
                 _ => Rise::NONE,
             };
-            if count > lives * allowance.of(record.most_nodes) * rise.times() {
+            if count > lives * allowance.risen(record.most_nodes, rise) {
                 found.push(describe(
                     last,
                     &format!("is more than the brake {brake} lets through (S11)"),

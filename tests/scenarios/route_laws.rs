@@ -241,12 +241,12 @@ fn brake(cloud: &Recorded, record: &RouteRecord) -> Vec<String> {
     let deletions = deletions.filter(|gone| !is_replaced(gone));
     let times: Vec<Instant> = deletions.map(|one| one.at).collect();
     let allowance = record.allowances.of(Brake::RouteDeletion);
-    let most = allowance.of(cloud.all.len());
     let window = allowance.window.saturating_sub(PAID);
     let mut found = Vec::new();
     for last in &times {
         let within = |at: &&Instant| **at <= *last && **at + window > *last;
-        if times.iter().filter(within).count() > most * risen(&times, *last).times() {
+        let most = allowance.risen(cloud.all.len(), risen(&times, *last));
+        if times.iter().filter(within).count() > most {
             found.push("more routes go than the brake lets through (S11)".to_owned());
         }
     }

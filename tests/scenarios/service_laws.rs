@@ -444,13 +444,14 @@ fn brake(record: &ServiceRecord) -> Vec<String> {
     let services = record.history.iter();
     let services =
         services.filter(|one| (one.request.resource, one.request.verb) == ("services", "create"));
-    let most = allowance.of(services.count());
+    let services = services.count();
     // A deletion may be carried out a while after its budget was used.
     let window = allowance.window.saturating_sub(Duration::from_secs(60));
     let mut found = Vec::new();
     for last in &times {
         let within = |at: &&Instant| **at <= *last && **at + window > *last;
-        if times.iter().filter(within).count() > most * risen(&times, *last).times() {
+        let most = allowance.risen(services, risen(&times, *last));
+        if times.iter().filter(within).count() > most {
             found.push("more load balancers go than the brake lets through (S11)".to_owned());
         }
     }

@@ -375,8 +375,8 @@ impl World {
         // The deletion was held after the machine had gone, at the earliest.
         let since = |seconds| Moment(Duration::from_secs(seconds));
         let rise = Rise::since(self.cloud.machines[name].gone.map(since), since(now));
-        let allowed = Allowances::default().of(brake).of(self.most_nodes);
-        if count > allowed * rise.times() {
+        let allowance = Allowances::default().of(brake);
+        if count > allowance.risen(self.most_nodes, rise) {
             say("the brake has no budget");
         }
     }

@@ -55,7 +55,8 @@ fn what_is_not_marked_goes_ever_faster_while_the_answers_agree() {
         (15, 50, 20),
         (20, 40, 30),
         (90, 100, 60),
-        (300, 1_000, 60),
+        (300, 1_000, 20),
+        (1_000, 5_000, 15),
     ] {
         let took = last_after(all, gone, |_, _| {}).unwrap();
         println!("{gone} of {all}: {}.{} of {most}", took / 60, took % 60 / 6);

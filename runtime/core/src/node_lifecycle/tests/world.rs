@@ -44,6 +44,8 @@ pub(super) struct World {
     drained: BTreeSet<String>,
     /// Passes that could have been left out.
     pub(super) settled: usize,
+    /// The nodes as they were last read, each with what it was read from: thousands are the same at every pass.
+    read: BTreeMap<String, (Value, Arc<PrunedNode>)>,
     node_index: NodeIndex,
     memory: Memory,
     budgets: ClusterBudgets,
@@ -67,6 +69,7 @@ impl World {
             locked: BTreeSet::new(),
             drained: BTreeSet::new(),
             settled: 0,
+            read: BTreeMap::new(),
             node_index: NodeIndex::default(),
             memory: Memory::default(),
             budgets: ClusterBudgets::new(&Allowances::default()),
@@ -164,11 +167,20 @@ impl World {
     }
 
     fn pass(&mut self) {
-        let nodes: Vec<Arc<PrunedNode>> = self
+        let read = &mut self.read;
+        let nodes = self
             .nodes
-            .values()
-            .map(|node| Arc::new(serde_json::from_value(node.clone()).unwrap()))
-            .collect();
+            .iter()
+            .map(|(name, stored)| match read.get(name) {
+                Some((before, node)) if before == stored => node.clone(),
+                _ => {
+                    let node: PrunedNode = serde_json::from_value(stored.clone()).unwrap();
+                    let node = Arc::new(node);
+                    read.insert(name.clone(), (stored.clone(), node.clone()));
+                    node
+                }
+            });
+        let nodes: Vec<Arc<PrunedNode>> = nodes.collect();
         nodes.iter().for_each(|node| self.node_index.apply(node));
         self.node_index.keep(|name| self.nodes.contains_key(name));
         let ownership = Arc::new(OwnershipContext::alone(PROVIDER, vec!["sim".to_owned()]));

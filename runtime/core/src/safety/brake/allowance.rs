@@ -4,26 +4,36 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Brake, Rise};
+use crate::moment::Moment;
 
 /// How much may be changed: a percentage of all objects of the kind in each window, within a lower and an upper bound.
-/// It rises for changes that are held (`brake::Rise`).
+/// It rises for changes that are held (`brake::Rise`), and the upper bound with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     /// Lower bound, however few objects there are; without it nothing could be changed in a cluster of five nodes.
     pub least: usize,
     /// Percentage of all objects. 10 % is what a careful operator rolls out at a time.
     pub percent: usize,
-    /// Upper bound, however many objects there are: a mistake that affects more deserves human review.
+    /// Upper bound before the rise, however many objects there are: a mistake that affects more deserves human review.
     pub most: usize,
     /// Window in which this many changes are allowed: long enough for an operator to notice and act.
     pub window: Duration,
 }
 
 impl Allowance {
-    /// Number of changes allowed per window for `objects` objects.
+    /// Number of changes allowed per window for `objects` objects, before the rise.
     pub fn of(self, objects: usize) -> usize {
+        self.risen(objects, Rise::NONE)
+    }
+
+    /// Number of changes allowed per window for `objects` objects. The upper bound doubles twice when the allowance
+    /// doubles: otherwise it would be reached after minutes in a large cluster and stay for ever, and a thousand nodes
+    /// whose machines are gone would take half a day.
+    pub fn risen(self, objects: usize, rise: Rise) -> usize {
+        let times = rise.times();
         let share = objects.saturating_mul(self.percent) / 100;
-        share.max(self.least).min(self.most)
+        let most = self.most.saturating_mul(times).saturating_mul(times);
+        share.max(self.least).saturating_mul(times).min(most)
     }
 
     /// The allowance of a brake without an override.
@@ -48,9 +58,12 @@ impl Allowance {
         }
     }
 
-    /// How many of the newest entries a budget has to keep: once one of these has expired, all older ones have, too.
+    /// How many of the newest entries count after a restart. The rise begins anew then, and until all of these have
+    /// expired it reaches no more than this.
     pub(super) fn kept(self) -> usize {
-        self.most.saturating_mul(Rise::MOST.times())
+        let begin = Moment(Duration::ZERO);
+        let rise = Rise::since(Some(begin), begin.after(self.window));
+        self.risen(usize::MAX, rise)
     }
 
     fn per_ten_minutes(least: usize, percent: usize, most: usize) -> Allowance {

@@ -33,10 +33,9 @@ impl Budget {
     pub fn restore(allowance: Allowance, spent: impl Iterator<Item = Moment>) -> Budget {
         let mut spent: Vec<_> = spent.collect();
         spent.sort_unstable();
-        let old = spent.len().saturating_sub(allowance.kept());
         Budget {
             allowance,
-            spent: spent.into_iter().skip(old).collect(),
+            spent: spent.into(),
         }
     }
 
@@ -55,7 +54,7 @@ impl Budget {
         while self.spent.front().is_some_and(|at| at.after(window) <= now) {
             self.spent.pop_front();
         }
-        let most = self.allowance.of(objects).saturating_mul(rise.times());
+        let most = self.allowance.risen(objects, rise);
         if self.spent.len() < most {
             // If the clock went back, the entry still does not sort before newer ones.
             let at = self.spent.back().map_or(now, |last| now.max(*last));

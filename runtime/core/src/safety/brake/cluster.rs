@@ -77,7 +77,7 @@ impl ClusterBudgets {
     /// Returns the newest entry of `provider`: that change was refused permanently.
     pub fn refused(&mut self, provider: &str, brake: Brake) {
         let is_theirs = |one: &&Spent| one.by.as_deref() == Some(provider);
-        if let Some(last) = self.spent(brake).iter().rfind(is_theirs).cloned() {
+        if let Some(last) = self.entries(brake).iter().rfind(is_theirs).cloned() {
             self.give_back(brake, &last);
         }
     }
@@ -100,9 +100,14 @@ impl ClusterBudgets {
         self.of_all(brake).level(now, objects)
     }
 
-    /// Spent entries of this brake, oldest first. May contain expired entries.
+    /// The newest spent entries of this brake, oldest first: those that can count after a restart. May contain expired
+    /// entries.
     pub fn spent(&self, brake: Brake) -> &[Spent] {
-        self.spent.get(&brake).map_or(&[], Vec::as_slice)
+        let entries = self.entries(brake);
+        let old = entries
+            .len()
+            .saturating_sub(self.allowances.of(brake).kept());
+        entries.split_at(old).1
     }
 
     /// Adds the withdrawals of earlier processes.
@@ -113,14 +118,18 @@ impl ClusterBudgets {
         self.spent.insert(brake, spent.split_off(old));
     }
 
+    fn entries(&self, brake: Brake) -> &[Spent] {
+        self.spent.get(&brake).map_or(&[], Vec::as_slice)
+    }
+
     fn of_provider(&self, provider: &str, brake: Brake) -> Budget {
         let is_theirs = |one: &&Spent| one.by.as_deref().is_none_or(|by| by == provider);
-        let theirs = self.spent(brake).iter().filter(is_theirs);
+        let theirs = self.entries(brake).iter().filter(is_theirs);
         Budget::restore(self.allowances.of(brake), theirs.map(|one| one.at))
     }
 
     fn of_all(&self, brake: Brake) -> Budget {
-        let all = self.spent(brake).iter();
+        let all = self.entries(brake).iter();
         Budget::restore(self.allowances.of(brake), all.map(|one| one.at))
     }
 }

@@ -4,7 +4,7 @@
 //! really gone must not take a day.
 //!
 //! The rule: the allowance for a change doubles with every four minutes for which this brake held it and every answer
-//! confirmed it, at most four times. One contradicting answer resets it. A change that was requested later has been
+//! confirmed it, at most four times ([`Allowance::risen`](super::Allowance::risen)). One contradicting answer resets it. A change that was requested later has been
 //! held for less time and has a smaller allowance.
 
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::moment::Moment;
 
 /// Two and a half steps fit into the ten-minute window: a paged operator sees the first doubling before the third.
 const STEP: Duration = Duration::from_secs(240);
-/// Sixteen times a tenth is more than everything.
+/// Sixteen times a tenth is more than everything. An upper bound of twenty has then become one of 5120, which is more
+/// than the nodes of the largest cluster that Kubernetes supports.
 const MOST_STEPS: u32 = 4;
 
 /// How many times an allowance has doubled.

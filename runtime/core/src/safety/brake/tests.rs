@@ -158,17 +158,6 @@ fn a_restored_budget_goes_on_where_it_was() {
 }
 
 #[test]
-fn however_much_is_restored_only_the_newest_are_kept() {
-    let budget = Budget::restore(tenth(), (0..100_000).map(at));
-    assert_eq!(
-        budget.spent().count(),
-        320,
-        "all that a risen allowance may have"
-    );
-    assert_eq!(budget.spent().next(), Some(at(99_680)));
-}
-
-#[test]
 fn a_shared_budget_is_one_budget_for_all_who_take_at_the_same_time() {
     let budget = SharedBudget::new(
         Brake::CloudMutations,
@@ -374,6 +363,16 @@ fn what_was_spent_before_a_restart_counts_for_its_provider_and_without_a_name_fo
     let many = (0..1_000).map(|seconds| spent(seconds, Some("a")));
     budgets.restore(brake, many.collect());
     assert_eq!(budgets.spent(brake).len(), 320, "the newest decide alone");
+    // What more was taken since the rise began counts as well, and is not needed after a restart.
+    let mut budgets = ClusterBudgets::new(&Allowances::default());
+    let rise = Rise::since(Some(at(0)), at(720));
+    let objects = Objects {
+        own: 5_000,
+        all: 5_000,
+    };
+    let mut take = || budgets.take("a", brake, at(720), objects, rise).is_ok();
+    let taken = (0..2_000).filter(|_| take()).count();
+    assert_eq!((taken, budgets.spent(brake).len()), (1_280, 320));
 }
 
 #[test]
@@ -395,6 +394,22 @@ fn what_is_given_back_is_spent_by_nobody_and_everybody_elses_stays() {
     assert_eq!(left, [at(0), at(2), at(3)]);
     assert_eq!(take(&mut budgets, "a", 5, of(50)), Ok(()));
     assert_eq!(take(&mut budgets, "a", 6, of(50)), Err(at(600)));
+}
+
+#[test]
+fn an_allowance_rises_to_everything_however_many_objects_there_are() {
+    for (objects, expected) in [
+        (5, [3, 6, 12, 24, 48]),
+        (100, [10, 20, 40, 80, 160]),
+        (200, [20, 40, 80, 160, 320]),
+        (1_000, [20, 80, 320, 800, 1_600]),
+        (5_000, [20, 80, 320, 1_280, 5_120]),
+    ] {
+        let held = [0, 240, 480, 720, 960].map(|now| Rise::since(Some(at(0)), at(now)));
+        let risen = held.map(|rise| tenth().risen(objects, rise));
+        assert_eq!(risen, expected, "{objects} objects");
+        assert!(risen[4] >= objects);
+    }
 }
 
 #[test]
