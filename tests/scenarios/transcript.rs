@@ -100,7 +100,7 @@ fn is_dull(effect: &str) -> bool {
         Some((_, effect)) => effect,
         None => effect,
     };
-    ["find ", "read ", "take budget "]
+    ["find ", "read ", "take budget ", "return budget "]
         .iter()
         .any(|word| effect.starts_with(word))
 }

@@ -52,6 +52,19 @@ const REPORT_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(6
 
 /// Returns the next effect for the node in `facts`, or when to ask again. Pure.
 pub fn decide(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
+    match step(facts, now) {
+        Decision::Done(_) if facts.owes_budget() => {
+            let brake = Brake::NodeDeletion;
+            Decision::Do(vec![LifecycleEffect::ReturnBudget(
+                facts.node.node_ref(),
+                brake,
+            )])
+        }
+        decision => decision,
+    }
+}
+
+fn step(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
     if facts.state.is_over {
         return Decision::Done(When::AwaitChange);
     }
@@ -170,7 +183,8 @@ fn write(facts: &Facts, taints: Vec<Taint>, change: TaintChange) -> Decision<Lif
 }
 
 /// LIFE-010, after every condition of the guard. The node is re-read from the API server first: the cache may be stale,
-/// and a node that is Ready by now stays.
+/// and a node that is Ready by now stays. One that the brake holds is re-read when there is budget: hundreds may be held
+/// for long, and each asks every minute.
 fn delete(
     facts: &Facts,
     evidence: &deletion_guard::Evidence,
@@ -180,10 +194,12 @@ fn delete(
     if let Err(held) = deletion_guard::check(&facts.node, evidence, &facts.rules, is_wanted, now) {
         return unless_drained(facts, &held, now);
     }
-    if !facts.state.is_read {
-        return Decision::Do(vec![LifecycleEffect::Read(facts.node.node_ref())]);
-    }
+    let read = || Decision::Do(vec![LifecycleEffect::Read(facts.node.node_ref())]);
     let brake = (!is_wanted).then_some(Brake::NodeDeletion);
+    let is_held = brake.is_some() && facts.past.braked.is_some();
+    if !facts.state.is_read && !is_held {
+        return read();
+    }
     if let Some(brake) = brake {
         match take_budget(facts, brake, now) {
             Err(BudgetMissing::First(decision)) => return decision,
@@ -193,6 +209,9 @@ fn delete(
             }
             Ok(()) => {}
         }
+    }
+    if !facts.state.is_read {
+        return read();
     }
     let name = facts.node.name();
     let mut effects = Vec::new();

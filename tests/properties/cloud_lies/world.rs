@@ -296,6 +296,10 @@ impl World {
                 };
                 LifecycleOutcome::Budget(*brake, BudgetOutcome::Answered(taken))
             }
+            LifecycleEffect::ReturnBudget(_, brake) => {
+                self.budgets.refused(PROVIDER, *brake);
+                LifecycleOutcome::Returned(*brake)
+            }
             LifecycleEffect::Patch(node, patch) => {
                 let taints = patch.taints.as_ref().map(|taints| taints.taints.clone());
                 self.write(&node.name, |node| node["spec"]["taints"] = json!(taints));

@@ -134,9 +134,9 @@ impl BudgetStore {
         Ok(Ok(()))
     }
 
-    /// Returns the last withdrawal of `provider` after its change was refused for good, so that another change can use
-    /// it. The next withdrawal persists this.
-    pub(super) fn refused(&self, provider: &str, brake: Brake) {
+    /// Returns the last withdrawal of `provider`, whose change was refused for good or is not made, so that another change
+    /// can use it. The next withdrawal persists this.
+    pub(super) fn give_back(&self, provider: &str, brake: Brake) {
         self.balance.lock().budgets.refused(provider, brake);
     }
 

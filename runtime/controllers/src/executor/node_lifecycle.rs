@@ -39,6 +39,10 @@ impl Perform<LifecycleEffect> for EffectExecutor {
                 let taken = self.take(node, *brake, *rise);
                 LifecycleOutcome::Budget(*brake, Box::pin(taken).await)
             }
+            LifecycleEffect::ReturnBudget(_, brake) => {
+                self.cluster.budget_store.give_back(self.name(), *brake);
+                LifecycleOutcome::Returned(*brake)
+            }
             LifecycleEffect::Patch(node, patch) => {
                 let request = || patch_node(client, tenure, node, patch.to_json());
                 LifecycleOutcome::Node(self.write(priority, turn, request).await)
@@ -110,7 +114,7 @@ impl EffectExecutor {
         if let (Some(brake), Err(error)) = (deletion.brake, &result)
             && error.is_final()
         {
-            cluster.budget_store.refused(self.name(), brake);
+            cluster.budget_store.give_back(self.name(), brake);
         }
         result
     }

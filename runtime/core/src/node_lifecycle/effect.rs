@@ -20,8 +20,10 @@ pub enum LifecycleEffect {
     Read(NodeRef),
     /// Read whether a drain of the node has completed.
     ReadPods(NodeRef),
-    /// Take one change from a brake's budget. It is not returned.
+    /// Take one change from a brake's budget.
     TakeBudget(NodeRef, Brake, Rise),
+    /// Return the change that was taken: it is not made.
+    ReturnBudget(NodeRef, Brake),
     /// Write `spec.taints`.
     Patch(NodeRef, NodePatch),
     /// Delete the node, if UID and resource version still match.
@@ -41,6 +43,8 @@ pub enum LifecycleOutcome {
     Drained(bool),
     /// Outcome of [`LifecycleEffect::TakeBudget`].
     Budget(Brake, BudgetOutcome),
+    /// Outcome of [`LifecycleEffect::ReturnBudget`].
+    Returned(Brake),
     /// Outcome of [`LifecycleEffect::Delete`].
     Deleted(DeletionResult),
     /// Outcome of [`LifecycleEffect::Hold`]: the condition that holds the deletion.
@@ -72,6 +76,7 @@ impl Effect for LifecycleEffect {
             LifecycleEffect::Read(_)
             | LifecycleEffect::ReadPods(_)
             | LifecycleEffect::TakeBudget(..)
+            | LifecycleEffect::ReturnBudget(..)
             | LifecycleEffect::Hold(..) => Modification::None,
             LifecycleEffect::Patch(node, patch) => {
                 Modification::of_node(node, "patch", is_all_of_node(patch))
@@ -89,6 +94,7 @@ impl Outcome for LifecycleOutcome {
             LifecycleOutcome::Budget(_, outcome) => outcome.is_success(),
             LifecycleOutcome::Deleted(result) => matches!(result, Ok(Some(()))),
             LifecycleOutcome::Drained(_)
+            | LifecycleOutcome::Returned(_)
             | LifecycleOutcome::Held(_)
             | LifecycleOutcome::Event(_) => true,
         }
@@ -101,6 +107,7 @@ impl fmt::Display for LifecycleEffect {
             LifecycleEffect::Read(node) => write!(f, "read {node}"),
             LifecycleEffect::ReadPods(node) => write!(f, "read pods of {node}"),
             LifecycleEffect::TakeBudget(node, brake, _) => write!(f, "take budget {brake} {node}"),
+            LifecycleEffect::ReturnBudget(node, brake) => write!(f, "return budget {brake} {node}"),
             LifecycleEffect::Patch(node, patch) => write!(f, "patch {node}{patch}"),
             LifecycleEffect::Delete(node, _) => write!(f, "delete {node}"),
             LifecycleEffect::Hold(node, condition) => write!(f, "hold deletion {node} {condition}"),
@@ -116,9 +123,9 @@ impl fmt::Display for LifecycleOutcome {
             LifecycleOutcome::Drained(true) => f.write_str("drained"),
             LifecycleOutcome::Drained(false) => f.write_str("not drained"),
             LifecycleOutcome::Budget(_, outcome) => outcome.fmt(f),
-            LifecycleOutcome::Deleted(Ok(Some(()))) | LifecycleOutcome::Held(_) => {
-                f.write_str("done")
-            }
+            LifecycleOutcome::Deleted(Ok(Some(())))
+            | LifecycleOutcome::Returned(_)
+            | LifecycleOutcome::Held(_) => f.write_str("done"),
             LifecycleOutcome::Deleted(Ok(None)) => f.write_str("no such node"),
             LifecycleOutcome::Deleted(Err(error)) => error.fmt(f),
             LifecycleOutcome::Event(outcome) => outcome.fmt(f),

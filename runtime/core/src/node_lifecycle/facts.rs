@@ -76,6 +76,8 @@ pub(super) struct ReconcileState {
     is_withheld: bool,
     /// A change was made.
     is_changed: bool,
+    /// The deletion was sent.
+    is_tried: bool,
     /// Whether only pods are left that a drain leaves, if checked.
     drained: Option<bool>,
     budgets: Asked,
@@ -116,6 +118,9 @@ impl Facts {
                 state.budgets.insert(brake, answer);
             }
             LifecycleOutcome::Budget(_, BudgetOutcome::Failed(error)) => state.refusals.fail(error),
+            LifecycleOutcome::Returned(brake) => {
+                state.budgets.remove(&brake);
+            }
             LifecycleOutcome::Event(_) => self.note(effect),
             LifecycleOutcome::Held(condition) => state.held = Some(condition),
             LifecycleOutcome::Drained(is_drained) => state.drained = Some(is_drained),
@@ -134,14 +139,19 @@ impl Facts {
                 }
             }
             // Deleted, or recreated under the same name: the new one has its own reconciliation (EDGE-005).
-            LifecycleOutcome::Node(Ok(_)) | LifecycleOutcome::Deleted(Ok(_)) => {
-                state.is_over = true
+            LifecycleOutcome::Node(Ok(_)) => state.is_over = true,
+            LifecycleOutcome::Deleted(Ok(_)) => {
+                state.is_tried = true;
+                state.is_over = true;
             }
             LifecycleOutcome::Node(Err(error)) => match effect {
                 LifecycleEffect::Read(_) => state.refusals.read_failed(error),
                 _ => state.refusals.write_failed(error),
             },
-            LifecycleOutcome::Deleted(Err(error)) => state.refusals.write_failed(error),
+            LifecycleOutcome::Deleted(Err(error)) => {
+                state.is_tried = true;
+                state.refusals.write_failed(error);
+            }
         }
     }
 
@@ -214,6 +224,13 @@ impl Facts {
     /// Whether the budget of deletions was found exhausted.
     fn is_braked(&self) -> bool {
         matches!(self.budget(Brake::NodeDeletion), Some(Err(_)))
+    }
+
+    /// Whether budget was taken for a deletion that was not tried: the node was read only afterwards, and stays, is gone
+    /// or cannot be read.
+    pub(super) fn owes_budget(&self) -> bool {
+        let is_taken = matches!(self.budget(Brake::NodeDeletion), Some(Ok(())));
+        is_taken && !self.state.is_tried && !self.state.is_withheld
     }
 
     /// Whether the node was cordoned and completely drained.

@@ -246,7 +246,7 @@ async fn a_change_that_the_budget_of_all_providers_holds_is_shown_as_such() {
     let (sim, other) = (|| "sim".to_owned(), || "other".to_owned());
     let spent = [(other(), 0, true, true), (sim(), 3, true, true)];
     assert_eq!(shown(), spent);
-    one.refused("sim", brake);
+    one.give_back("sim", brake);
     let room = [(other(), 0, true, false), (sim(), 2, true, false)];
     assert_eq!(shown(), room);
 }

@@ -4,6 +4,7 @@
 
 use super::world::World;
 use crate::cloud::instance::Lookup;
+use crate::safety::brake::Brake;
 use crate::selector::Selector;
 use crate::well_known::{
     KARPENTER_DISRUPTED_TAINT, KARPENTER_DISRUPTION_TAINT, TO_BE_DELETED_TAINT,
@@ -174,6 +175,33 @@ fn held_by_the_brake(happens: impl Fn(&mut World, &str)) -> u64 {
         world.run(5);
     }
     world.now - 5 - held_since
+}
+
+#[test]
+fn a_node_that_the_brake_holds_is_read_when_there_is_budget_which_comes_back_if_it_stays() {
+    let names = names(13);
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(&all);
+    world.at_read = |world, name| world.log.push(format!("read {name}"));
+    let reads = |world: &mut World| {
+        let done = world.done();
+        done.iter()
+            .filter(|line| line.contains("read n0003"))
+            .count()
+    };
+    let spent = |world: &World| world.budgets.spent(Brake::NodeDeletion).len();
+    for name in &all[..4] {
+        world.machine_vanishes(name);
+    }
+    world.run(35 + 235);
+    assert_eq!((world.nodes.len(), spent(&world)), (10, 3));
+    assert_eq!(reads(&mut world), 1, "it asks every minute");
+    // The budget has doubled, and the API server knows better than the cache.
+    world.at_read = |world, name| world.ready(name, "True");
+    world.run(10);
+    assert_eq!((world.nodes.len(), spent(&world)), (10, 3));
+    let returned = "return budget node-deletion node/n0003";
+    assert!(world.done().iter().any(|line| line.ends_with(returned)));
 }
 
 #[test]

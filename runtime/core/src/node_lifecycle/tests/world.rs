@@ -48,7 +48,7 @@ pub(super) struct World {
     read: BTreeMap<String, (Value, Arc<PrunedNode>)>,
     node_index: NodeIndex,
     memory: Memory,
-    budgets: ClusterBudgets,
+    pub(super) budgets: ClusterBudgets,
     versions: u64,
 }
 
@@ -278,6 +278,10 @@ impl World {
                 };
                 let taken = self.budgets.take(PROVIDER, *brake, now, objects, *rise);
                 LifecycleOutcome::Budget(*brake, BudgetOutcome::Answered(taken.map(drop)))
+            }
+            LifecycleEffect::ReturnBudget(_, brake) => {
+                self.budgets.refused(PROVIDER, *brake);
+                LifecycleOutcome::Returned(*brake)
             }
             LifecycleEffect::Delete(node, deletion) if self.locked.contains(&node.name) => {
                 if let Some(brake) = deletion.brake {

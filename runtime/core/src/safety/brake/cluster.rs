@@ -74,7 +74,7 @@ impl ClusterBudgets {
         Ok(one)
     }
 
-    /// Returns the newest entry of `provider`: that change was refused permanently.
+    /// Returns the newest entry of `provider`: that change was refused permanently, or is not made.
     pub fn refused(&mut self, provider: &str, brake: Brake) {
         let is_theirs = |one: &&Spent| one.by.as_deref() == Some(provider);
         if let Some(last) = self.entries(brake).iter().rfind(is_theirs).cloned() {
