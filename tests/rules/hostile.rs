@@ -15,13 +15,13 @@ const GROUPS: [(char, u32, &str); 8] = [
     ('C', 10, "values that cross the boundary"),
     ('D', 36, "where a guest's requests go"),
     ('E', 27, "a cloud that fails or lies"),
-    ('F', 32, "answers that mean harm in Kubernetes"),
+    ('F', 33, "answers that mean harm in Kubernetes"),
     ('G', 16, "modules that come and go, and configuration"),
     ('H', 11, "what the process shows of itself"),
 ];
 
 /// Minimum number of cases with tests.
-const SHOWN: usize = 170;
+const SHOWN: usize = 171;
 
 /// The programs, and the folders of their tests.
 const PROGRAMS: [(&str, &[&str]); 16] = [

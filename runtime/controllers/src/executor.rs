@@ -121,12 +121,22 @@ impl EffectExecutor {
         let brake = Brake::CloudMutations;
         let allowance = settings.service.rules.allowances.of(brake);
         let window = allowance.window;
+        let ownership = Arc::new(Mutex::new(ownership));
+        let count = {
+            let (cluster, ownership) = (cluster.clone(), ownership.clone());
+            let name = provider.name().to_owned();
+            move || {
+                let ownership = ownership.lock().clone();
+                let services = cluster.service_index().served_by(&name).own;
+                cluster.machines(&ownership).own.saturating_add(services)
+            }
+        };
         let cloud = Cloud {
             provider,
             cluster: cluster.clone(),
-            ownership: Arc::new(Mutex::new(ownership)),
+            ownership,
             call_time: settings.call_time,
-            budget: Arc::new(SharedBudget::new(brake, allowance)),
+            budget: Arc::new(SharedBudget::new(brake, allowance, count)),
             has_left: Arc::default(),
         };
         cloud.show_budget(window);

@@ -9,7 +9,7 @@ use ccm_core::cloud_provider::{CloudProvider, Reply};
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::reconciliation::effect::{Answered, Performed};
 use ccm_core::safety::audit::Subject;
-use ccm_core::safety::brake::{BudgetLevel, SharedBudget};
+use ccm_core::safety::brake::{BudgetLevel, BudgetShare, SharedBudget};
 use ccm_core::safety::permit::Permit;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -115,8 +115,9 @@ impl Cloud {
             let (budget, planner) = (budget.upgrade()?, planner.upgrade()?);
             let brake = budget.brake();
             let BudgetLevel { taken, allowed } = budget.level(boottime());
-            // Not what an earlier budget of this provider held.
-            let held = planner.held(brake, &provider).filter(|_| taken >= allowed);
+            // Not what an earlier budget of this provider held. One object may have used up its part.
+            let held = planner.held(brake, &provider);
+            let held = held.filter(|_| taken > 0 || allowed == 0);
             if taken == 0 && held.is_none() {
                 return Some(Vec::new());
             }
@@ -151,17 +152,18 @@ impl Cloud {
         ))
     }
 
-    /// A permit for one call about `subject` that makes at most `mutations` changes, from the shared budget.
+    /// A permit for one call about `subject` that makes at most `mutations` changes, from this part of the shared budget.
     ///
     /// # Errors
     /// As [`Cloud::permit`].
     pub(super) fn changing(
         &self,
         mutations: u32,
+        share: BudgetShare,
         subject: Subject,
     ) -> Result<Permit, ProviderError> {
         let permit = self.permit(mutations)?.about(subject);
-        Ok(permit.sharing(self.budget.clone()))
+        Ok(permit.sharing(self.budget.clone(), share))
     }
 
     /// Makes a call that may change something.

@@ -11,6 +11,7 @@ use ccm_core::node::object::PrunedNode;
 use ccm_core::reconciliation::effect::{Answered, Effect as _, ObjectKind, Performed};
 use ccm_core::route::{RouteEffect, RouteOutcome};
 use ccm_core::safety::audit::Subject;
+use ccm_core::safety::brake::BudgetShare;
 use ccm_core::safety::permit::ROUTE_CHANGES;
 
 use super::cloud::{Unmade, performed};
@@ -77,7 +78,9 @@ impl EffectExecutor {
     ) -> Result<Answered<RouteReply>, Unmade> {
         let reason = format!("node/{} has no route", request.node.name);
         let subject = subject(&request.destination_cidr, reason);
-        let permit = self.cloud.changing(ROUTE_CHANGES, subject)?;
+        let permit = self
+            .cloud
+            .changing(ROUTE_CHANGES, BudgetShare::Whole, subject)?;
         let creation = (Operation::CreateRoute, "creation of a route");
         let method = <dyn CloudProvider>::create_route;
         self.cloud.change(creation, permit, request, method).await
@@ -89,9 +92,10 @@ impl EffectExecutor {
     ) -> Result<Answered<RouteReply>, Unmade> {
         let reason = format!("it leads to {}", request.route.target);
         let destination = request.route.destination_cidr.clone();
+        let subject = subject(&destination, reason);
         let permit = self
             .cloud
-            .changing(ROUTE_CHANGES, subject(&destination, reason))?;
+            .changing(ROUTE_CHANGES, BudgetShare::Whole, subject)?;
         let deletion = (Operation::DeleteRoute, "deletion of a route");
         let method = <dyn CloudProvider>::delete_route;
         let answer = self.cloud.change(deletion, permit, request, method).await?;

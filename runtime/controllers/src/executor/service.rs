@@ -13,6 +13,7 @@ use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::reconciliation::effect::{Answered, InUse, ObjectKind, ObjectResult, Performed};
 use ccm_core::reconciliation::patch::ServicePatch;
 use ccm_core::safety::audit::Subject;
+use ccm_core::safety::brake::BudgetShare;
 use ccm_core::safety::permit::{LOAD_BALANCER_CHANGES, Mode, Permit};
 use ccm_core::service::{
     OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, is_mark, is_release,
@@ -123,7 +124,8 @@ impl Services {
         request: Arc<EnsureRequest>,
     ) -> Result<Answered<EnsureReply>, Unmade> {
         self.still(generation)?;
-        let permit = self.changing(service, "its load balancer has to agree with it")?;
+        let why = "its load balancer has to agree with it";
+        let permit = self.changing(service, BudgetShare::Common, why)?;
         let ensure = (Operation::Ensure, "ensure of a load balancer");
         let method = <dyn CloudProvider>::ensure_load_balancer;
         let answered = self.cloud.change(ensure, permit, request, method).await?;
@@ -138,7 +140,8 @@ impl Services {
         service: &ServiceRef,
         request: Arc<UpdateRequest>,
     ) -> Result<Answered<ProgressReply>, Unmade> {
-        let permit = self.changing(service, "the set of nodes has changed")?;
+        let why = "the set of nodes has changed";
+        let permit = self.changing(service, BudgetShare::Whole, why)?;
         let update = (Operation::UpdateTargets, "update of targets");
         let method = <dyn CloudProvider>::update_targets;
         self.cloud.change(update, permit, request, method).await
@@ -149,7 +152,8 @@ impl Services {
         service: &ServiceRef,
         request: Arc<DeleteRequest>,
     ) -> Result<Answered<ProgressReply>, Unmade> {
-        let permit = self.changing(service, "its load balancer is not wanted any more")?;
+        let why = "its load balancer is not wanted any more";
+        let permit = self.changing(service, BudgetShare::Whole, why)?;
         let deletion = (Operation::Delete, "deletion of a load balancer");
         let method = <dyn CloudProvider>::delete_load_balancer;
         self.cloud.change(deletion, permit, request, method).await
@@ -167,9 +171,14 @@ impl Services {
         self.cloud.call(look, permit, known, method).await
     }
 
-    fn changing(&self, service: &ServiceRef, reason: &str) -> Result<Permit, ProviderError> {
+    fn changing(
+        &self,
+        service: &ServiceRef,
+        share: BudgetShare,
+        reason: &str,
+    ) -> Result<Permit, ProviderError> {
         self.cloud
-            .changing(LOAD_BALANCER_CHANGES, subject(service, reason))
+            .changing(LOAD_BALANCER_CHANGES, share, subject(service, reason))
     }
 
     /// The IPs in the answer about `service` that other objects of the cluster already use.

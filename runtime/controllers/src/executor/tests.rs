@@ -10,6 +10,7 @@ use ccm_core::node::ownership::{Verdict, Vote};
 use ccm_core::node::{CandidateVote, NodeEffect, NodeOutcome};
 use ccm_core::reconciliation::effect::{EventOutcome, ObjectKind, Outcome as _};
 use ccm_core::safety::audit::Subject;
+use ccm_core::safety::brake::BudgetShare;
 use ccm_core::safety::permit::CloudRequest;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::{OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef};
@@ -432,7 +433,8 @@ async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
         name: "web".to_owned(),
         ..Subject::default()
     };
-    let Ok(permit) = executor.cloud.changing(1_000, subject) else {
+    let share = BudgetShare::Whole;
+    let Ok(permit) = executor.cloud.changing(1_000, share, subject) else {
         panic!("the tenure has no end");
     };
     let request = CloudRequest {
@@ -462,7 +464,7 @@ async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
     assert!(shown().is_empty(), "unused");
     assert_eq!(ask(1), 1);
     assert_eq!(shown(), [(sim(), 1, None)]);
-    assert_eq!(ask(600), 599);
+    assert_eq!(ask(600), 299, "half of it is for one object");
     let held = ("service/default/web".to_owned(), true);
-    assert_eq!(shown(), [(sim(), 600, Some(held))]);
+    assert_eq!(shown(), [(sim(), 300, Some(held))]);
 }

@@ -18,7 +18,7 @@ pub use allowance::{Allowance, Allowances};
 pub use budget::{Budget, BudgetLevel};
 pub use cluster::{ClusterBudgets, Objects, Spent};
 pub use rise::Rise;
-pub use shared::SharedBudget;
+pub use shared::{BudgetShare, SharedBudget, Spender};
 
 /// A kind of change that has a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,8 @@ pub enum Brake {
     RouteDeletion,
     /// Removing the addresses from a Service's status: DNS and then traffic follow.
     StatusClear,
-    /// Any change at the cloud, of all kinds together: limits what a loop in this manager does to quota and bill.
+    /// Any change at the cloud, of all kinds together: limits what a loop in this manager, or a user who edits a Service
+    /// again and again, does to quota and bill.
     CloudMutations,
 }
 

@@ -15,7 +15,7 @@ use crate::moment::Moment;
 use crate::safety::audit::{
     Act, Attempt, AuditRecord, AuditSink, Author, BrakeState, End, NoAudit, Refused, Subject,
 };
-use crate::safety::brake::{Brake, SharedBudget};
+use crate::safety::brake::{Brake, BudgetShare, SharedBudget, Spender};
 use crate::safety::tenure::Tenure;
 
 /// Maximum changes of one call about a load balancer. The largest load balancer of any cloud we know has some 150 targets
@@ -112,7 +112,7 @@ pub enum Refusal {
     /// A brake is engaged; budget is available again from this moment on.
     #[error("the brake {brake} is engaged")]
     Brake {
-        /// The brake whose budget is exhausted.
+        /// The brake whose budget is exhausted, or the object's part of it.
         brake: Brake,
         /// When budget is available again.
         again: Moment,
@@ -136,7 +136,7 @@ pub struct Permit {
     mode: Mode,
     mutations: u32,
     mutations_left: AtomicU32,
-    shared: Option<Arc<SharedBudget>>,
+    shared: Option<(Arc<SharedBudget>, BudgetShare)>,
     tenure: Arc<Tenure>,
     audit: Arc<dyn AuditSink>,
     subject: Subject,
@@ -178,9 +178,9 @@ impl Permit {
         self
     }
 
-    /// The same permit, whose changes also count against a budget shared with other calls.
-    pub fn sharing(mut self, budget: Arc<SharedBudget>) -> Permit {
-        self.shared = Some(budget);
+    /// The same permit, whose changes also count against this part of a budget shared with other calls.
+    pub fn sharing(mut self, budget: Arc<SharedBudget>, share: BudgetShare) -> Permit {
+        self.shared = Some((budget, share));
         self
     }
 
@@ -311,7 +311,7 @@ impl Permit {
         if request.access == Access::Read {
             return;
         }
-        let brake = self.shared.as_ref().map(|budget| BrakeState {
+        let brake = self.shared.as_ref().map(|(budget, _)| BrakeState {
             brake: budget.brake(),
             level: budget.level(now),
         });
@@ -362,10 +362,16 @@ impl Permit {
                 left.checked_sub(1)
             })
             .map_err(|_| Refusal::Budget(self.mutations))?;
-        let Some(shared) = &self.shared else {
+        let Some((shared, share)) = &self.shared else {
             return Ok(());
         };
-        shared.take(now).map_err(|again| {
+        let object = self.subject.to_string();
+        let spender = Spender {
+            object: &object,
+            namespace: self.subject.namespace.as_deref(),
+            share: *share,
+        };
+        shared.take(now, spender).map_err(|again| {
             // The call did not make the change.
             self.mutations_left.fetch_add(1, Ordering::AcqRel);
             Refusal::Brake {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ccm_core::reconciliation::effect::ObjectKind;
 use ccm_core::safety::audit::{Act, AuditRecord, End, Subject};
-use ccm_core::safety::brake::{Allowance, Brake, SharedBudget};
+use ccm_core::safety::brake::{Allowance, Brake, BudgetShare, SharedBudget};
 use ccm_core::safety::permit::{Mode, Permit};
 use ccm_core::safety::tenure::Tenure;
 use ccm_fixtures::audit::RecordingAudit;
@@ -243,12 +243,12 @@ async fn an_engaged_brake_asks_the_guest_for_patience_and_sends_nothing() {
         most: 1,
         ..Allowance::default_of(Brake::CloudMutations)
     };
-    let budget = Arc::new(SharedBudget::new(Brake::CloudMutations, allowance));
+    let budget = Arc::new(SharedBudget::new(Brake::CloudMutations, allowance, || 0));
     let audit = Arc::new(RecordingAudit::default());
     let call = || {
         let tenure = Arc::new(Tenure::unlimited());
         let permit = Permit::new(now().after(SOON), Mode::Enforce, 9, tenure, audit.clone());
-        let permit = Arc::new(permit.sharing(budget.clone()));
+        let permit = Arc::new(permit.sharing(budget.clone(), BudgetShare::Common));
         egress.scope(permit, Instant::now() + SOON, false)
     };
     let change = || plain(Method::POST, "/servers");

@@ -52,9 +52,10 @@ impl Allowance {
             Brake::RouteDeletion => Allowance::per_ten_minutes(2, 10, 50),
             // No user requested this: the provider reports no address for a load balancer that had one.
             Brake::StatusClear => Allowance::per_ten_minutes(1, 10, 20),
-            // One per second: a sixth of the 3600 requests per hour that a small cloud allows, so that reads and other
-            // tools have the rest; a cluster of a thousand nodes that starts from scratch is still done within an hour.
-            Brake::CloudMutations => Allowance::per_ten_minutes(600, 0, 600),
+            // One per second: what a small cloud allows, 3600 requests per hour. One for each node and each load balancer:
+            // a node that joins changes every load balancer, and as many nodes as there are may be replaced. Ten per
+            // second at most: a tenth of the requests that a target gets, so that reads have the rest.
+            Brake::CloudMutations => Allowance::per_ten_minutes(600, 100, 6_000),
         }
     }
 

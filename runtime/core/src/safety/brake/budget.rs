@@ -22,6 +22,15 @@ pub struct BudgetLevel {
     pub allowed: usize,
 }
 
+/// Whether a change is available from two budgets; otherwise the moment at which it is available from both.
+pub(super) fn both(one: Result<(), Moment>, other: Result<(), Moment>) -> Result<(), Moment> {
+    match (one, other) {
+        (Ok(()), other) => other,
+        (one, Ok(())) => one,
+        (Err(one), Err(other)) => Err(one.max(other)),
+    }
+}
+
 impl Budget {
     /// A budget with nothing spent.
     pub fn new(allowance: Allowance) -> Budget {
@@ -50,21 +59,45 @@ impl Budget {
     /// The budget is exhausted: the moment at which a change is available again without a further rise.
     /// [`Duration::MAX`](std::time::Duration::MAX) when the allowance is zero.
     pub fn take(&mut self, now: Moment, objects: usize, rise: Rise) -> Result<(), Moment> {
-        let window = self.allowance.window;
+        self.expire(now);
+        self.has_room(self.allowance.risen(objects, rise))?;
+        self.spend(now);
+        Ok(())
+    }
+
+    /// Drops expired entries. Returns whether there were some.
+    pub(super) fn expire(&mut self, now: Moment) -> bool {
+        let (window, before) = (self.allowance.window, self.spent.len());
         while self.spent.front().is_some_and(|at| at.after(window) <= now) {
             self.spent.pop_front();
         }
-        let most = self.allowance.risen(objects, rise);
+        self.spent.len() < before
+    }
+
+    /// Number of entries, with those that have expired since [`Budget::expire`].
+    pub(super) fn entries(&self) -> usize {
+        self.spent.len()
+    }
+
+    /// Whether a change is available if `most` are allowed. Expired entries are dropped before.
+    ///
+    /// # Errors
+    /// The moment at which one is available; [`Duration::MAX`](std::time::Duration::MAX) if none is allowed.
+    pub(super) fn has_room(&self, most: usize) -> Result<(), Moment> {
         if self.spent.len() < most {
-            // If the clock went back, the entry still does not sort before newer ones.
-            let at = self.spent.back().map_or(now, |last| now.max(*last));
-            self.spent.push_back(at);
             return Ok(());
         }
-        // If there are fewer objects than before, more than one entry has to expire.
-        let blocking = self.spent.len() - most;
-        let free = self.spent.get(blocking);
-        Err(free.map_or(Moment(std::time::Duration::MAX), |at| at.after(window)))
+        // If fewer are allowed than before, more than one entry has to expire.
+        let free = self.spent.get(self.spent.len() - most);
+        let end = Moment(std::time::Duration::MAX);
+        Err(free.map_or(end, |at| at.after(self.allowance.window)))
+    }
+
+    /// Adds an entry.
+    pub(super) fn spend(&mut self, now: Moment) {
+        // If the clock went back, the entry still does not sort before newer ones.
+        let at = self.spent.back().map_or(now, |last| now.max(*last));
+        self.spent.push_back(at);
     }
 
     /// How full the budget is, given `objects` objects of the kind.

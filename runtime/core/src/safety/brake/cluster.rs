@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::budget::both;
 use super::{Allowances, Brake, Budget, BudgetLevel, Rise};
 use crate::moment::Moment;
 
@@ -55,12 +56,7 @@ impl ClusterBudgets {
     ) -> Result<Spent, Moment> {
         let (mut own, mut all) = (self.of_provider(provider, brake), self.of_all(brake));
         let own = own.take(now, objects.own, rise);
-        let taken = (own, all.take(now, objects.all, rise));
-        match taken {
-            (Ok(()), Ok(())) => {}
-            (Err(free), Ok(())) | (Ok(()), Err(free)) => return Err(free),
-            (Err(one), Err(other)) => return Err(one.max(other)),
-        }
+        both(own, all.take(now, objects.all, rise))?;
         // Expired entries are dropped.
         let kept: Vec<Moment> = all.spent().collect();
         let oldest = kept.first().copied().unwrap_or(now);

@@ -4,8 +4,9 @@
 //! really gone must not take a day.
 //!
 //! The rule: the allowance for a change doubles with every four minutes for which this brake held it and every answer
-//! confirmed it, at most four times ([`Allowance::risen`](super::Allowance::risen)). One contradicting answer resets it. A change that was requested later has been
-//! held for less time and has a smaller allowance.
+//! confirmed it, at most four times. One contradicting answer resets it. A change that was requested later has been
+//! held for less time and has a smaller allowance. [`Allowance::risen`](super::Allowance::risen) has the number. The
+//! budget of all changes at a cloud rises for all of them together ([`SharedBudget`](super::SharedBudget)).
 
 use std::time::Duration;
 
@@ -43,6 +44,11 @@ impl Rise {
             true => held.unwrap_or(now).after(STEP * (steps + 1)),
             false => Moment(Duration::MAX),
         }
+    }
+
+    /// Doubled once more, unless it is at its maximum.
+    pub(super) fn doubled(self) -> Rise {
+        Rise((self.0 + 1).min(MOST_STEPS))
     }
 
     /// The factor by which the initial allowance is multiplied.

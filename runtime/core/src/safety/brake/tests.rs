@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::moment::Moment;
 
+mod shared;
 mod target_removal;
 
 fn at(seconds: u64) -> Moment {
@@ -46,7 +47,14 @@ fn every_brake_lets_through_what_its_row_says() {
         ),
         (
             Brake::CloudMutations,
-            [0, 1, 39, 40, 200, 5_000].map(|objects| (objects, 600)),
+            [
+                (0, 600),
+                (1, 600),
+                (600, 600),
+                (2_001, 2_001),
+                (6_000, 6_000),
+                (50_000, 6_000),
+            ],
         ),
     ];
     assert!(
@@ -155,28 +163,6 @@ fn a_restored_budget_goes_on_where_it_was() {
             .taken
     };
     assert_eq!([level(599), level(600), level(615)], [3, 2, 1]);
-}
-
-#[test]
-fn a_shared_budget_is_one_budget_for_all_who_take_at_the_same_time() {
-    let budget = SharedBudget::new(
-        Brake::CloudMutations,
-        Allowance::default_of(Brake::CloudMutations),
-    );
-    let taken: usize = std::thread::scope(|scope| {
-        let takers: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| (0..400).filter(|_| budget.take(at(5)).is_ok()).count()))
-            .collect();
-        takers.into_iter().map(|taker| taker.join().unwrap()).sum()
-    });
-    assert_eq!(taken, 600);
-    assert_eq!(
-        budget.level(at(5)),
-        BudgetLevel {
-            taken: 600,
-            allowed: 600
-        }
-    );
 }
 
 /// The steps of a process that uses a budget.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::reconciliation::effect::ObjectKind;
 use crate::safety::audit::Unrecordable;
-use crate::safety::brake::{Allowance, BudgetLevel};
+use crate::safety::brake::{Allowance, BudgetLevel, BudgetShare};
 use std::time::Duration;
 
 /// An audit sink that keeps its records; if it is broken, none can be written.
@@ -74,14 +74,22 @@ fn budget(most: usize) -> Arc<SharedBudget> {
         most,
         ..Allowance::default_of(Brake::CloudMutations)
     };
-    Arc::new(SharedBudget::new(Brake::CloudMutations, allowance))
+    Arc::new(SharedBudget::new(Brake::CloudMutations, allowance, || 0))
 }
 
 #[test]
 fn one_budget_holds_back_all_calls_and_comes_back_after_its_window() {
     let (received, budget) = (Arc::default(), budget(3));
-    let permit = || permit(Mode::Enforce, 9, &received).sharing(budget.clone());
-    let (first, second) = (permit(), permit());
+    let permit = |name: &str| {
+        let subject = Subject {
+            name: name.to_owned(),
+            ..Subject::default()
+        };
+        permit(Mode::Enforce, 9, &received)
+            .sharing(budget.clone(), BudgetShare::Whole)
+            .about(subject)
+    };
+    let (first, second) = (permit("first"), permit("second"));
     let write = request(Access::Write);
     assert_eq!(first.ask(at(0), &write), Ok(()));
     assert_eq!(second.ask(at(1), &write), Ok(()));
@@ -100,7 +108,7 @@ fn one_budget_holds_back_all_calls_and_comes_back_after_its_window() {
 #[test]
 fn a_call_that_has_made_all_its_changes_takes_nothing_from_the_others() {
     let (received, budget) = (Arc::default(), budget(3));
-    let greedy = permit(Mode::Enforce, 1, &received).sharing(budget.clone());
+    let greedy = permit(Mode::Enforce, 1, &received).sharing(budget.clone(), BudgetShare::Whole);
     let write = request(Access::Write);
     assert_eq!(greedy.ask(at(0), &write), Ok(()));
     for _ in 0..9 {
@@ -117,7 +125,7 @@ fn a_call_that_has_made_all_its_changes_takes_nothing_from_the_others() {
 fn what_is_refused_for_the_mode_takes_nothing_and_carries_the_providers_last_words() {
     for (mode, word) in [(Mode::Plan, "plan"), (Mode::Observe, "observe")] {
         let (received, budget) = (Arc::default(), budget(3));
-        let permit = permit(mode, 9, &received).sharing(budget.clone());
+        let permit = permit(mode, 9, &received).sharing(budget.clone(), BudgetShare::Whole);
         permit.note_log_line("first");
         permit.note_log_line(&"x".repeat(5_000));
         assert_eq!(
@@ -171,7 +179,7 @@ fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_pa
         reason: "it has no load balancer".to_owned(),
     };
     let permit = permit(Mode::Enforce, 9, &received)
-        .sharing(budget)
+        .sharing(budget, BudgetShare::Whole)
         .about(subject.clone());
     let write = request(Access::Write);
     permit.ask(at(1), &write).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::world::*;
 use crate::cloud::instance::{CloudNode, MOST_NODES};
-use crate::cloud::load_balancer::Progress;
+use crate::cloud::load_balancer::{Progress, TargetNodes};
 use crate::node::cloud_node::cloud_node;
 use crate::reconciliation::effect::When;
 use crate::service::ServiceAction;
@@ -80,11 +80,13 @@ fn most_targets_go_after_half_a_minute_also_where_a_node_leaves_every_ten_second
 #[test]
 fn what_is_kept_for_a_while_leaves_room_for_what_is_wanted() {
     let like = cloud_node(&node_object("a").build());
-    let named = |letter: &str, count: usize| -> Arc<[CloudNode]> {
+    let named = |letter: &str, count: usize| -> TargetNodes {
         let names = (0..count).map(|number| format!("{letter}{number:04}"));
-        let nodes = names.map(|name| CloudNode {
-            name,
-            ..like.clone()
+        let nodes = names.map(|name| {
+            Arc::new(CloudNode {
+                name,
+                ..like.clone()
+            })
         });
         nodes.collect()
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::at;
-use crate::cloud::instance::CloudNode;
+use crate::cloud::load_balancer::TargetNodes;
 use crate::fixtures::node;
 use crate::moment::Moment;
 use crate::node::cloud_node::cloud_node;
@@ -17,8 +17,10 @@ fn set(names: &str) -> BTreeSet<String> {
     names.split_whitespace().map(str::to_owned).collect()
 }
 
-fn nodes(names: &BTreeSet<String>) -> Arc<[CloudNode]> {
-    let nodes = names.iter().map(|name| cloud_node(&node(name).build()));
+fn nodes(names: &BTreeSet<String>) -> TargetNodes {
+    let nodes = names
+        .iter()
+        .map(|name| Arc::new(cloud_node(&node(name).build())));
     nodes.collect()
 }
 

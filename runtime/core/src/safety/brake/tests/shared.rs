@@ -1,0 +1,186 @@
+//! The budget of all changes at a cloud: the parts of objects and namespaces, and its rise.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::at;
+use crate::moment::Moment;
+use crate::safety::brake::{Allowance, Brake, BudgetLevel, BudgetShare, SharedBudget, Spender};
+
+const BRAKE: Brake = Brake::CloudMutations;
+
+fn budget(objects: usize) -> SharedBudget {
+    SharedBudget::new(BRAKE, Allowance::default_of(BRAKE), move || objects)
+}
+
+/// As an operator may set it: the budget does not grow with the cluster.
+fn fixed(changes: usize) -> SharedBudget {
+    let allowance = Allowance {
+        least: changes,
+        percent: 0,
+        most: changes,
+        ..Allowance::default_of(BRAKE)
+    };
+    SharedBudget::new(BRAKE, allowance, || 5_000)
+}
+
+/// Something that a user asks of the Service `NAMESPACE/NAME`.
+fn asked(object: &str) -> Spender<'_> {
+    Spender {
+        object,
+        namespace: object.split('/').next(),
+        share: BudgetShare::Common,
+    }
+}
+
+/// Something that follows the nodes, or a deletion.
+fn required(object: &str) -> Spender<'_> {
+    Spender {
+        share: BudgetShare::Whole,
+        ..asked(object)
+    }
+}
+
+/// Takes as much as it can, and returns how much that was.
+fn takes(budget: &SharedBudget, seconds: u64, spender: Spender<'_>) -> usize {
+    (0..10_000)
+        .take_while(|_| budget.take(at(seconds), spender).is_ok())
+        .count()
+}
+
+/// Takes one change for each of these objects, and returns how many may go.
+fn one_each(budget: &SharedBudget, seconds: u64, kind: &str, objects: usize) -> usize {
+    let names = (0..objects).map(|number| format!("{kind}-{number}/it"));
+    let goes = |name: &String| budget.take(at(seconds), required(name)).is_ok();
+    names.filter(goes).count()
+}
+
+#[test]
+fn a_shared_budget_is_one_budget_for_all_who_take_at_the_same_time() {
+    let budget = budget(0);
+    let taken: usize = std::thread::scope(|scope| {
+        let takers = ["a/1", "b/2", "c/3", "d/4"].map(|name| {
+            let budget = &budget;
+            scope.spawn(move || takes(budget, 5, required(name)))
+        });
+        let taken = takers.map(|taker| taker.join().unwrap());
+        taken.iter().sum()
+    });
+    assert_eq!(taken, 600);
+    let level = BudgetLevel {
+        taken: 600,
+        allowed: 600,
+    };
+    assert_eq!(budget.level(at(5)), level);
+}
+
+#[test]
+fn f33_a_service_that_is_edited_without_end_leaves_changes_to_all_others() {
+    let budget = budget(40);
+    let mut own = Vec::new();
+    for second in 0..600 {
+        own.extend((0..10).filter(|_| budget.take(at(second), asked("evil/web")).is_ok()));
+    }
+    assert_eq!(own.len(), 150, "a quarter of 600");
+    assert_eq!(
+        takes(&budget, 599, asked("evil/other")),
+        150,
+        "half for a namespace"
+    );
+    assert_eq!(takes(&budget, 599, asked("evil/third")), 0);
+    assert_eq!(
+        takes(&budget, 599, asked("good/web")),
+        150,
+        "three quarters for what users ask"
+    );
+    assert_eq!(takes(&budget, 599, asked("good/other")), 0);
+    // What is left is for nodes and deletions, of the first Service, too.
+    assert_eq!(budget.take(at(599), required("evil/web")), Ok(()));
+    assert_eq!(takes(&budget, 599, required("route/10.244.1.0")), 149);
+}
+
+#[test]
+fn f33_a_loop_does_not_make_the_budget_rise() {
+    let budget = budget(40);
+    let mut taken = 0;
+    for second in 0..7_200 {
+        let changes =
+            ["evil/1", "evil/2", "evil/3"].map(|name| budget.take(at(second), asked(name)));
+        taken += changes.iter().filter(|change| change.is_ok()).count();
+    }
+    assert_eq!(taken, 300 * 12, "half of the budget in each ten minutes");
+    assert_eq!(budget.level(at(7_199)).allowed, 600);
+}
+
+#[test]
+fn a_node_that_joins_is_added_to_thousands_of_load_balancers_at_once() {
+    let budget = budget(2_001);
+    assert_eq!(one_each(&budget, 0, "balancer", 2_000), 2_000);
+}
+
+#[test]
+fn what_is_held_for_four_minutes_doubles_the_budget_until_there_is_room_again() {
+    let budget = fixed(600);
+    let allowed = |seconds| budget.level(at(seconds)).allowed;
+    assert_eq!(one_each(&budget, 0, "a", 2_000), 600);
+    let held = asked("new/web");
+    assert_eq!(budget.take(at(1), held), Err(at(240)));
+    assert_eq!(one_each(&budget, 239, "b", 1_400), 0);
+    assert_eq!(allowed(239), 600);
+    // Each that is still held may ask; what is new shares in it.
+    assert_eq!(one_each(&budget, 240, "b", 1_400), 600);
+    assert_eq!(budget.take(at(240), required("node/new")), Err(at(480)));
+    assert_eq!(allowed(240), 1_200);
+    assert_eq!(one_each(&budget, 480, "c", 800), 800);
+    assert_eq!(allowed(480), 2_400);
+    // The first 600 are over, and then all but some.
+    assert_eq!(allowed(600), 2_400);
+    assert_eq!(budget.take(at(600), held), Ok(()));
+    assert_eq!(budget.take(at(1_079), held), Ok(()));
+    assert_eq!(allowed(1_079), 2_400);
+    assert_eq!(budget.take(at(1_080), held), Ok(()));
+    assert_eq!(allowed(1_080), 600);
+}
+
+#[test]
+fn all_services_of_one_namespace_get_the_whole_budget_in_time() {
+    let budget = budget(100);
+    let names: Vec<String> = (0..1_000).map(|number| format!("all/{number}")).collect();
+    let mut waiting: Vec<&String> = names.iter().collect();
+    for seconds in [0, 240, 480] {
+        waiting.retain(|name| budget.take(at(seconds), asked(name)).is_err());
+    }
+    assert!(waiting.is_empty(), "{}", waiting.len());
+}
+
+#[test]
+fn where_no_change_is_allowed_none_ever_is() {
+    let end = Moment(std::time::Duration::MAX);
+    for seconds in [0, 240, 10_000] {
+        assert_eq!(fixed(0).take(at(seconds), asked("a/b")), Err(end));
+    }
+}
+
+#[test]
+fn objects_are_counted_once_a_minute_and_only_for_a_change() {
+    let objects = Arc::new(AtomicUsize::new(1_000));
+    let (counted, counts) = (objects.clone(), Arc::new(AtomicUsize::new(0)));
+    let asked_for = counts.clone();
+    let count = move || {
+        asked_for.fetch_add(1, Ordering::Relaxed);
+        counted.load(Ordering::Relaxed)
+    };
+    let budget = SharedBudget::new(BRAKE, Allowance::default_of(BRAKE), count);
+    assert_eq!(budget.level(at(0)).allowed, 600);
+    for (seconds, now, times, allowed) in [
+        (10, 1_000, 1, 1_000),
+        (69, 3_000, 1, 1_000),
+        (70, 3_000, 2, 3_000),
+        (130, 20, 3, 600),
+    ] {
+        objects.store(now, Ordering::Relaxed);
+        assert_eq!(budget.take(at(seconds), asked("a/b")), Ok(()));
+        assert_eq!(counts.load(Ordering::Relaxed), times, "at {seconds}");
+        assert_eq!(budget.level(at(seconds)).allowed, allowed, "at {seconds}");
+    }
+}
