@@ -14,8 +14,11 @@
 //!   cache answered, or in two lists that were read completely. A machine that could not be read is unknown.
 //! - A list can lack a machine and still be consistent: between two pages a machine moves to one that was read already.
 //!   So a small call that decides about nodes looks up the few machines that a list lacks one by one.
-//! - N nodes cost at most the pages of one list and nine more requests, or of two lists and one. Without doubt about
-//!   any node it is one list, and none for machines that are looked up with fewer requests.
+//! - Nor does a list prove an absence that changes while it is read. If its first page says how many pages there are,
+//!   up to 256 machines that it lacks are looked up by their IDs, and the others are unknown. The host asks about those
+//!   apart from the others.
+//! - N nodes cost at most the pages of one list and nine more requests, or of two lists and one, unless the list
+//!   changes. Without doubt about any node it is one list, and none for machines that are looked up with fewer requests.
 //! - Only the machines that were asked about are held in memory.
 
 use std::collections::BTreeSet;

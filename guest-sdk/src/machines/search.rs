@@ -11,6 +11,13 @@ use crate::{Error, state};
 /// Maximum number of look-ups in place of a list that failed or that may not be read: 8 windows. Larger calls cover all
 /// nodes; smaller ones may decide about some of them.
 const MAX_LOOK_UPS: usize = 64;
+/// Maximum number of look-ups by ID of machines that a list lacks which changed while it was read. It may change at
+/// every attempt, as it does while a cluster loses many machines and gets others, and would never prove an absence.
+/// 32 windows take some seconds of the minute that a call may last; a call that does not end loses every answer. And
+/// Hetzner allows a project 3600 requests an hour, for everything: a thousand in each call would use them up within
+/// minutes. The host asks about the others in a call of their own. Not by name: no node is deleted for it, and a name
+/// that no machine has is asked for again and again.
+const MAX_LOOK_UPS_AFTER_CHANGE: usize = 256;
 
 /// State key for the number of pages of the list.
 const PAGES: &str = "machines/pages";
@@ -54,6 +61,8 @@ pub(super) struct Search<'a, M: Machines> {
     can_look_up: bool,
     /// Whether a page of a list was read.
     has_listed: bool,
+    /// Whether all pages of the last list were read: if it failed all the same, it has changed meanwhile.
+    has_read_all: bool,
     /// Questions without an answer yet.
     open: BTreeSet<Ask<M::Id>>,
     /// Listed machines that match a question, by ID: a machine that moves between pages is seen twice.
@@ -66,6 +75,8 @@ pub struct List<'a, M: Machines> {
     asks: &'a BTreeSet<Ask<M::Id>>,
     kept: BTreeMap<M::Id, M::Machine>,
     pages: usize,
+    /// Number of pages of the whole list, if the first page said it.
+    length: Option<usize>,
     /// Whether look-ups may take the place of the pages after the first.
     may_stop: bool,
     has_stopped: bool,
@@ -78,6 +89,7 @@ impl<'a, M: Machines> List<'a, M> {
             asks,
             kept: std::mem::take(kept),
             pages: 0,
+            length: None,
             may_stop: false,
             has_stopped: false,
         }
@@ -134,8 +146,10 @@ impl<'a, M: Machines> List<'a, M> {
     /// Whether the first page is enough, when so many pages are left: the machines that are missing are then looked up
     /// one by one, because that costs less.
     pub fn is_enough(&mut self, pages_left: usize) -> bool {
+        let pages = pages_left.saturating_add(1);
+        self.length = Some(pages);
         if !self.asks.is_empty() {
-            remember_pages(pages_left + 1);
+            remember_pages(pages);
         }
         let is_open = |ask: &&Ask<M::Id>| match ask {
             Ask::Id(id) => !self.kept.contains_key(id),
@@ -155,6 +169,7 @@ impl<'a, M: Machines> Search<'a, M> {
             plan: Plan { decides, ..plan },
             can_look_up: asks.iter().all(|ask| machines.request(ask).is_some()),
             has_listed: false,
+            has_read_all: false,
             open: asks,
             kept: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -260,11 +275,13 @@ impl<'a, M: Machines> Search<'a, M> {
         let List {
             kept,
             pages,
+            length,
             has_stopped,
             ..
         } = list;
         self.kept = kept;
         self.has_listed |= pages > 0;
+        self.has_read_all = length == Some(pages);
         outcome?;
         match pages {
             0 => Err(Error::internal("a list of machines came without a page")),
@@ -322,24 +339,34 @@ impl<'a, M: Machines> Search<'a, M> {
         }
     }
 
-    /// After a failed list: uses look-ups instead if they are few. Machines seen so far count, by their names only where
-    /// these are unique. So an account that grows while it is listed does not delay all of its new nodes.
+    /// After a failed list: uses look-ups instead if they are few, or more of them if the list has only changed.
+    /// Machines seen so far count, by their names only where these are unique. So an account that grows while it is
+    /// listed does not delay all of its new nodes.
     fn without_list(&mut self, error: Error) -> Result<Duration, Error> {
         self.answer_ids();
         if M::UNIQUE_NAMES {
             self.answer_names();
         }
         let reason = error.of_one()?;
-        if !self.can_look_up || self.open.len() > MAX_LOOK_UPS {
-            self.give_up(&reason);
-        }
+        let is_id = |ask: &&Ask<M::Id>| matches!(ask, Ask::Id(_));
+        let look_ups = match self.has_read_all {
+            _ if !self.can_look_up => 0,
+            _ if self.open.len() <= MAX_LOOK_UPS => MAX_LOOK_UPS,
+            true => MAX_LOOK_UPS_AFTER_CHANGE.min(self.open.iter().filter(is_id).count()),
+            false => 0,
+        };
+        self.give_up_after(look_ups, &reason);
         Ok(Duration::ZERO)
     }
 
-    fn give_up(&mut self, reason: &str) {
-        let open = std::mem::take(&mut self.open).into_iter();
+    /// Leaves the open questions unanswered, but for the first ones, this many. IDs come before names.
+    fn give_up_after(&mut self, first: usize, reason: &str) {
+        let Some(next) = self.open.iter().nth(first).cloned() else {
+            return;
+        };
+        let left = self.open.split_off(&next).into_iter();
         self.answers
-            .extend(open.map(|ask| (ask, Err(reason.to_owned()))));
+            .extend(left.map(|ask| (ask, Err(reason.to_owned()))));
     }
 
     /// Answers the questions for IDs of listed machines.

@@ -125,6 +125,8 @@ struct Account {
     hidden: Vec<u64>,
     /// The page that fails, with its status.
     fails: Option<(&'static str, u16)>,
+    /// Whether a machine is created before each page of a list.
+    grows: bool,
 }
 
 impl Account {
@@ -142,11 +144,17 @@ impl Account {
     fn serve(self) -> (TestHost, Rc<RefCell<Account>>) {
         let account = Rc::new(RefCell::new(self));
         let served = Rc::clone(&account);
-        let host = TestHost::open(move |seen| served.borrow().answer(seen));
+        let host = TestHost::open(move |seen| served.borrow_mut().answer(seen));
         (host, account)
     }
 
-    fn answer(&self, seen: &Seen) -> Answer {
+    fn create(&mut self) {
+        let id = 100_000 + self.machines.len() as u64;
+        let name = format!("machine-{id}");
+        self.machines.push(Machine { id, name });
+    }
+
+    fn answer(&mut self, seen: &Seen) -> Answer {
         if let Some(id) = seen.path_only().strip_prefix("/machines/") {
             let mut machines = self.machines.iter();
             return match machines.find(|machine| machine.id.to_string() == id) {
@@ -160,6 +168,9 @@ impl Account {
             return json(200, &text(&named.collect::<Vec<_>>()));
         }
         let page = seen.query("page").unwrap();
+        if self.grows {
+            self.create();
+        }
         match self.fails {
             Some((failing, status)) if failing == page => return json(status, "no"),
             _ => {}
@@ -318,6 +329,35 @@ fn a_list_that_fails_is_replaced_by_few_look_ups_and_otherwise_unknown() {
             };
             assert_eq!(unknown, expected, "{cloud:?} {count}");
             assert!(!reported.contains(&"gone".to_owned()), "{reported:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_list_lacks_that_changes_at_every_read_is_looked_up_256_machines_at_a_time() {
+    // IDs and names without a machine, beside 50 machines; how many are gone and unknown after a call, and after one
+    // about the unknown ones, which the host makes apart from the others.
+    let table = [
+        (256, 0, [(256, 0), (0, 0)]),
+        (300, 0, [(256, 44), (44, 0)]),
+        (600, 0, [(256, 344), (256, 88)]),
+        (70, 70, [(70, 70), (0, 70)]),
+    ];
+    for (gone, nameless, expected) in table {
+        let mut account = Account::of(50);
+        account.grows = true;
+        let (host, _) = account.serve();
+        let mut asked = nodes(1..=50 + gone);
+        asked.extend((0..nameless).map(|number| node(&format!("node-of-others-{number}"), None)));
+        for expected in expected {
+            let before = host.requests().len();
+            let reported = brief(&found(Cloud::Counted, &asked).unwrap());
+            let count = |wanted: &str| reported.iter().filter(|word| *word == wanted).count();
+            assert_eq!((count("gone"), count("unknown")), expected, "{gone}");
+            // Beside the look-ups the pages of one list.
+            assert!(host.requests().len() - before <= 256 + 7, "{gone}");
+            let mut words = reported.iter();
+            asked.retain(|_| words.next().unwrap() == "unknown");
         }
     }
 }
