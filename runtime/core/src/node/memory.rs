@@ -18,9 +18,9 @@ use crate::reconciliation::own_write::OwnWrite;
 use crate::reconciliation::retry;
 use crate::settings::NodeRules;
 
-/// Maximum age of a cloud answer when it is finally stored. A machine does not change in half a minute; and while the
-/// API server restarts, the nodes need not ask the cloud again and again.
-const FRESH: Duration = Duration::from_secs(30);
+/// Maximum age of a cloud answer when it is finally stored. A machine does not change in a minute. Longer than each delay
+/// while the API server is away: otherwise every attempt at a write would ask the cloud again.
+const FRESH: Duration = retry::AWAY.most.saturating_mul(2);
 
 /// State of one node between reconciliations. After a restart it begins empty, which only costs calls.
 #[derive(Debug, Default)]

@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
-use crate::cloud::instance::Lookup;
+use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
 use crate::node::index::Clashes;
+use crate::node::{NodeEffect, NodeOutcome, decide};
+use crate::reconciliation::effect::{ClusterError, Decision, EventOutcome, Performed};
 use serde_json::{Value, json};
 
 fn node(change: impl FnOnce(&mut Value)) -> PrunedNode {
@@ -176,7 +178,7 @@ fn passes_that_end_with_the_same_obstacle_are_counted() {
 }
 
 #[test]
-fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_same_node() {
+fn an_answer_that_could_not_be_stored_is_recalled_for_a_minute_and_for_the_same_node() {
     let at = |seconds| Moment(Duration::from_secs(seconds));
     let ownership = Arc::new(OwnershipContext::alone("sim", Vec::new()));
     let answer = Looked {
@@ -187,8 +189,8 @@ fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_
     };
     for (uid, now, is_recalled) in [
         ("u", 100, true),
-        ("u", 130, true),
-        ("u", 131, false),
+        ("u", 160, true),
+        ("u", 161, false),
         ("v", 100, false),
     ] {
         let mut memory = NodeMemory {
@@ -205,6 +207,68 @@ fn an_answer_that_could_not_be_stored_is_recalled_for_half_a_minute_and_for_the_
         let unknowing = NodeMemory::default().facts(node, ownership.clone(), rules, at(now));
         assert_eq!(facts != unknowing, is_recalled, "{uid} at {now}");
     }
+}
+
+#[test]
+fn while_the_api_server_is_away_the_cloud_is_asked_less_often_than_it_is_tried() {
+    let minutes = 7;
+    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
+    let rules = Arc::new(NodeRules::default());
+    let tainted = Arc::new(node(|node| node["spec"]["taints"][0]["key"] = json!(TAINT)));
+    let answer = Looked {
+        lookup: Lookup::Found(Box::new(Instance {
+            provider_id: "sim://1".to_owned(),
+            addresses: vec![Address {
+                address_type: AddressType::InternalIp,
+                address: "10.0.0.1".to_owned(),
+            }],
+            ..Instance::default()
+        })),
+        events: Vec::new(),
+        complete: true,
+        clashes: Clashes::default(),
+    };
+    let mut memory = NodeMemory::default();
+    let (mut now, mut failed, mut look_ups) = (Moment(Duration::ZERO), 0, 0);
+    while now.0 < Duration::from_secs(60 * minutes) {
+        let mut facts = memory.facts(tainted.clone(), ownership.clone(), rules.clone(), now);
+        let when = loop {
+            let effects = match decide(&facts, now) {
+                Decision::Done((when, _)) => break when,
+                Decision::Do(effects) => effects,
+            };
+            for effect in effects {
+                let outcome = Performed::Ended(match effect {
+                    NodeEffect::Find(_) => {
+                        look_ups += 1;
+                        NodeOutcome::Looked(Ok(answer.clone()))
+                    }
+                    NodeEffect::RecordEvent(..) => NodeOutcome::Event(EventOutcome::Recorded),
+                    _ => NodeOutcome::Node(Err(ClusterError::Unavailable("away".to_owned()))),
+                });
+                let goes_on = outcome.is_success();
+                facts.absorb(&effect, outcome);
+                if !goes_on {
+                    break;
+                }
+            }
+        };
+        failed += 1;
+        // As long as a refused connection takes.
+        now = now.after(Duration::from_millis(10));
+        let conclusion = Conclusion {
+            facts: Box::new(facts),
+            when,
+            retained: None,
+            has_written: false,
+        };
+        let (Next::At(next), None) = memory.conclude(conclusion, now) else {
+            panic!("the write is tried again after {failed} failures");
+        };
+        now = next;
+    }
+    assert!(failed >= 20, "{failed}");
+    assert!(look_ups <= 1 + minutes, "{look_ups} of {failed}");
 }
 
 #[test]
