@@ -459,7 +459,7 @@ fn flags_that_the_documents_name_exist() {
     let others = "no-install-recommends no-default-features features package profile release target server-side force-conflicts from-literal from-file dry-run \
                   docker-server as node-ip node-labels provider-id bundle tlog-upload use-signing-config help \
                   hostname-override print-join-command count for timeout all field-selector image port type repo namespace set \
-                  replicas all-namespaces ignore-not-found cascade overwrite name network location ip ip-range network-zone key insecure-ignore-tlog certificate-identity certificate-oidc-issuer platform check";
+                  replicas all-namespaces ignore-not-found cascade overwrite name network location ip ip-range network-zone key insecure-ignore-tlog certificate-identity certificate-oidc-issuer platform check take-ownership";
     known.extend(others.split_whitespace().map(str::to_owned));
     let mut unknown = Vec::new();
     let folders = [
