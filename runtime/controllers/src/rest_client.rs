@@ -3,6 +3,7 @@
 
 mod protobuf;
 mod rate_limit;
+mod retry_after;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use rate_limit::Bucket;
 
 pub(crate) use protobuf::NodesAsProtobuf;
 pub use rate_limit::RateLimit;
+pub(crate) use retry_after::with_retry_after;
 
 /// The metrics of all clients, and the limit that each of them has for itself. Clones share the metrics.
 #[derive(Debug, Clone, Default)]

@@ -40,7 +40,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 use crate::RestClients;
 use crate::clock::boottime;
-use crate::rest_client::NodesAsProtobuf;
+use crate::rest_client::{NodesAsProtobuf, with_retry_after};
 
 use credential::Credential;
 use rotation::rotating;
@@ -154,7 +154,9 @@ fn authenticated(
     let answered_nodes = nodes.clone();
     let service = ServiceBuilder::new()
         .map_request(move |request: Request<Body>| nodes.asked(request))
-        .map_response(move |answer: Response<_>| answered_nodes.translated(answer))
+        .map_response(move |answer: Response<_>| {
+            with_retry_after(answered_nodes.translated(answer))
+        })
         .layer(config.base_uri_layer())
         .layer_fn(|inner| credential.clone().around(inner))
         .option_layer(tokens.map(|tokens| layer_fn(move |inner| tokens.clone().around(inner))))

@@ -88,8 +88,7 @@ fn wait(facts: &Facts, exhausted: Exhausted) -> Decision<IpamEffect> {
 /// The write failed (IPAM-027).
 fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
     let failures = facts.past.failures.saturating_add(1);
-    let is_worth_it =
-        !matches!(error, ClusterError::Unavailable(_)) || failures >= REPORT_AFTER_FAILURES;
+    let is_worth_it = !error.is_away() || failures >= REPORT_AFTER_FAILURES;
     if is_worth_it
         && facts.past.reported != Some(reasons::CIDR_ASSIGNMENT_FAILED)
         && facts.state.reported.is_none()

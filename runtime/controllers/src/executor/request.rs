@@ -67,13 +67,19 @@ pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> 
     let kube::Error::Api(status) = error else {
         return Err(ClusterError::Unavailable(describe(&error)));
     };
-    let message = status.message;
-    match status.code {
+    let details = status.details.as_ref();
+    let retry_after = details.map_or(0, |details| details.retry_after_seconds);
+    let (code, message) = (status.code, status.message);
+    match code {
         404 => Ok(None),
         409 => Err(ClusterError::Conflict(message)),
         400 | 405 | 413 | 415 | 422 => Err(ClusterError::Rejected(message)),
         401 => Err(ClusterError::Denied(failure::of_status(401, &message))),
         403 => Err(ClusterError::Denied(message)),
+        429 if retry_after > 0 => Err(ClusterError::Busy {
+            message: format!("{message} (429)"),
+            retry_after: Duration::from_secs(retry_after.into()),
+        }),
         code => Err(ClusterError::Unavailable(format!("{message} ({code})"))),
     }
 }

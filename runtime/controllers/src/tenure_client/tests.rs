@@ -106,6 +106,29 @@ async fn outside_of_the_tenure_not_one_byte_is_sent() {
     }
 }
 
+/// As the API server's fairness between clients refuses.
+#[tokio::test]
+async fn the_pause_that_a_refusal_in_plain_text_asks_for_is_kept() {
+    let (listener, config) = listener("http").await;
+    let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+    let head = "429 Too Many Requests\r\nretry-after: 7\r\ncontent-type: text/plain; charset=utf-8";
+    let refusing = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        answer_as(
+            &mut stream,
+            head,
+            "Too many requests, please try again later.",
+        )
+        .await
+    };
+    let (refused, _) = tokio::join!(nodes.get("worker-1"), refusing);
+    let kube::Error::Api(status) = refused.unwrap_err() else {
+        panic!("it is an answer");
+    };
+    let details = status.details.unwrap();
+    assert_eq!((status.code, details.retry_after_seconds), (429, 7));
+}
+
 #[tokio::test]
 async fn before_the_lease_is_won_nothing_is_asked_for() {
     let (_listener, config) = listener("http").await;

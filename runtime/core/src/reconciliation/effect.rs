@@ -249,9 +249,25 @@ pub enum ClusterError {
     /// No answer, or one that asks for a retry. Whether a write was made is unknown.
     #[error("unavailable: {0}")]
     Unavailable(String),
+    /// The API server has too many requests, and asks for a pause (429). Nothing was done.
+    #[error("unavailable: {message}")]
+    Busy {
+        /// The API server's words.
+        message: String,
+        /// How long it asks to be left alone.
+        retry_after: Duration,
+    },
 }
 
 impl ClusterError {
+    /// Whether the request may succeed soon without any change.
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(
+            self,
+            ClusterError::Unavailable(_) | ClusterError::Busy { .. }
+        )
+    }
+
     /// Whether the request was not performed and would be refused again.
     pub fn is_final(&self) -> bool {
         matches!(self, ClusterError::Denied(_) | ClusterError::Rejected(_))

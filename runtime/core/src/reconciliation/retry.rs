@@ -106,6 +106,10 @@ pub fn cluster(error: &ClusterError) -> Backoff {
     match error {
         ClusterError::Conflict(_) => CONTENDED,
         ClusterError::Unavailable(_) => AWAY,
+        ClusterError::Busy { retry_after, .. } => Backoff {
+            first: (*retry_after).min(AWAY.most),
+            ..AWAY
+        },
         // Repeating the request does not help; a person has to change something.
         ClusterError::Rejected(_) | ClusterError::Denied(_) => CLOUD,
     }
@@ -149,6 +153,18 @@ mod tests {
         let contended = cluster(&ClusterError::Conflict(String::new()));
         assert_eq!(contended.after(u32::MAX), Duration::from_secs(1000));
         assert_eq!(cluster(&ClusterError::Rejected(String::new())), CLOUD);
+    }
+
+    #[test]
+    fn an_api_server_that_asks_for_a_pause_gets_it_up_to_half_a_minute() {
+        for (asked, delays) in [(1, [1, 2, 4]), (7, [7, 14, 28]), (600, [30, 30, 30])] {
+            let busy = cluster(&ClusterError::Busy {
+                message: String::new(),
+                retry_after: Duration::from_secs(asked),
+            });
+            let found = [1, 2, 3].map(|failures| busy.after(failures).as_secs());
+            assert_eq!(found, delays, "{asked}");
+        }
     }
 
     #[test]

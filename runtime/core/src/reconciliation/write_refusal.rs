@@ -31,9 +31,10 @@ impl<const MOST_CONFLICTS: u32> Refusals<MOST_CONFLICTS> {
                 self.unconfirmed = Some(error);
                 self.has_to_read_again = true;
             }
-            ClusterError::Conflict(_) | ClusterError::Denied(_) | ClusterError::Unavailable(_) => {
-                self.fail(error);
-            }
+            ClusterError::Conflict(_)
+            | ClusterError::Denied(_)
+            | ClusterError::Unavailable(_)
+            | ClusterError::Busy { .. } => self.fail(error),
         }
     }
 

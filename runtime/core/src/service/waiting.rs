@@ -11,7 +11,7 @@ use crate::cloud::error::{Owner, ProviderError};
 use crate::cloud::load_balancer::Pending;
 use crate::moment::{Moment, Now};
 use crate::node::answer_check::quoted;
-use crate::reconciliation::effect::{ClusterError, When};
+use crate::reconciliation::effect::When;
 use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::ServicePatch;
 use crate::reconciliation::retry::{self, Backoff, Retry};
@@ -333,7 +333,7 @@ impl Obstacle<'_> {
             // A failure that may pass by itself is reported once its pause has reached `BRIEF`: a webhook may refuse this
             // object alone.
             Obstacle::Cluster(trouble) => {
-                let is_away = matches!(trouble.error, ClusterError::Unavailable(_));
+                let is_away = trouble.error.is_away();
                 let failures = facts.past.failures.saturating_add(1);
                 let is_brief = || cluster_backoff(facts, trouble).after(failures) < BRIEF;
                 (!is_away || !is_brief()).then_some(failed)
@@ -423,8 +423,11 @@ impl Obstacle<'_> {
 /// cloud: an admission webhook can refuse the writes of one object for days.
 fn cluster_backoff(facts: &Facts, trouble: &Trouble<'_>) -> Backoff {
     let backoff = retry::cluster(trouble.error);
-    match backoff == retry::AWAY && facts.state.work.asked().is_some() {
-        true => retry::CLOUD,
+    match trouble.error.is_away() && facts.state.work.asked().is_some() {
+        true => Backoff {
+            first: backoff.first.max(retry::CLOUD.first),
+            ..retry::CLOUD
+        },
         false => backoff,
     }
 }

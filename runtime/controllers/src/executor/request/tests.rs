@@ -33,6 +33,21 @@ fn every_answer_of_the_api_server_has_one_meaning() {
     assert_eq!(meaning::<Node>(api_error(404)), Ok(None));
 }
 
+#[test]
+fn a_busy_api_server_that_says_for_how_long_is_left_alone_for_so_long() {
+    let status: Status = serde_json::from_value(serde_json::json!({
+        "status": "Failure", "message": "m", "reason": "TooManyRequests", "code": 429,
+        "details": { "retryAfterSeconds": 7 },
+    }))
+    .unwrap();
+    let busy = ClusterError::Busy {
+        message: "m (429)".to_owned(),
+        retry_after: Duration::from_secs(7),
+    };
+    let refused = kube::Error::Api(Box::new(status));
+    assert_eq!(meaning::<Node>(refused), Err(busy));
+}
+
 /// As with an admission webhook that does not answer and is then ignored.
 #[tokio::test(start_paused = true)]
 async fn a_request_may_take_as_long_as_the_api_server_waits_for_webhooks() {

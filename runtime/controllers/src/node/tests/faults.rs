@@ -58,6 +58,21 @@ async fn an_api_server_that_hangs_costs_a_minute_and_not_the_node() {
     assert_eq!(cloud.lookup_sizes(), [1], "the cloud is not asked again");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_busy_api_server_is_tried_again_when_it_says() {
+    for (seconds, waiting) in [(6, 1), (9, 0)] {
+        let cluster = Cluster::new();
+        create(&cluster, "worker-1").await;
+        let busy = FaultEffect::Refused {
+            code: 429,
+            retry_after: Some(7),
+        };
+        cluster.inject(Fault::next(Verb::Patch, "nodes", busy).on("status"));
+        run_for(&cluster, Arc::new(finds_all()), settings(), seconds).await;
+        assert_eq!(left(&cluster).await, waiting, "after {seconds} s");
+    }
+}
+
 /// A message that a panic might hold.
 const LAST_EVENT_TIMEOUT: &str = "a-secret-that-was-at-hand";
 
