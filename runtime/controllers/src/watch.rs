@@ -8,10 +8,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use ccm_core::node::object::PrunedNode;
-use ccm_watch::{WatchBackoff, list_and_watch};
+use ccm_watch::{list_and_watch, with_pauses};
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use k8s_openapi::api::core::v1::Service;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
@@ -86,10 +86,7 @@ where
     let config = watcher::Config::default().timeout(WATCH_SECONDS);
     let streamed = list_and_watch(api.clone(), config.clone().streaming_lists())
         .take_while(move |event| future::ready(!is_refused(event, what)));
-    streamed
-        .chain(list_and_watch(api, config))
-        .backoff(WatchBackoff::default())
-        .map_ok(converted)
+    with_pauses(streamed.chain(list_and_watch(api, config))).map_ok(converted)
 }
 
 /// Whether the API server does not support streaming lists: it rejects the request as bad or invalid.

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod one_object;
-mod watch_backoff;
+mod watch_pauses;
 
 use std::fmt::Debug;
 
@@ -15,7 +15,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 pub use one_object::{WatchedObject, watch_one};
-pub use watch_backoff::WatchBackoff;
+pub use watch_pauses::with_pauses;
 
 /// Consecutive failures after which the objects are listed again.
 const MOST_FAILURES: u32 = 3;

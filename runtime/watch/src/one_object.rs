@@ -3,11 +3,11 @@
 use std::fmt::Debug;
 
 use futures::{Stream, StreamExt as _, future};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::{WatchBackoff, list_and_watch};
+use crate::{list_and_watch, with_pauses};
 
 /// The object as an event shows it.
 pub struct WatchedObject<K> {
@@ -17,7 +17,7 @@ pub struct WatchedObject<K> {
     pub is_watched: bool,
 }
 
-/// [`list_and_watch`] for the object `name`, with the pauses of [`WatchBackoff`] between the attempts.
+/// [`list_and_watch`] for the object `name`, [with pauses](with_pauses) between the attempts.
 pub fn watch_one<K>(
     api: Api<K>,
     name: &str,
@@ -27,24 +27,22 @@ where
 {
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut is_there = false;
-    list_and_watch(api, only)
-        .backoff(WatchBackoff::default())
-        .filter_map(move |event| {
-            let (object, is_watched) = match event {
-                Ok(watcher::Event::Init) => {
-                    is_there = false;
-                    return future::ready(None);
-                }
-                Ok(watcher::Event::InitApply(object)) => {
-                    is_there = true;
-                    (Some(object), false)
-                }
-                Ok(watcher::Event::InitDone) if is_there => return future::ready(None),
-                Ok(watcher::Event::InitDone) => (None, false),
-                Ok(watcher::Event::Apply(object)) => (Some(object), true),
-                Ok(watcher::Event::Delete(_)) => (None, true),
-                Err(error) => return future::ready(Some(Err(error))),
-            };
-            future::ready(Some(Ok(WatchedObject { object, is_watched })))
-        })
+    with_pauses(list_and_watch(api, only)).filter_map(move |event| {
+        let (object, is_watched) = match event {
+            Ok(watcher::Event::Init) => {
+                is_there = false;
+                return future::ready(None);
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                is_there = true;
+                (Some(object), false)
+            }
+            Ok(watcher::Event::InitDone) if is_there => return future::ready(None),
+            Ok(watcher::Event::InitDone) => (None, false),
+            Ok(watcher::Event::Apply(object)) => (Some(object), true),
+            Ok(watcher::Event::Delete(_)) => (None, true),
+            Err(error) => return future::ready(Some(Err(error))),
+        };
+        future::ready(Some(Ok(WatchedObject { object, is_watched })))
+    })
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use ccm_controllers::api_error::describe;
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
-use ccm_watch::{WatchBackoff, list_and_watch};
+use ccm_watch::{list_and_watch, with_pauses};
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -120,8 +120,7 @@ impl ProviderObjects {
         let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
         let kind = ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL);
         let api: Api<DynamicObject> = Api::all_with(client, &kind);
-        let events =
-            list_and_watch(api, watcher::Config::default()).backoff(WatchBackoff::default());
+        let events = with_pauses(list_and_watch(api, watcher::Config::default()));
         let mut events = std::pin::pin!(events);
         let mut fresh = BTreeMap::new();
         while let Some(event) = events.next().await {

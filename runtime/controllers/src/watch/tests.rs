@@ -1,9 +1,10 @@
-//! Which events of the node watch are passed on, and what it does when the API server goes back to an earlier state.
+//! Which events of the node watch are passed on, and what it does when the API server goes back to an earlier state or
+//! cuts it off.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +16,10 @@ use hyper::body::Frame;
 use kube::Client;
 use kube::client::Body;
 use kube::runtime::watcher::Event;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use tower::BoxError;
 
 use super::{NodeStore, is_relevant_change, nodes};
 use ccm_core::node::object::PrunedNode;
@@ -93,7 +97,7 @@ fn edge_051_a_report_that_changes_nothing_is_not_passed_on() {
     assert!(is_relevant_change(&Event::Init, &store));
 }
 
-type Answer = Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+type Answer = Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, BoxError>>>>;
 
 /// This text, after which the response ends or stays open.
 fn answer(code: u16, text: String, ends: bool) -> Answer {
@@ -113,6 +117,41 @@ fn refusal(code: u16) -> Answer {
     answer(code, status.to_string(), true)
 }
 
+fn object(name: &str, version: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": name, "resourceVersion": version},
+    })
+}
+
+/// The event of a node.
+fn added(name: &str, version: &str) -> String {
+    let event = json!({"type": "ADDED", "object": object(name, version)});
+    format!("{event}\n")
+}
+
+/// The event that ends a streamed list.
+fn end_of_list(version: &str) -> String {
+    let end = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"resourceVersion": version, "annotations": {"k8s.io/initial-events-end": "true"}},
+    });
+    format!("{}\n", json!({"type": "BOOKMARK", "object": end}))
+}
+
+/// The list of one node.
+fn list(name: &str, version: &str) -> String {
+    let list = json!({
+        "apiVersion": "v1",
+        "kind": "NodeList",
+        "metadata": {"resourceVersion": version},
+        "items": [object(name, version)],
+    });
+    list.to_string()
+}
+
 /// A client of an API server that has the node a at the version 100, is away for three requests, and comes back with the
 /// node b at the version 50. It sends nothing to a watch, whatever the version.
 fn restored(streams_lists: bool) -> Client {
@@ -123,33 +162,13 @@ fn restored(streams_lists: bool) -> Client {
             0..3 => ("a", "100"),
             _ => ("b", "50"),
         };
-        let node = json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "uid": name, "resourceVersion": version},
-        });
         let answer = if query.contains("sendInitialEvents=true") {
-            let end = json!({
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"resourceVersion": version, "annotations": {"k8s.io/initial-events-end": "true"}},
-            });
-            let lines = [
-                json!({"type": "ADDED", "object": node}),
-                json!({"type": "BOOKMARK", "object": end}),
-            ];
             match streams_lists {
-                true => answer(200, lines.map(|line| format!("{line}\n")).concat(), true),
+                true => answer(200, added(name, version) + &end_of_list(version), true),
                 false => refusal(400),
             }
         } else if !query.contains("watch=true") {
-            let list = json!({
-                "apiVersion": "v1",
-                "kind": "NodeList",
-                "metadata": {"resourceVersion": version},
-                "items": [node],
-            });
-            answer(200, list.to_string(), true)
+            answer(200, list(name, version), true)
         } else if refused.fetch_add(1, Ordering::Relaxed) < 3 {
             refusal(503)
         } else {
@@ -176,5 +195,73 @@ async fn an_api_server_that_comes_back_with_an_earlier_state_is_listed_again() {
         };
         let lists = tokio::time::timeout(Duration::from_secs(300), lists).await;
         assert!(lists.is_ok(), "streamed: {streams_lists}: {names:?}");
+    }
+}
+
+/// What a connection to the API server shows before it is reset, and when that is.
+#[derive(Clone, Copy)]
+struct Reset {
+    /// Whether a streamed list arrives to its end.
+    has_list: bool,
+    /// Whether a watch shows a change.
+    has_change: bool,
+    after: Duration,
+}
+
+/// The queries of a client, and when they came.
+type Queries = Arc<Mutex<Vec<(Instant, String)>>>;
+
+/// A client of an API server with one node, behind something that resets each connection of a watch.
+fn reset(reset: Reset) -> (Client, Queries) {
+    let queries = Queries::default();
+    let seen = queries.clone();
+    let version = AtomicU32::new(100);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default();
+        seen.lock().push((Instant::now(), query.to_owned()));
+        let version = version.fetch_add(1, Ordering::Relaxed).to_string();
+        let text = match query.contains("sendInitialEvents=true") {
+            true if reset.has_list => added("a", &version) + &end_of_list(&version),
+            false if !reset.has_change => String::new(),
+            true | false => added("a", &version),
+        };
+        let answer = match query.contains("watch=true") {
+            true => {
+                let text = stream::iter([Ok(Frame::data(Bytes::from(text)))]);
+                let end = stream::once(async move {
+                    tokio::time::sleep(reset.after).await;
+                    Err(BoxError::from("connection reset"))
+                });
+                Response::new(StreamBody::new(text.chain(end).boxed()))
+            }
+            false => answer(200, list("a", &version), true),
+        };
+        future::ready(Ok::<_, Infallible>(answer))
+    });
+    (Client::new(service, "default"), queries)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_has_run_or_shown_a_change_begins_again_after_the_first_pause() {
+    // At most 1.6 s, and what timers add.
+    let first_pause = Duration::from_millis(1650);
+    for (seconds, has_change) in [(10, false), (2, true)] {
+        let after = Duration::from_secs(seconds);
+        let (client, queries) = reset(Reset {
+            has_list: true,
+            has_change,
+            after,
+        });
+        let mut watched = nodes(client);
+        let changes = async { while watched.changes.next().await.is_some() {} };
+        let ended = tokio::time::timeout(Duration::from_secs(600), changes).await;
+        assert!(ended.is_err(), "a watch never ends");
+        let queries = queries.lock();
+        let begun: Vec<Instant> = queries.iter().map(|(at, _)| *at).collect();
+        assert!(begun.len() > 40, "{seconds} s: {}", begun.len());
+        for (one, next) in begun.iter().zip(&begun[1..]) {
+            let blind = *next - *one - after;
+            assert!(blind <= first_pause, "{seconds} s: {blind:?}");
+        }
     }
 }
