@@ -24,6 +24,9 @@ use streamed_list::with_consistent_lists;
 /// Timeout after which a watch is reopened, in seconds. A silently dead connection is noticed five seconds later
 /// (kube's margin); with kube's own 290 s that would take five minutes.
 const WATCH_SECONDS: u32 = 60;
+/// Number of streamed lists in a row that may be cut off. Each begins from the first object, and the next would hardly get
+/// further; a page is far smaller.
+const MOST_CUT: u32 = 2;
 
 /// All nodes: a store that is updated while the stream is polled, and the stream of changes.
 pub(crate) struct Watched<S> {
@@ -73,8 +76,8 @@ pub(crate) fn services(
     Box::pin(changes.filter_map(|event| future::ready(logged(event, "services"))))
 }
 
-/// Streams the first list if the API server supports that (then neither side ever holds the whole list in memory);
-/// otherwise reads it in pages.
+/// Streams the first list if the API server supports that and it arrives (then neither side ever holds the whole list in
+/// memory); otherwise reads it in pages.
 fn all<K, T>(
     api: Api<K>,
     what: &'static str,
@@ -84,21 +87,47 @@ where
     T: Send + 'static,
 {
     let config = watcher::Config::default().timeout(WATCH_SECONDS);
+    let mut lists = StreamedLists::default();
     let streamed = list_and_watch(api.clone(), config.clone().streaming_lists())
-        .take_while(move |event| future::ready(!is_refused(event, what)));
+        .take_while(move |event| future::ready(lists.go_on(event, what)));
     with_pauses(streamed.chain(list_and_watch(api, config))).map_ok(converted)
 }
 
-/// Whether the API server does not support streaming lists: it rejects the request as bad or invalid.
-fn is_refused<T>(event: &watcher::Result<watcher::Event<T>>, what: &str) -> bool {
-    let Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) = event else {
-        return false;
-    };
-    let refused = matches!(status.code, 400 | 422);
-    if refused {
-        tracing::info!(reason = %status.message, what, "the API server does not stream lists; they are read in pages");
+/// What became of the streamed lists.
+#[derive(Default)]
+struct StreamedLists {
+    is_under_way: bool,
+    /// Number of lists in a row that have not arrived to their end.
+    cut: u32,
+}
+
+impl StreamedLists {
+    /// Whether lists are streamed any longer. Not if the API server does not support it, and rejects the request as bad or
+    /// invalid, nor if the lists are cut off.
+    fn go_on<T>(&mut self, event: &watcher::Result<watcher::Event<T>>, what: &str) -> bool {
+        match event {
+            Err(watcher::Error::WatchStartFailed(kube::Error::Api(status)))
+                if matches!(status.code, 400 | 422) =>
+            {
+                tracing::info!(reason = %status.message, what, "the API server does not stream lists; they are read in pages");
+                return false;
+            }
+            Ok(watcher::Event::Init) => {
+                self.cut += u32::from(self.is_under_way);
+                self.is_under_way = true;
+            }
+            Ok(watcher::Event::InitDone) => *self = StreamedLists::default(),
+            Ok(_) | Err(_) => {}
+        }
+        if self.cut < MOST_CUT {
+            return true;
+        }
+        tracing::info!(
+            what,
+            "streamed lists are cut off before their end; they are read in pages"
+        );
+        false
     }
-    refused
 }
 
 fn logged<T>(event: watcher::Result<watcher::Event<T>>, what: &str) -> Option<watcher::Event<T>> {

@@ -265,3 +265,25 @@ async fn a_watch_that_has_run_or_shown_a_change_begins_again_after_the_first_pau
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_read_in_pages_after_two_streams_of_it_were_cut_off() {
+    let (client, queries) = reset(Reset {
+        has_list: false,
+        has_change: false,
+        after: Duration::from_secs(1),
+    });
+    let mut watched = nodes(client);
+    let listed = async { while !matches!(watched.changes.next().await, Some(Event::InitDone)) {} };
+    let listed = tokio::time::timeout(Duration::from_secs(60), listed).await;
+    let queries = queries.lock();
+    assert!(listed.is_ok(), "{queries:?}");
+    let streamed = queries
+        .iter()
+        .filter(|(_, query)| query.contains("sendInitialEvents"));
+    assert_eq!(
+        streamed.count(),
+        3,
+        "the third one is given up as it begins: {queries:?}"
+    );
+}
