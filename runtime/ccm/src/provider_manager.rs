@@ -52,6 +52,10 @@ use start::{introduce, serves, wait_for_outcomes};
 /// small files.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// Number of names that have left the configuration beyond which they are forgotten: it is written by then into the
+/// objects that there are.
+const MOST_DEPARTED: usize = 256;
+
 /// Service rules of a provider; the flag says whether it is the only one.
 pub(crate) type ServiceRulesOf =
     Box<dyn Fn(&LoadBalancerConfig, bool) -> ServiceRules + Send + Sync>;
@@ -366,6 +370,9 @@ impl ProviderManager {
         self.left_out.clear();
         let wanted = names(&providers);
         let before = std::mem::replace(&mut self.wanted, providers.clone());
+        if self.departed.len() > MOST_DEPARTED {
+            self.departed.clear();
+        }
         self.departed.extend(names(&before));
         self.departed.retain(|name| !wanted.contains(name));
         self.instances.retain(|name, _| wanted.contains(name));

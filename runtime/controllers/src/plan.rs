@@ -169,6 +169,7 @@ impl Planner {
 
     /// Removes everything of a provider whose controllers end.
     pub(crate) fn left(&self, provider: &str) {
+        self.held.lock().retain(|(_, of), _| of != provider);
         if self.mode == Mode::Plan && self.plan.0.lock().left(provider) {
             tracing::info!(target: "plan", provider, "its controllers end, and what they would change is taken out");
             self.count();
@@ -389,6 +390,10 @@ mod tests {
             let text = scraped(&registry);
             assert!(text.contains(&format!("{held} 2")), "{text}");
             assert_eq!(plan.snapshot().changes().count(), 0);
+            planner.left("another");
+            assert_eq!(planner.held.lock().len(), 1);
+            planner.left("hcloud");
+            assert!(planner.held.lock().is_empty(), "of a provider that is gone");
         }
     }
 }

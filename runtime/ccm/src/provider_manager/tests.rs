@@ -82,6 +82,16 @@ fn objects(sources: &[(&str, &str)]) -> ProviderObjects {
 }
 
 #[tokio::test]
+async fn names_that_have_left_are_remembered_until_they_are_too_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut manager = manager(&folder.path().join("modules"));
+    manager.look(&configuration(folder.path())).await;
+    manager.departed = (0..=MOST_DEPARTED).map(|one| one.to_string()).collect();
+    manager.apply(Vec::new()).await;
+    assert_eq!(manager.departed, BTreeSet::from(["cloud".to_owned()]));
+}
+
+#[tokio::test]
 async fn objects_are_used_while_the_file_has_a_mistake_and_what_it_said_before_stays() {
     let folder = tempfile::tempdir().unwrap();
     let mut configuration = configuration(folder.path());
