@@ -1,6 +1,11 @@
-//! Lets a provider begin anew whose rollout has ended with a panic. No other provider is affected.
+//! Lets what has ended with a panic begin anew: a provider's rollout. No other provider is affected.
+
+use std::time::Duration;
 
 use super::ProviderManager;
+
+/// Pause after a panic. What panics again and again must not keep the process busy.
+pub(super) const AFTER_PANIC: Duration = Duration::from_secs(10);
 
 impl ProviderManager {
     /// Leaves out the providers whose rollouts have ended, so that they are tried again as all that could not be applied.

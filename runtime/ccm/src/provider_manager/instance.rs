@@ -1,5 +1,6 @@
 //! One configured provider of this process: its source, its rollout controller, and changes to both at run time.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -19,9 +20,11 @@ use ccm_delivery::source::{Location, Source};
 use ccm_delivery::store::ModuleStore;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::Digest;
+use futures::FutureExt as _;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
+use super::defects::AFTER_PANIC;
 use super::{ProviderOverview, Shared};
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
@@ -143,7 +146,11 @@ impl ProviderInstance {
                     record_store.run().await;
                 }
             };
-            tokio::join!(keeps, rollout.run());
+            let runs = async { tokio::join!(keeps, rollout.run()) };
+            // Meanwhile the version that served is used on.
+            if AssertUnwindSafe(runs).catch_unwind().await.is_err() {
+                tokio::time::sleep(AFTER_PANIC).await;
+            }
         });
         Ok(ProviderInstance {
             config,
@@ -211,7 +218,7 @@ impl ProviderInstance {
         });
     }
 
-    /// Whether its task has ended, which only a panic causes.
+    /// Whether its task has ended, which it does some seconds after a panic.
     pub(super) fn has_ended(&self) -> bool {
         self.task.is_finished()
     }

@@ -9,6 +9,7 @@ use kube::client::Body;
 use tower::service_fn;
 
 use super::*;
+use crate::provider_manager::defects::AFTER_PANIC;
 
 /// A client whose requests panic while `panics`, and later have no answer.
 fn client(panics: &Arc<AtomicBool>) -> Client {
@@ -23,19 +24,36 @@ fn client(panics: &Arc<AtomicBool>) -> Client {
     Client::new(service_fn(answer), "default")
 }
 
-#[tokio::test]
-async fn a_provider_whose_rollout_panics_begins_anew() {
+/// Also while the file has a mistake, as after the second panic.
+#[tokio::test(start_paused = true)]
+async fn a_provider_whose_rollout_panics_again_and_again_begins_anew_after_a_pause_each_time() {
     let folder = tempfile::tempdir().unwrap();
     let configuration = configuration(folder.path());
+    let file = configuration.file.clone().unwrap();
     let mut manager = manager(&folder.path().join("modules"));
     let panics = Arc::new(AtomicBool::new(true));
     // The record is read with it.
     manager.shared.client = Some(client(&panics));
     manager.look(&configuration).await;
-    let mut served = manager.instances["cloud"].served();
-    while served.changed().await.is_ok() {}
-    panics.store(false, Ordering::Relaxed);
-    manager.look(&configuration).await;
+    for is_last in [false, true] {
+        let mut ended = manager.instances["cloud"].served();
+        while ended.changed().await.is_ok() {}
+        panics.store(!is_last, Ordering::Relaxed);
+        if is_last {
+            fs::write(&file, "providers: 7").unwrap();
+        }
+        for (after, expected) in [
+            (Duration::ZERO, false),
+            (AFTER_PANIC - LOOK, false),
+            (LOOK * 2, true),
+        ] {
+            tokio::time::sleep(after).await;
+            manager.look(&configuration).await;
+            let served = manager.instances["cloud"].served();
+            let has_begun = !served.same_channel(&ended);
+            assert_eq!(has_begun, expected, "{is_last} {after:?}");
+        }
+    }
     let served = manager.instances["cloud"].served();
     assert!(served.has_changed().is_ok(), "another one runs");
     assert!(manager.left_out.is_empty());
