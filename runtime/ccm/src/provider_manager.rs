@@ -31,7 +31,6 @@ use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification, StoredReco
 use ccm_delivery::rollout_controller::{Lead, Served, UnwrittenRecords};
 use ccm_host::Host;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
 
 use crate::config::{LoadBalancerConfig, ProviderConfig};
 use crate::load_policy::{ConfiguredLoadPolicy, Remarks};
@@ -39,6 +38,7 @@ use crate::load_policy::{ConfiguredLoadPolicy, Remarks};
 #[cfg(feature = "demo")]
 pub(crate) use configuration::location;
 pub(crate) use configuration::{Configuration, ObjectConfiguration, Wanted};
+use defects::again_after_panics;
 use departed_modules::DepartedModules;
 use instance::{ProviderInstance, SharedChannels};
 pub(crate) use leadership_signal::LeadershipSignal;
@@ -262,19 +262,17 @@ impl ProviderManager {
         }
     }
 
-    /// Applies configuration changes and publishes changes of the instances. Completes only if its own task panics, and
-    /// the process then has to end.
+    /// Applies configuration changes and publishes changes of the instances until the process ends.
     pub(crate) async fn follow(mut self, configuration: Configuration) {
-        let mut tasks = JoinSet::new();
-        if let Some(client) = &self.shared.client {
+        if let Some(client) = self.shared.client.clone() {
             let (writing, refused) = (self.writer.subscribe(), self.refused.subscribe());
-            tasks.spawn(refusals::write(client.clone(), writing, refused));
+            let write = move || refusals::write(client.clone(), writing.clone(), refused.clone());
+            tokio::spawn(again_after_panics(write));
         }
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                Some(_) = tasks.join_next() => return,
                 () = self.changed.notified() => self.publish(),
                 () = configuration.secrets.changed() => self.look(&configuration).await,
                 () = configuration.objects_changed() => self.look(&configuration).await,

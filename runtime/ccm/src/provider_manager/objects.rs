@@ -1,7 +1,6 @@
 //! The objects `Provider` of the cluster, watched: the spec of each, without its status. Reads only; decides nothing.
 
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use ccm_controllers::api_error::describe;
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use ccm_watch::{list_and_watch, with_pauses};
-use futures::{FutureExt as _, StreamExt as _};
+use futures::StreamExt as _;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -19,14 +18,13 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
+use super::defects::again_after_panics;
 use crate::config::MOST_SPEC_BYTES;
 
 /// Maximum number of objects; the youngest of more are ignored.
 const MOST_SEEN: usize = 256;
 /// How long the start waits for the first listing.
 const FIRST: Duration = Duration::from_secs(10);
-/// Pause after a panic of the watch.
-const AFTER_PANIC: Duration = Duration::from_secs(10);
 /// How long changes are collected before they are announced.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -68,10 +66,7 @@ impl ProviderObjects {
         let watched = objects.clone();
         tokio::spawn(async move {
             // The next list has what was missed.
-            let follow = || AssertUnwindSafe(watched.follow(client.clone(), &listed));
-            while follow().catch_unwind().await.is_err() {
-                tokio::time::sleep(AFTER_PANIC).await;
-            }
+            again_after_panics(|| watched.follow(client.clone(), &listed)).await;
         });
         objects
     }

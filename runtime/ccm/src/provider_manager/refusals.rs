@@ -26,7 +26,7 @@ pub(super) fn no_longer_configured() -> Specification {
 /// Delay before a failed write is repeated.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Writes the refusals until the process ends.
+/// Writes the refusals until the process ends; begun anew after a panic, it writes all of them again.
 pub(super) async fn write(
     reading: Client,
     mut writing: watch::Receiver<Option<Client>>,

@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
+use tokio::sync::mpsc;
 use tower::service_fn;
 
 use super::*;
 use crate::provider_manager::defects::AFTER_PANIC;
 
-/// A client whose requests panic while `panics`, and later have no answer.
-fn client(panics: &Arc<AtomicBool>) -> Client {
-    let panics = panics.clone();
-    let answer = move |_: Request<Body>| {
-        let panics = panics.load(Ordering::Relaxed);
+/// A client whose requests panic if `panics` says so of their path, and otherwise have no answer.
+fn client(panics: impl Fn(&str) -> bool + Send + 'static) -> Client {
+    let answer = move |request: Request<Body>| {
+        let panics = panics(request.uri().path());
         async move {
             assert!(!panics, "on purpose, in a test");
             std::future::pending::<io::Result<Response<Body>>>().await
@@ -33,7 +33,9 @@ async fn a_provider_whose_rollout_panics_again_and_again_begins_anew_after_a_pau
     let mut manager = manager(&folder.path().join("modules"));
     let panics = Arc::new(AtomicBool::new(true));
     // The record is read with it.
-    manager.shared.client = Some(client(&panics));
+    let is_panicking = panics.clone();
+    let client = client(move |_| is_panicking.load(Ordering::Relaxed));
+    manager.shared.client = Some(client);
     manager.look(&configuration).await;
     for is_last in [false, true] {
         let mut ended = manager.instances["cloud"].served();
@@ -59,18 +61,25 @@ async fn a_provider_whose_rollout_panics_again_and_again_begins_anew_after_a_pau
     assert!(manager.left_out.is_empty());
 }
 
-/// The process then ends.
-#[tokio::test]
-async fn following_ends_with_a_panic_in_what_all_providers_share() {
+/// A panic about one object must not end each leader.
+#[tokio::test(start_paused = true)]
+async fn following_goes_on_after_panics_in_what_all_providers_share() {
     let folder = tempfile::tempdir().unwrap();
     let configuration = configuration(folder.path());
     let mut manager = manager(&folder.path().join("modules"));
-    let client = client(&Arc::new(AtomicBool::new(true)));
+    let (asked, mut asks) = mpsc::unbounded_channel();
+    let client = client(move |path| path.ends_with("/gone") && asked.send(()).is_ok());
     manager.shared.client = Some(client.clone());
     manager.writer.send_replace(Some(client));
     // That is written into its object.
     manager.departed.insert("gone".to_owned());
-    let following = manager.follow(configuration);
-    let following = tokio::time::timeout(Duration::from_secs(60), following);
-    following.await.unwrap();
+    let asked_again = async {
+        for _ in 0..3 {
+            asks.recv().await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = manager.follow(configuration) => panic!("it has ended"),
+        outcome = tokio::time::timeout(Duration::from_secs(60), asked_again) => outcome.unwrap(),
+    }
 }
