@@ -1,7 +1,6 @@
 //! `deploy/chart` without Helm: its page, its schema and its values agree, and so do texts that are written twice.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -159,29 +158,30 @@ fn app_version() -> String {
     chart["appVersion"].as_str().unwrap().to_owned()
 }
 
-/// A tag that no manifest names would be published for nobody.
+/// A tag that no manifest names would be published for nobody, and one that is not published has no image.
 #[test]
-fn the_pages_publish_the_image_that_the_chart_starts() {
+fn pages_and_examples_name_the_image_that_the_chart_starts() {
     let version = app_version();
-    let pages = files(&["deploy"], "md").into_iter().map(PathBuf::from);
-    let mut lines = 0;
-    for page in pages.chain([root().join("CONTRIBUTING.md")]) {
-        let text = std::fs::read_to_string(&page).unwrap();
-        for line in text.lines() {
-            let Some(arguments) = line.strip_prefix("deploy/release/publish ") else {
-                continue;
-            };
-            let mut words = arguments.split(' ');
-            let (output, reference) = (words.next().unwrap(), words.next().unwrap());
-            assert_eq!(output, format!("target/release-{version}"), "{page:?}");
-            assert!(
-                reference.ends_with(&format!("/ccm:{version}")),
-                "{page:?}: {line}"
-            );
-            lines += 1;
+    let mut files = [
+        files(&["deploy"], "md"),
+        files(&["deploy/kustomize/examples"], "yaml"),
+    ]
+    .concat();
+    files.push(root().join("CONTRIBUTING.md").display().to_string());
+    for mark in ["target/release-", "/ccm:", "newTag: "] {
+        let mut named = 0;
+        for file in &files {
+            let text = std::fs::read_to_string(file).unwrap();
+            let after = text.split(mark).skip(1);
+            for after in after.filter(|after| after.starts_with(|it: char| it.is_ascii_digit())) {
+                let is_other = |it: char| !it.is_ascii_alphanumeric() && !".-".contains(it);
+                let found = after.split(is_other).next();
+                assert_eq!(found, Some(version.as_str()), "{file}: {mark}");
+                named += 1;
+            }
         }
+        assert!(named >= 3, "{mark}: {named}");
     }
-    assert!(lines >= 2, "{lines}");
 }
 
 #[test]
