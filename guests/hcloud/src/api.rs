@@ -304,30 +304,35 @@ struct LoadBalancersAnswer {
 /// What a page of a list says about the list.
 #[derive(Deserialize)]
 pub struct Meta {
-    pagination: Pagination,
+    pagination: Option<Pagination>,
 }
 
 impl Meta {
     /// Whether no other page follows.
     pub fn is_whole(&self) -> bool {
-        self.pagination.next_page.is_none()
+        let pagination = self.pagination.as_ref();
+        pagination.is_some_and(|page| page.next_page.is_none())
     }
 
     /// Converts the pagination of a page with `items` items.
     fn page(&self, what: &str, items: usize) -> Result<Page, Error> {
-        let pagination = &self.pagination;
-        let (Some(last), Some(total)) = (pagination.last_page, pagination.total_entries) else {
-            return Err(Error::unavailable(format!(
+        match self.pagination {
+            Some(Pagination {
+                page,
+                next_page,
+                last_page: Some(last),
+                total_entries: Some(total),
+            }) => Ok(Page {
+                number: page,
+                next: next_page,
+                last,
+                total,
+                items,
+            }),
+            _ => Err(Error::unavailable(format!(
                 "the list of {what} does not say how long it is"
-            )));
-        };
-        Ok(Page {
-            number: pagination.page,
-            next: pagination.next_page,
-            last,
-            total,
-            items,
-        })
+            ))),
+        }
     }
 }
 

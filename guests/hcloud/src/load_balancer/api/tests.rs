@@ -90,6 +90,17 @@ fn absence_needs_a_complete_answer_that_holds_nothing_else() {
     }
 }
 
+/// No defect of this module.
+#[test]
+fn a_list_that_does_not_say_whether_it_is_complete_is_the_clouds_failure() {
+    for meta in [value!(null), value!({}), value!({"pagination": null})] {
+        let answer = value!({"load_balancers": [], "meta": meta});
+        let _host = answering(json(200, &answer.to_string()));
+        let found = by_owner(UID);
+        assert!(matches!(found, Err(Error::Unavailable(_))), "{found:?}");
+    }
+}
+
 #[test]
 fn the_code_decides_what_an_error_is_and_not_the_status() {
     let table = [
