@@ -203,8 +203,7 @@ struct Answer {
 #[derive(Deserialize)]
 struct ApiError {
     code: String,
-    #[serde(default)]
-    message: String,
+    message: Option<String>,
     /// The format depends on the code.
     #[serde(default)]
     details: Value,
@@ -214,6 +213,7 @@ impl ApiError {
     /// The message, the code, and the invalid fields with their messages.
     fn text(&self) -> String {
         let ApiError { code, message, .. } = self;
+        let message = message.as_deref().unwrap_or_default();
         let wrong = self.fields().map(|(name, what)| format!("{name} ({what})"));
         let wrong: Vec<String> = wrong.collect();
         match wrong.is_empty() {

@@ -38,13 +38,18 @@ fn server_itself() -> String {
 fn a_server_is_absent_only_if_the_api_itself_says_so() {
     type Expectation = fn(&Result<Vec<Server>, Error>) -> bool;
     let unavailable: Expectation = |answer| matches!(answer, Err(Error::Unavailable(_)));
-    let table: [(u16, &str, Expectation); 12] = [
+    let absent: Expectation = |answer| answer.as_ref().is_ok_and(Vec::is_empty);
+    let table: [(u16, &str, Expectation); 14] = [
         (200, SERVER, |answer| {
             answer.as_ref().is_ok_and(|servers| servers.len() == 1)
         }),
-        (404, NOT_FOUND, |answer| {
-            answer.as_ref().is_ok_and(Vec::is_empty)
-        }),
+        (404, NOT_FOUND, absent),
+        (404, r#"{"error": {"code": "not_found"}}"#, absent),
+        (
+            404,
+            r#"{"error": {"code": "not_found", "message": null}}"#,
+            absent,
+        ),
         (404, "<html>no such page</html>", unavailable),
         (404, "", unavailable),
         (
