@@ -72,7 +72,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A ClusterRole, and its binding to the account of the pod or another subject. dict root, name, rules, subject */}}
+{{/* A ClusterRole. dict root, name, rules */}}
 {{- define "ccm.clusterRole" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -84,6 +84,8 @@ rules:
 {{ .rules }}
 {{- end -}}
 
+{{/* The binding of the ClusterRole of this name, or of another role, to the account of the pod or another subject. dict root,
+name, role, subject */}}
 {{- define "ccm.clusterRoleBinding" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
