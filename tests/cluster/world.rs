@@ -54,7 +54,8 @@ pub(crate) struct Setup {
     pub(crate) server_flags: Vec<String>,
     /// Files of rights beside those of the base in `deploy/kustomize`, relative to it.
     pub(crate) rights: &'static [&'static str],
-    /// The folder of `deploy/kustomize` whose rights, as kustomize builds them, take the place of the base's.
+    /// The folder of `deploy/kustomize` whose rights, as kustomize builds them, take the place of the base's; `rights` is then
+    /// empty.
     pub(crate) overlay: Option<&'static str>,
     /// Objects to leave out, by kind and name.
     pub(crate) without: &'static [(&'static str, &'static str)],
@@ -93,6 +94,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start(setup: Setup) -> Self {
+        assert!(
+            setup.overlay.is_none() || setup.rights.is_empty(),
+            "the rights of an overlay are in it"
+        );
         let api = ApiServer::start_with(StartOptions {
             audit: true,
             etcd_link: setup.etcd_link,
