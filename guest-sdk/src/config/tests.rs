@@ -1,4 +1,4 @@
-//! How configuration values are read into a struct.
+//! What a configuration says: its values, each mistake in them, and the targets that are granted.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::time::Duration;
