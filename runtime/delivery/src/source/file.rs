@@ -165,8 +165,8 @@ impl Source for FileSource {
     }
 
     fn again<'a>(&'a self, release: &'a Release) -> Brought<'a> {
-        let (at, release) = (self.at.clone(), release.clone());
-        let find = move |place: &str| kept::find(place, &at, &release);
+        let (at, entry, release) = (self.at.clone(), self.entry.clone(), release.clone());
+        let find = move |place: &str| kept::find(place, &at, &entry, &release);
         Box::pin(reading(&self.place, find))
     }
 

@@ -86,18 +86,25 @@ impl FileState {
 /// # Errors
 /// There is no readable module file.
 pub(super) fn open(place: &str, at: &FilePlace, entry: &str) -> Result<Seen, SourceError> {
+    open_module(place, &offered(place, at, entry)?)
+}
+
+/// The path of the module's file that is offered for this entry.
+///
+/// # Errors
+/// There is none, or it is not known which one.
+pub(super) fn offered(place: &str, at: &FilePlace, entry: &str) -> Result<PathBuf, SourceError> {
     let found = fs::metadata(&at.path).map_err(|error| failed(place, &at.path, &error))?;
-    let path = if found.is_dir() {
-        choose(place, &at.path, entry)?
+    if found.is_dir() {
+        choose(place, &at.path, entry)
     } else if at.is_folder {
-        return Err(SourceError::refused(
+        Err(SourceError::refused(
             place,
             "it is not a folder, and a slash at the end says that it is one",
-        ));
+        ))
     } else {
-        at.path.clone()
-    };
-    open_module(place, &path)
+        Ok(at.path.clone())
+    }
 }
 
 /// Opens this module's file and the evidence beside it.

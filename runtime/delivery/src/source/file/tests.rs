@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod kept;
+
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::symlink;
@@ -7,8 +9,6 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use ccm_core::rollout::Release;
-use ccm_host::Digest;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
@@ -38,15 +38,6 @@ fn setup(name: &str) -> Setup {
 /// Bytes that begin like a module.
 fn wasm(text: &str) -> Vec<u8> {
     [b"\0asm", text.as_bytes()].concat()
-}
-
-/// The release of such bytes, as a record names it.
-fn release(text: &str) -> Release {
-    Release {
-        digest: Digest::of(&wasm(text)).to_string(),
-        version: String::new(),
-        origin: String::new(),
-    }
 }
 
 /// Writes a file with an old time of modification.
@@ -368,103 +359,4 @@ fn what_the_operating_system_says_is_told_as_what_it_means() {
         told(io::ErrorKind::TimedOut),
         SourceError::Unavailable { .. }
     ));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_same_bytes_can_be_had_again_while_they_are_there() {
-    let mut setup = setup("a.wasm");
-    setup.put("a.wasm", &wasm("one"));
-    let first = setup.source.next().await.unwrap();
-    let one = release("one");
-    assert_eq!(setup.source.again(&one).await.unwrap().digest, first.digest);
-    setup.put("a.wasm", &wasm("two"));
-    let error = setup.source.again(&one).await.err().unwrap();
-    assert!(
-        matches!(&error, SourceError::Absent { why, .. } if why.contains("put it back there")),
-        "{error}"
-    );
-    // An earlier module may be kept beside the offered one, with its signature.
-    setup.put("before.wasm", &wasm("one"));
-    setup.put("before.wasm.sigstore.json", b"{1}");
-    let kept = setup.source.again(&one).await.unwrap();
-    assert_eq!(
-        (kept.digest, kept.evidence),
-        (
-            first.digest,
-            vec![SignatureEvidence::Bundle(b"{1}".to_vec())]
-        )
-    );
-    setup.offers("two").await;
-    setup.is_quiet().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_module_can_be_had_again_from_a_folder_that_does_not_say_which_one_it_offers() {
-    let mut setup = setup("");
-    for text in ["one", "two"] {
-        setup.put(&format!("{text}.wasm"), &wasm(text));
-    }
-    assert!(matches!(setup.refuses().await, SourceError::Refused { .. }));
-    for text in ["one", "two"] {
-        let kept = setup.source.again(&release(text)).await.unwrap();
-        assert_eq!(*kept.wasm, *wasm(text));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_earlier_module_is_found_through_the_links_of_a_volume_and_beside_hostile_files() {
-    let setup = setup("provider.wasm");
-    let at = |name: &str| setup.folder.path().join(name);
-    mknodat(CWD, at("a.wasm"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-    symlink("/dev/zero", at("b.wasm")).unwrap();
-    fs::create_dir(at("c.wasm")).unwrap();
-    symlink("nowhere", at("d.wasm")).unwrap();
-    let large = File::create(at("e.wasm")).unwrap();
-    large.set_len(MODULE_BYTES as u64 + 1).unwrap();
-    setup.put("f.wasm", b"\x7fELF");
-    fs::create_dir(at("..2026_01")).unwrap();
-    symlink("..2026_01", at("..data")).unwrap();
-    for (name, text) in [("provider.wasm", "two"), ("before.wasm", "one")] {
-        put(&at("..2026_01").join(name), &wasm(text));
-        symlink(format!("..data/{name}"), at(name)).unwrap();
-    }
-    let again = async |text: &str| {
-        let found = setup.source.again(&release(text)).await;
-        found.map(|found| assert_eq!(*found.wasm, *wasm(text)))
-    };
-    again("one").await.unwrap();
-    again("two").await.unwrap();
-    // Without the file that is offered, too.
-    fs::remove_file(at("provider.wasm")).unwrap();
-    again("one").await.unwrap();
-    fs::remove_file(at("before.wasm")).unwrap();
-    let absent = again("one").await.unwrap_err();
-    assert!(matches!(absent, SourceError::Absent { .. }), "{absent}");
-    // A file that cannot be read may be the one: the version is not lost.
-    symlink("before.wasm", at("before.wasm")).unwrap();
-    let unread = again("one").await.unwrap_err();
-    assert!(
-        matches!(unread, SourceError::Unavailable { .. }),
-        "{unread}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_many_modules_in_a_folder_only_the_first_are_read() {
-    let setup = setup("");
-    for number in 10..42 {
-        setup.put(&format!("{number}.wasm"), &wasm("another"));
-    }
-    setup.put("99.wasm", &wasm("one"));
-    let absent = setup.source.again(&release("one")).await.err().unwrap();
-    assert!(
-        absent.to_string().contains("none of the first 32 modules"),
-        "{absent}"
-    );
-    fs::rename(
-        setup.folder.path().join("99.wasm"),
-        setup.folder.path().join("0.wasm"),
-    )
-    .unwrap();
-    assert!(setup.source.again(&release("one")).await.is_ok());
 }
