@@ -14,7 +14,8 @@ const MOST_READ: usize = 32;
 /// folder.
 ///
 /// # Errors
-/// None of them holds it, or one that may hold it cannot be read.
+/// None of them holds it, or one that may hold it cannot be read now. Another file or a folder that this process has no
+/// right to read counts as not there: it may stay so for ever, and have nothing to do with this provider.
 pub(super) fn find(
     place: &str,
     at: &FilePlace,
@@ -28,23 +29,31 @@ pub(super) fn find(
     let listed = modules_in(place, folder);
     let others = listed.iter().flatten().map(|name| folder.join(name));
     let others = others.filter(|path| Some(path) != offered.as_ref().ok());
-    let files = std::iter::once(offered.clone()).chain(others.take(MOST_READ).map(Ok));
+    let others = others.take(MOST_READ).map(|path| (false, Ok(path)));
+    let files = std::iter::once((true, offered.clone())).chain(others);
     let mut unread = None;
-    for file in files {
+    for (is_offered, file) in files {
         match file.and_then(|path| open_module(place, &path)?.read_now(place)) {
             Ok(artifact) if artifact.digest.to_string() == release.digest => return Ok(artifact),
-            Ok(_) | Err(SourceError::Absent { .. } | SourceError::Refused { .. }) => {}
             // It may be the one: that it cannot be read says nothing about that.
-            Err(error) => unread = Some(error),
+            Err(error @ SourceError::Unavailable { .. }) => unread = Some(error),
+            Err(error @ SourceError::Denied { .. }) if is_offered => unread = Some(error),
+            Ok(_) | Err(_) => {}
         }
     }
-    listed?;
-    Err(unread.unwrap_or_else(|| {
-        let why = format!(
-            "neither the offered module nor one of the first {MOST_READ} others in its folder is {}, and the cache does \
-             not have it either: put it back there, under any name that ends in .wasm",
-            release.shown()
-        );
-        SourceError::absent(place, why)
-    }))
+    if let Some(unread) = unread {
+        return Err(unread);
+    }
+    Err(match listed {
+        Err(SourceError::Denied { why, .. }) => SourceError::absent(place, why),
+        Err(error) => error,
+        Ok(_) => {
+            let why = format!(
+                "neither the offered module nor one of the first {MOST_READ} others in its folder that can be read is \
+                 {}, and the cache does not have it either: put it back there, under any name that ends in .wasm",
+                release.shown()
+            );
+            SourceError::absent(place, why)
+        }
+    })
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ccm_host::{clean, list_first};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::{FilePlace, SourceError};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MODULE_BYTES, SignatureEvidence};
@@ -282,6 +283,10 @@ fn evidence_paths(module: &Path) -> Vec<PathBuf> {
 
 pub(super) fn failed(place: &str, path: &Path, error: &io::Error) -> SourceError {
     let name = shown(path);
+    // Which stays so, and has no stable `ErrorKind`.
+    if Errno::from_io_error(error) == Some(Errno::LOOP) {
+        return SourceError::absent(place, format!("the links from {name} lead in a circle"));
+    }
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
             SourceError::absent(place, format!("{name} does not exist"))

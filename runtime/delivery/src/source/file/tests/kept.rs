@@ -90,13 +90,34 @@ async fn an_earlier_module_is_found_through_the_links_of_a_volume_and_beside_hos
     fs::remove_file(at("before.wasm")).unwrap();
     let absent = again("one").await.unwrap_err();
     assert!(matches!(absent, SourceError::Absent { .. }), "{absent}");
-    // A file that cannot be read may be the one: the version is not lost.
-    symlink("before.wasm", at("before.wasm")).unwrap();
+    // A file whose content cannot be had now (EIO) may be the one: the version is not lost.
+    symlink("/proc/self/mem", at("before.wasm")).unwrap();
     let unread = again("one").await.unwrap_err();
     assert!(
         matches!(unread, SourceError::Unavailable { .. }),
         "{unread}"
     );
+}
+
+/// One beside it may be anybody's, and stay as it is for ever: the offered version would never take over.
+#[tokio::test(start_paused = true)]
+async fn only_the_offered_file_keeps_a_version_from_being_lost_when_it_may_not_be_read() {
+    // Not even root may read this one.
+    const WRITE_ONLY: &str = "/proc/sys/net/ipv4/route/flush";
+    for (name, target, is_lost) in [
+        ("z.wasm", "z.wasm", true),
+        ("z.wasm", WRITE_ONLY, true),
+        ("provider.wasm", WRITE_ONLY, false),
+    ] {
+        let setup = setup("provider.wasm");
+        setup.put("provider.wasm", &wasm("two"));
+        let at = |name: &str| setup.folder.path().join(name);
+        symlink(target, at("link")).unwrap();
+        fs::rename(at("link"), at(name)).unwrap();
+        let error = setup.source.again(&release("one")).await.err().unwrap();
+        let says_lost = matches!(error, SourceError::Absent { .. });
+        assert_eq!(says_lost, is_lost, "{name} -> {target}: {error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
