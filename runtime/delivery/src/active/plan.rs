@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::cloud::load_balancer::{CloudService, EnsureRequest, TargetNodes};
@@ -19,14 +18,12 @@ use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
 use parking_lot::Mutex;
 
-use super::{Active, Generation, Holding, revoked};
+use super::{Active, BACKGROUND_CALL, Generation, Holding, revoked};
 
 /// Maximum number of load balancers remembered and asked about: enough to tell a version that changes all of them from
 /// one that finds something to do, and no more expensive than a shadow. Each costs one call if the candidate plans no
 /// change.
 const BALANCERS: usize = 12;
-/// Time limit of one call, which runs in the background.
-const CALL: Duration = Duration::from_secs(60);
 
 /// The load balancers that were most recently reported as matching their Services.
 #[derive(Default)]
@@ -141,7 +138,7 @@ async fn wants_change<P: Holding>(
     tenure: &Arc<Tenure>,
 ) -> Result<bool, ProviderError> {
     let ensure = |permit| provider.ensure_load_balancer(request, permit);
-    would_change(tenure, now().after(CALL), ensure).await
+    would_change(tenure, now().after(BACKGROUND_CALL), ensure).await
 }
 
 /// Whether this call would change anything at the cloud. It is made in plan mode and ends by `until`.

@@ -2,7 +2,6 @@
 //! read-only permits, whatever the permit of the repeated call allowed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ccm_core::cloud::load_balancer::CloudService;
 use ccm_core::cloud::{CloudNode, FindReply, ProviderError};
@@ -13,14 +12,12 @@ use ccm_host::egress::now;
 use parking_lot::Mutex;
 
 use super::traffic_split::{Side, Trial};
-use super::{Active, Generation, Holding, compare};
+use super::{Active, BACKGROUND_CALL, Generation, Holding, compare};
 
 /// Function names used in messages.
 pub(super) const FIND: &str = "instances.find";
 pub(super) const GET: &str = "load-balancer.get";
 
-/// Time limit of one such read, which runs in the background.
-const READ: Duration = Duration::from_secs(60);
 /// Number of nodes remembered for reads without traffic.
 const NODES: usize = 3;
 /// UID of a placeholder, used before any object was seen. No cluster has an object with this UID.
@@ -186,8 +183,9 @@ impl<P: Holding> Trial<P> {
     }
 }
 
-pub(super) fn reading(permit: &Permit) -> Arc<Permit> {
-    Arc::new(permit.reading(now().after(READ)))
+/// A permit for the same reads in a call that begins now.
+pub(crate) fn reading(permit: &Permit) -> Arc<Permit> {
+    Arc::new(permit.reading(now().after(BACKGROUND_CALL)))
 }
 
 fn nobodys_service() -> CloudService {

@@ -3,7 +3,6 @@
 
 use ccm_core::reconciliation::event::reasons;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use ccm_core::cloud::EventType;
 use ccm_core::rollout::{
@@ -12,18 +11,17 @@ use ccm_core::rollout::{
 };
 use ccm_core::safety::audit::NoAudit;
 use ccm_core::safety::permit::{Mode, Permit};
+use ccm_core::safety::tenure::Tenure;
 use ccm_host::Digest;
 use ccm_host::egress::now;
 use tokio::task::{JoinError, JoinSet};
 
 use super::version_work::{Ended, Job, run};
 use super::{Generated, RolloutController, Served};
+use crate::active::BACKGROUND_CALL;
 use crate::artifact::Artifact;
 use crate::metrics::{self, Swap};
 use crate::record::{Limits, Report};
-
-/// Time limit of a trial call.
-const CALL: Duration = Duration::from_secs(60);
 
 impl RolloutController {
     pub(super) fn perform(&mut self, effect: &RolloutEffect) {
@@ -143,9 +141,7 @@ impl RolloutController {
     /// A permit for reads, bounded by the tenure.
     pub(super) fn permit(&self) -> Option<Arc<Permit>> {
         let lead = self.inputs.lead.borrow().clone()?;
-        let until = now().after(CALL);
-        let permit = Permit::new(until, Mode::Enforce, 0, lead.tenure, Arc::new(NoAudit));
-        Some(Arc::new(permit))
+        Some(Arc::new(reading_under(lead.tenure)))
     }
 
     pub(super) fn work_ended(&mut self, ended: Result<Ended, JoinError>) {
@@ -293,5 +289,25 @@ impl RolloutController {
             }
             !is_current
         });
+    }
+}
+
+/// A permit for the reads of a call that begins now.
+fn reading_under(tenure: Arc<Tenure>) -> Permit {
+    let until = now().after(BACKGROUND_CALL);
+    Permit::new(until, Mode::Enforce, 0, tenure, Arc::new(NoAudit))
+}
+
+#[cfg(test)]
+mod tests {
+    use ccm_host::limits;
+
+    use super::*;
+
+    #[test]
+    fn a_self_check_that_has_waited_has_the_time_of_a_call() {
+        let begins = now().after(limits::WAIT);
+        let permit = reading_under(Arc::new(Tenure::unlimited()));
+        assert!(begins.until(permit.call_ends()) >= limits::CALL);
     }
 }

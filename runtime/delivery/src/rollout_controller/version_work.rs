@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::Generated;
 use super::failure_cause::{chain, of_call, of_load, of_source};
 use super::source_watcher::Asks;
-use crate::active::{Active, Generation, revoked};
+use crate::active::{Active, Generation, reading, revoked};
 use crate::artifact::Artifact;
 use crate::difference::{Difference, Requests};
 use crate::load_policy::LoadPolicyOf;
@@ -400,7 +400,7 @@ impl Job {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
             return Cause::Circumstances.because("it is not loaded any more");
         };
-        let Err(error) = ready.generation.provider.self_check(permit.clone()).await else {
+        let Err(error) = ready.generation.provider.self_check(reading(permit)).await else {
             return WorkResult::Passed;
         };
         if let Some(revoked) = revoked(permit.tenure()) {
@@ -415,7 +415,7 @@ impl Job {
             && active
                 .serving()
                 .provider
-                .self_check(permit.clone())
+                .self_check(reading(permit))
                 .await
                 .is_err()
         {

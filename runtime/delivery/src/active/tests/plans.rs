@@ -10,6 +10,8 @@ use ccm_core::rollout::Plans;
 use ccm_core::safety::permit::{Access, Refusal};
 use ccm_core::safety::tenure::Tenure;
 use ccm_fixtures::objects::cloud_node;
+use ccm_host::egress::now;
+use ccm_host::limits;
 use futures::FutureExt as _;
 
 use super::scripted::{Play, generation, permit, service};
@@ -63,6 +65,7 @@ async fn g7_a_candidate_that_would_change_all_is_heard_and_changes_nothing() {
     for number in 0..6 {
         play.wish(number, &[false], &[true]);
     }
+    let begins = now().after(limits::WAIT);
     assert_eq!(play.plans().await, Ok(plans(6, 0, 6)));
     assert_eq!(play.asked(), (6 + 6, 12), "both once more, and it again");
     let permits = play.new.permits.lock().unwrap().clone();
@@ -71,6 +74,8 @@ async fn g7_a_candidate_that_would_change_all_is_heard_and_changes_nothing() {
         let refusal = may(&permit, Access::Write);
         assert_eq!(refusal, Err(Refusal::Mode("plan")));
         assert_eq!(permit.mutations_made(), 0);
+        // Also after a wait.
+        assert!(begins.until(permit.call_ends()) >= limits::CALL);
     }
 }
 

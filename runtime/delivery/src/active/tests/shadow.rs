@@ -8,6 +8,7 @@ use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::{Access, CloudRequest, Permit, Refusal};
 use ccm_fixtures::permits::change;
 use ccm_host::egress::now;
+use ccm_host::limits;
 
 use super::scripted::{Play, found, node, permit};
 
@@ -81,6 +82,7 @@ pub(super) fn may(permit: &Permit, access: Access) -> Result<(), Refusal> {
 #[tokio::test]
 async fn a_candidate_in_shadow_may_read_and_nothing_else() {
     let play = Play::new();
+    let begins = now().after(limits::WAIT);
     play.new.answers(Ok(found("sim://2")));
     play.shadow();
     one_comparison(&play).await;
@@ -94,6 +96,8 @@ async fn a_candidate_in_shadow_may_read_and_nothing_else() {
     for permit in permits {
         assert_eq!(may(&permit, Access::Read), Ok(()));
         assert_eq!(may(&permit, Access::Write), Err(Refusal::Budget(0)));
+        // Also after a wait.
+        assert!(begins.until(permit.call_ends()) >= limits::CALL);
     }
 }
 
