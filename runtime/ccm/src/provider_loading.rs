@@ -287,7 +287,8 @@ pub(crate) fn settings(
             },
         },
         mode: Mode::Enforce,
-        call_time: limits::WAIT + limits::CALL_CEILING,
+        // The longest call, after as long a wait.
+        call_time: 2 * limits::CALL_CEILING,
         drain: DRAIN,
         tenure: Arc::new(Tenure::unlimited()),
     }

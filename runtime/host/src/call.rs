@@ -74,7 +74,7 @@ impl Calls {
             function,
             began: Instant::now(),
         };
-        let until = call.ends.min(waiting.began + limits::WAIT);
+        let until = call.ends.min(waiting.began + longest_wait(call.limit));
         let interface = call.function.capability().map(|(interface, _)| interface);
         let admitted = self
             .admission
@@ -133,6 +133,11 @@ impl Calls {
             }
         }
     }
+}
+
+/// How long a call with this limit may wait: its provider's other calls, for which it waits, have the same limit.
+pub(crate) fn longest_wait(limit: Duration) -> Duration {
+    limit.max(limits::WAIT)
 }
 
 /// Function that waits, and the start of its wait; for error messages.

@@ -74,8 +74,8 @@ pub const HELD_BYTES: usize = 32 * MIB;
 pub const TABLE_ELEMENTS: usize = 100_000;
 /// Core instances, tables and memories in a store, each. CPython guests make 38 instances.
 pub const INSTANCES: usize = 128;
-/// How long a call may wait until it begins: for its turn, for memory and for a pause after bad calls. As long as a
-/// usual call lasts, so that each place of a slow provider becomes free once meanwhile.
+/// How long a call may wait until it begins, or as long as it may last if that is longer: for its turn, for memory and
+/// for a pause after bad calls. So each place of a slow provider becomes free once meanwhile.
 pub const WAIT: Duration = Duration::from_secs(60);
 /// Duration of a call from its begin on, unless the manifest or the permit says otherwise.
 pub const CALL: Duration = Duration::from_secs(60);

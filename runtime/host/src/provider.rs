@@ -9,10 +9,9 @@ use ccm_core::safety::permit::Permit;
 use tokio::time::Instant;
 
 use crate::bindings::lifecycle::Capability;
-use crate::call::{Call, Calls};
+use crate::call::{Call, Calls, longest_wait};
 use crate::digest::Digest;
 use crate::egress::{CallScope, Egress, TargetLevel, now};
-use crate::limits;
 use crate::load_options::{CallLimits, LimitsGranted};
 use crate::manifest::Manifest;
 use crate::memory_budget::GUESTS;
@@ -131,7 +130,9 @@ impl Provider {
         } = asking;
         let limit = self.limits.call_limit(&self.manifest);
         // A permit may have no end.
-        let left = now().until(permit.call_ends()).min(limits::WAIT + limit);
+        let left = now()
+            .until(permit.call_ends())
+            .min(longest_wait(limit) + limit);
         Call {
             function,
             argument_bytes,

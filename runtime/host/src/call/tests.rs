@@ -76,28 +76,50 @@ async fn calls_that_wait_hold_no_copy_of_their_arguments() {
     }
 }
 
+/// Also after the wait for a call that lasts longer than usual, as all calls of its provider may.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_has_waited_has_all_of_its_time() {
-    let (calls, began) = (one_at_a_time(), Instant::now());
-    let deadline = Mutex::new(None);
-    let begin = |given: Instant| {
-        *deadline.lock() = Some(given);
-        (Ask::Init, None)
-    };
-    let wait = Duration::from_secs(50);
-    let run = calls.run(call(begin), |_| Ok(()));
-    let _ = join(occupied(&calls, wait), run).await;
-    assert_eq!(*deadline.lock(), Some(began + wait + limits::CALL));
+    for (limit, wait) in [(limits::CALL, 50), (2 * limits::CALL, 100)] {
+        let (calls, began) = (one_at_a_time(), Instant::now());
+        let deadline = Mutex::new(None);
+        let begin = |given: Instant| {
+            *deadline.lock() = Some(given);
+            (Ask::Init, None)
+        };
+        let wait = Duration::from_secs(wait);
+        let call = Call {
+            limit,
+            ..call(begin)
+        };
+        let run = calls.run(call, |_| Ok(()));
+        let _ = join(occupied(&calls, wait), run).await;
+        assert_eq!(*deadline.lock(), Some(began + wait + limit));
+    }
 }
 
 /// Whether the wait has its own end, the caller's, or that of the pause after bad calls.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_too_long_never_begins() {
-    for (time, own, bad, waits) in [
-        (2 * limits::WAIT, 10 * limits::CALL, 0, limits::WAIT),
-        (2 * limits::WAIT, limits::WAIT / 2, 0, limits::WAIT / 2),
-        (Duration::ZERO, Duration::ZERO, 0, Duration::ZERO),
-        (Duration::ZERO, limits::PAUSE / 2, 100, limits::PAUSE / 2),
+    const LONG: Duration = Duration::from_secs(120);
+    for (limit, time, own, bad, waits) in [
+        (limits::CALL, LONG, 10 * limits::CALL, 0, limits::WAIT),
+        (limits::INIT, LONG, 10 * limits::CALL, 0, limits::WAIT),
+        (LONG, 2 * LONG, 10 * limits::CALL, 0, LONG),
+        (limits::CALL, LONG, limits::WAIT / 2, 0, limits::WAIT / 2),
+        (
+            limits::CALL,
+            Duration::ZERO,
+            Duration::ZERO,
+            0,
+            Duration::ZERO,
+        ),
+        (
+            limits::CALL,
+            Duration::ZERO,
+            limits::PAUSE / 2,
+            100,
+            limits::PAUSE / 2,
+        ),
     ] {
         let (calls, began) = (one_at_a_time(), Instant::now());
         calls.backoff.begin().await;
@@ -105,6 +127,7 @@ async fn a_call_that_waits_too_long_never_begins() {
             calls.backoff.ended(false, limits::CALL_CPU);
         }
         let call = Call {
+            limit,
             ends: began + own,
             ..call(|_: Instant| -> (Ask, Option<CallScope>) { unreachable!("it begins") })
         };
