@@ -1,5 +1,7 @@
 //! Authentication: logins are sent to the registry and its token endpoint only, and shown in no text.
 
+mod elsewhere;
+
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
