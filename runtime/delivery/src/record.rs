@@ -218,8 +218,8 @@ pub struct Limits {
     /// Limits of one call.
     #[serde(flatten)]
     pub call: CallLimits,
-    /// Memory of all concurrent calls together, including what the host holds for them, in MiB. `None`: the available
-    /// memory is unknown.
+    /// Memory of all concurrent calls together, including what the host holds for them but not the copies of nodes that
+    /// they are about, in MiB. `None`: the available memory is unknown.
     #[serde(rename = "memoryShareMiB")]
     pub memory_share_mib: Option<u32>,
 }

@@ -92,8 +92,9 @@ impl MemoryBudget {
         }
     }
 
-    /// Share of one provider in MiB: at most half, so that no other provider waits for all of its calls. `None`: the
-    /// available memory is unknown.
+    /// Share of one provider in MiB, from which the number of its calls follows: at most half, so that no other provider
+    /// waits for all of them. The arguments of these calls come on top, as far as free memory that is not kept for
+    /// others has room. `None`: the available memory is unknown.
     pub(crate) fn share_mib(&self) -> Option<u32> {
         self.all.map(|all| all / 2)
     }
@@ -319,6 +320,19 @@ mod tests {
         let unknown = MemoryBudget::new(None);
         assert_eq!(unknown.share_mib(), None, "nothing says so");
         assert!(unknown.calls_of_one(limits::MEMORY_BYTES) > limits::CALLS_AT_ONCE);
+    }
+
+    #[test]
+    fn arguments_come_on_top_of_that_half_and_leave_a_quarter_to_the_others() {
+        let budget = MemoryBudget::new(Some(2 * GIB));
+        let one = MemoryUser::new();
+        let take = |user, arguments: usize| take(&budget, user, limits::MEMORY_BYTES + arguments);
+        // 160 MiB each.
+        let calls: Vec<_> = std::iter::from_fn(|| take(one, 64 << 20)).collect();
+        assert_eq!(calls.len(), 7, "of the eight that the share is for");
+        let others = || take(MemoryUser::new(), 0);
+        let others: Vec<_> = std::iter::from_fn(others).collect();
+        assert_eq!(others.len(), 4, "in 416 of 1536 MiB");
     }
 
     #[test]

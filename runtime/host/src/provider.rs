@@ -55,8 +55,8 @@ impl Provider {
         self.limits.call(&self.manifest)
     }
 
-    /// Memory budget of all concurrent calls together, host memory included, in MiB. Calls that do not fit wait.
-    /// `None`: the available memory is unknown.
+    /// Memory budget of all concurrent calls together, host memory included but not the copies of nodes, in MiB. Calls
+    /// that do not fit wait. `None`: the available memory is unknown.
     pub fn memory_share_mib(&self) -> Option<u32> {
         GUESTS.share_mib()
     }
