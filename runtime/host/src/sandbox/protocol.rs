@@ -188,7 +188,7 @@ pub(super) struct Frame {
 
 impl Frame {
     /// # Errors
-    /// Serialisation failed; cannot happen for these types.
+    /// It is an answer with more look-ups than nodes can be asked about: see `found`. All else can be serialised.
     pub(super) fn new(head: &impl Serialize, body: Bytes) -> io::Result<Frame> {
         let head = postcard::to_allocvec(head).map_err(io::Error::other)?;
         Ok(Frame { head, body })
@@ -228,7 +228,7 @@ impl Caps {
     pub(super) const OF_CHILD: Caps = Caps {
         head: limits::CROSSING_BYTES,
         body: BODY_BYTES,
-        // As much as a call may have in the guest and in the host.
+        // As much as a usual call may have in the guest and in the host. A larger guest's answer may not take more.
         unfolded: limits::MEMORY_BYTES + limits::HELD_BYTES,
     };
     /// Caps for the parent's messages. The child trusts it.
@@ -290,7 +290,7 @@ fn invalid(what: String) -> io::Error {
 }
 
 /// Memory charged per byte that is read singly. Such a byte becomes a number, length or enum case. Elements of lists take
-/// less than half of this for each of them, and a list that grows may have twice the room; look-ups take more and are
+/// at most half of this for each of them, and a list that grows may have twice the room; look-ups take more and are
 /// counted: see `found`.
 const UNFOLDED_BYTE: usize = 64;
 
@@ -444,6 +444,31 @@ mod tests {
             microseconds: 0,
         };
         assert!(Frame::new(&head, Bytes::new()).unwrap().is_readable());
+    }
+
+    /// The elements of a child's lists, look-ups apart, each with its smallest form.
+    #[test]
+    fn elements_of_lists_take_at_most_half_of_what_is_charged_for_their_bytes() {
+        use crate::bindings::{instances, routes};
+        fn check<T: DeserializeOwned>(smallest: &[u8]) {
+            let (_, rest) = postcard::take_from_bytes::<T>(smallest).unwrap();
+            assert!(rest.is_empty());
+            let (takes, charged) = (size_of::<T>(), smallest.len() * UNFOLDED_BYTE);
+            let name = std::any::type_name::<T>();
+            assert!(2 * takes <= charged, "{name}: {takes} of {charged}");
+        }
+        check::<(String, String)>(&[0, 0]);
+        check::<(String, Vec<u8>)>(&[0, 0]);
+        check::<u8>(&[0]);
+        check::<lifecycle::Capability>(&[0]);
+        check::<common::Address>(&[0, 0]);
+        check::<common::Event>(&[0, 0, 0]);
+        check::<common::AnnotationChange>(&[0, 0]);
+        check::<common::Ingress>(&[0, 0, 0, 0]);
+        check::<common::PortStatus>(&[0, 0, 0]);
+        check::<instances::NodeEvent>(&[0, 0, 0, 0]);
+        // Without a text: a black hole.
+        check::<routes::Route>(&[0, 0, 2, 0]);
     }
 
     #[tokio::test]
