@@ -1,6 +1,7 @@
-//! Messages that wait until a child reads them. What waits is in memory, and in no call's budget: so a child that stops
-//! reading is given up, and one that reads slowly gets no more than the calls under way and the answers to their
-//! requests, whose number is limited.
+//! Messages that wait until a child reads them. The bodies of answers count in the budgets of their responses until they
+//! are read. Arguments count in the memory of their call only while it is under way, and what waits of a call that was
+//! cancelled stays here until it is read. So a child that stops reading is given up, and one that reads slowly gets no
+//! more of each call than its begin and the answers to its requests, whose number is limited.
 
 use std::sync::Arc;
 use std::time::Duration;
