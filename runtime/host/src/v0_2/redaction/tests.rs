@@ -230,6 +230,8 @@ fn h2_a_credential_in_an_error_reaches_nobody() {
         ProviderError::Unavailable(text()),
         ProviderError::Trapped(text()),
         ProviderError::Interrupted(text()),
+        ProviderError::NotBegun(text()),
+        ProviderError::TimedOut(text()),
         ProviderError::Conflict {
             message: text(),
             owner: None,

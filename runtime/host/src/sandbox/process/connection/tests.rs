@@ -55,6 +55,17 @@ fn send_request(shared: &Arc<Shared>, request: u64, mib: usize) -> Result<(), St
     shared.receive(message, Bytes::from(vec![0; mib << 20]))
 }
 
+/// Lets the other tasks run until this is so, which takes no time.
+async fn until(is_so: impl Fn() -> bool) {
+    let runs = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(10), runs).await;
+    assert!(in_time.is_ok());
+}
+
 #[tokio::test]
 async fn a_child_cannot_have_the_parent_hold_more_requests_than_a_guest_could_pass() {
     let (shared, _messages) = with_a_call();
@@ -91,9 +102,7 @@ async fn answers_that_a_child_does_not_read_count_as_its_requests_do() {
     let abandoned = |request| ToParent::Abandoned { call: 0, request };
     for request in 0..REQUESTS as u64 {
         send_request(&shared, request, 0).unwrap();
-        while shared.of(0, |call| call.requests.0.len()) != Some(0) {
-            tokio::task::yield_now().await;
-        }
+        until(|| shared.of(0, |call| call.requests.0.len()) == Some(0)).await;
         shared.receive(abandoned(request), Bytes::new()).unwrap();
     }
     let next = REQUESTS as u64;
@@ -106,9 +115,7 @@ async fn answers_that_a_child_does_not_read_count_as_its_requests_do() {
         let (mut child, mut nowhere) = (child, tokio::io::sink());
         tokio::io::copy(&mut child, &mut nowhere).await
     });
-    while shared.of(0, |call| call.unread) != Some(0) {
-        tokio::task::yield_now().await;
-    }
+    until(|| shared.of(0, |call| call.unread) == Some(0)).await;
     send_request(&shared, next, 0).unwrap();
     writing.abort();
     reading.abort();
@@ -131,9 +138,7 @@ async fn a_child_can_end_only_calls_that_it_was_told_of() {
     let (_from, to) = ours.into_split();
     shared.send_message(&"a call", Bytes::new(), About::Call(0));
     let writing = tokio::spawn(queue::write(messages, to, shared.clone()));
-    while shared.of(0, |call| call.is_known) != Some(true) {
-        tokio::task::yield_now().await;
-    }
+    until(|| shared.of(0, |call| call.is_known) == Some(true)).await;
     shared.receive(ended(), Bytes::new()).unwrap();
     assert!(shared.of(0, |_| ()).is_none());
     writing.abort();
