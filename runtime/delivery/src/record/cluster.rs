@@ -266,14 +266,19 @@ impl ClusterRecordStore {
         object.metadata.name.as_deref() == Some(self.name.as_str())
     }
 
+    /// Whether the object is the one that is known, and not another one of its name.
+    fn is_known(&self, object: &DynamicObject) -> bool {
+        *self.uid.borrow() == object.metadata.uid
+    }
+
     /// Whether the object is older than the one that a request has returned meanwhile: an order that was carried out
     /// and removed must not come back. After a list, which may follow a restored backup, what it shows counts.
     fn is_outdated(&self, object: &DynamicObject) -> bool {
         let number = |version: Option<&String>| version?.parse::<u64>().ok();
-        let is_same = *self.uid.borrow() == object.metadata.uid;
         let known = number(self.stored.lock().version.as_ref());
         let shown = number(object.metadata.resource_version.as_ref());
-        is_same && matches!((shown, known), (Some(shown), Some(known)) if shown < known)
+        self.is_known(object)
+            && matches!((shown, known), (Some(shown), Some(known)) if shown < known)
     }
 
     fn failed(&self, error: &watcher::Error) {
@@ -376,10 +381,13 @@ impl ClusterRecordStore {
         let object = timeout(FOUND_WITHIN, in_time(api.get_opt(&self.name))).await;
         let late = |_| RecordStoreError::Unavailable(format!("no answer within {FOUND_WITHIN:?}"));
         let object = object.map_err(late)??;
-        // By the watch or a write. Otherwise an older one is that of a restored backup.
+        // By the watch or a write, which know of a deletion and of another object, too. Otherwise an older one is that of
+        // a restored backup.
         let is_overtaken = self.stored.lock().version != before;
+        let is_current =
+            |object: &DynamicObject| self.is_known(object) && !self.is_outdated(object);
         match object {
-            Some(object) if is_overtaken && self.is_outdated(&object) => {}
+            object if is_overtaken && !object.as_ref().is_some_and(is_current) => {}
             Some(object) => self.saw(&object),
             None => self.saw_none(),
         }

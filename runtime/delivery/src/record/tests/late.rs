@@ -9,6 +9,7 @@ use axum::extract::Request;
 use ccm_core::rollout::Orders;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use futures::{StreamExt as _, stream};
+use http::StatusCode;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -36,7 +37,7 @@ fn store(client: Client, leader: &watch::Sender<Option<Client>>) -> ClusterRecor
 }
 
 /// A client of an API server that lists `listed` and a second later sends `events`. To read the object takes two seconds,
-/// and returns `read`.
+/// and returns `read`; null: there is none.
 fn showing(listed: Value, events: Vec<Value>, read: Value) -> Client {
     let lines: Vec<_> = events
         .iter()
@@ -47,13 +48,18 @@ fn showing(listed: Value, events: Vec<Value>, read: Value) -> Client {
         async move {
             if request.uri().path().ends_with("/hcloud") {
                 tokio::time::sleep(Duration::from_secs(2)).await;
-                return Body::from(read.to_string());
+                let code = match read.is_null() {
+                    true => StatusCode::NOT_FOUND,
+                    false => StatusCode::OK,
+                };
+                return (code, Body::from(read.to_string()));
             }
             if request.uri().query().unwrap_or_default().contains("watch=") {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 let lines =
                     stream::iter(lines).map(|line| Ok::<_, std::io::Error>(Bytes::from(line)));
-                return Body::from_stream(lines.chain(stream::pending()));
+                let lines = Body::from_stream(lines.chain(stream::pending()));
+                return (StatusCode::OK, lines);
             }
             let list = json!({
                 "apiVersion": "wasm-ccm.dev/v1alpha1",
@@ -61,7 +67,7 @@ fn showing(listed: Value, events: Vec<Value>, read: Value) -> Client {
                 "metadata": {"resourceVersion": listed["metadata"]["resourceVersion"]},
                 "items": [listed],
             });
-            Body::from(list.to_string())
+            (StatusCode::OK, Body::from(list.to_string()))
         }
     };
     Client::new(Router::new().fallback(answer), "default")
@@ -109,13 +115,19 @@ async fn an_event_that_is_older_than_what_is_known_changes_nothing() {
 async fn a_read_that_is_older_than_what_the_watch_has_shown_meanwhile_changes_nothing() {
     let order = json!({"wasm-ccm.dev/roll-back": "true"});
     let done = || vec![object("10", &json!({}))];
-    for (version, events, expected) in [
-        ("9", done(), false),
-        ("11", done(), true),
+    let mut another = object("9", &order);
+    another["metadata"]["uid"] = json!("0");
+    for (read, events, expected) in [
+        (object("9", &order), done(), false),
+        (object("11", &order), done(), true),
         // Nothing else has been shown: it is that of a restored backup.
-        ("7", vec![], true),
+        (object("7", &order), vec![], true),
+        // It was deleted, and made anew.
+        (another, done(), false),
+        (Value::Null, vec![object("10", &order)], true),
     ] {
-        let client = showing(object("8", &json!({})), events, object(version, &order));
+        let version = read["metadata"]["resourceVersion"].clone();
+        let client = showing(object("8", &json!({})), events, read);
         let leader = watch::Sender::new(None);
         let store = Arc::new(store(client, &leader));
         let watched = store.clone();
