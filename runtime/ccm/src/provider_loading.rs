@@ -287,8 +287,7 @@ pub(crate) fn settings(
             },
         },
         mode: Mode::Enforce,
-        // The longest call, after as long a wait.
-        call_time: 2 * limits::CALL_CEILING,
+        call_time: limits::CALL_WITH_WAIT,
         drain: DRAIN,
         tenure: Arc::new(Tenure::unlimited()),
     }

@@ -46,17 +46,14 @@ use ccm_core::cloud::{Capabilities, ProviderError};
 use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::rollout::{TrialKind, TrialTally};
 use ccm_core::safety::tenure::Tenure;
+use ccm_host::Provider;
 use ccm_host::egress::now;
-use ccm_host::{Provider, limits};
 use tokio::sync::Notify;
 
 use plan::Settled;
 use reads::Seen;
 pub(crate) use reads::reading;
 use traffic_split::Trial;
-
-/// Time limit of a call that no controller waits for, its wait included: it has the time of a usual call after any wait.
-pub(crate) const BACKGROUND_CALL: Duration = limits::WAIT.saturating_add(limits::CALL);
 
 /// A provider that can be a generation: [`Provider`], and the scripted providers of tests.
 pub trait Holding: CloudProvider + 'static {

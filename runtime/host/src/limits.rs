@@ -81,6 +81,8 @@ pub const WAIT: Duration = Duration::from_secs(60);
 pub const CALL: Duration = Duration::from_secs(60);
 /// Longest call that a manifest may ask for. Guests return `pending` rather than wait for minutes.
 pub const CALL_CEILING: Duration = Duration::from_secs(300);
+/// The longest call with its wait, which is at most as long. For callers that leave the time to the module's own limit.
+pub const CALL_WITH_WAIT: Duration = CALL_CEILING.saturating_mul(2);
 /// Duration of `init` when a module is loaded. It makes no request, so it only computes.
 pub const INIT: Duration = Duration::from_secs(10);
 /// CPU time of one call. A guest that reads 5,000 machines needs less than one second.

@@ -16,9 +16,10 @@ use ccm_core::safety::audit::{AuditRecord, AuditSink, Refused, Subject, Unrecord
 use ccm_core::safety::permit::{CloudRequest, Mode, Permit, Refusal};
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
+use ccm_host::limits;
 use parking_lot::Mutex;
 
-use super::{Active, BACKGROUND_CALL, Generation, Holding, revoked};
+use super::{Active, Generation, Holding, revoked};
 
 /// Maximum number of load balancers remembered and asked about: enough to tell a version that changes all of them from
 /// one that finds something to do, and no more expensive than a shadow. Each costs one call if the candidate plans no
@@ -138,7 +139,7 @@ async fn wants_change<P: Holding>(
     tenure: &Arc<Tenure>,
 ) -> Result<bool, ProviderError> {
     let ensure = |permit| provider.ensure_load_balancer(request, permit);
-    would_change(tenure, now().after(BACKGROUND_CALL), ensure).await
+    would_change(tenure, now().after(limits::CALL_WITH_WAIT), ensure).await
 }
 
 /// Whether this call would change anything at the cloud. It is made in plan mode and ends by `until`.

@@ -9,10 +9,11 @@ use ccm_core::cloud_provider::Reply;
 use ccm_core::rollout::TrialKind;
 use ccm_core::safety::permit::Permit;
 use ccm_host::egress::now;
+use ccm_host::limits;
 use parking_lot::Mutex;
 
 use super::traffic_split::{Side, Trial};
-use super::{Active, BACKGROUND_CALL, Generation, Holding, compare};
+use super::{Active, Generation, Holding, compare};
 
 /// Function names used in messages.
 pub(super) const FIND: &str = "instances.find";
@@ -185,7 +186,7 @@ impl<P: Holding> Trial<P> {
 
 /// A permit for the same reads in a call that begins now.
 pub(crate) fn reading(permit: &Permit) -> Arc<Permit> {
-    Arc::new(permit.reading(now().after(BACKGROUND_CALL)))
+    Arc::new(permit.reading(now().after(limits::CALL_WITH_WAIT)))
 }
 
 fn nobodys_service() -> CloudService {

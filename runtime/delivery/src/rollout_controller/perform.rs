@@ -12,13 +12,12 @@ use ccm_core::rollout::{
 use ccm_core::safety::audit::NoAudit;
 use ccm_core::safety::permit::{Mode, Permit};
 use ccm_core::safety::tenure::Tenure;
-use ccm_host::Digest;
 use ccm_host::egress::now;
+use ccm_host::{Digest, limits};
 use tokio::task::{JoinError, JoinSet};
 
 use super::version_work::{Ended, Job, run};
 use super::{Generated, RolloutController, Served};
-use crate::active::BACKGROUND_CALL;
 use crate::artifact::Artifact;
 use crate::metrics::{self, Swap};
 use crate::record::{Limits, Report};
@@ -294,20 +293,18 @@ impl RolloutController {
 
 /// A permit for the reads of a call that begins now.
 fn reading_under(tenure: Arc<Tenure>) -> Permit {
-    let until = now().after(BACKGROUND_CALL);
+    let until = now().after(limits::CALL_WITH_WAIT);
     Permit::new(until, Mode::Enforce, 0, tenure, Arc::new(NoAudit))
 }
 
 #[cfg(test)]
 mod tests {
-    use ccm_host::limits;
-
     use super::*;
 
     #[test]
-    fn a_self_check_that_has_waited_has_the_time_of_a_call() {
-        let begins = now().after(limits::WAIT);
+    fn a_self_check_that_has_waited_has_all_of_its_time() {
+        let begins = now().after(limits::CALL_CEILING);
         let permit = reading_under(Arc::new(Tenure::unlimited()));
-        assert!(begins.until(permit.call_ends()) >= limits::CALL);
+        assert!(begins.until(permit.call_ends()) >= limits::CALL_CEILING);
     }
 }
