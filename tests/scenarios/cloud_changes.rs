@@ -13,6 +13,9 @@ pub(crate) const LATENCY: Duration = Duration::from_millis(10);
 /// The `retry_after` of pending changes.
 pub(crate) const AGAIN: Duration = Duration::from_secs(2);
 
+/// What the provider says of a change that a brake holds.
+pub(crate) const BRAKED: &str = "the brake is engaged";
+
 /// Why a change was not made.
 pub(crate) enum Halt {
     Refused(Refusal),
@@ -26,7 +29,7 @@ impl Halt {
         match self {
             Halt::Dead => std::future::pending().await,
             Halt::Refused(Refusal::Brake { .. }) => ProviderError::Throttled {
-                message: "the brake is engaged".to_owned(),
+                message: BRAKED.to_owned(),
                 retry_after: Some(AGAIN),
             },
             Halt::Refused(refusal) => ProviderError::Denied(refusal.to_string()),

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::audited::{self, AuditedChange};
 use crate::cloud::SIM;
+use crate::cloud_changes::BRAKED;
 use crate::deletions::risen;
 use crate::ingress_laws;
 use crate::laws::{describe, list};
@@ -370,7 +371,8 @@ fn doubled(record: &ServiceRecord) -> Vec<String> {
     found
 }
 
-/// A throttled call is not repeated before its time. A pending one may be, if something has changed.
+/// A throttled call is not repeated before its time. A pending one may be, if something has changed; and a brake that holds
+/// a call holds no other one.
 fn too_soon(record: &ServiceRecord) -> Vec<String> {
     let mut found = Vec::new();
     let mut last: BTreeMap<&str, &Called> = BTreeMap::new();
@@ -395,12 +397,17 @@ fn too_soon(record: &ServiceRecord) -> Vec<String> {
             .history
             .iter()
             .filter(|one| one.request.sequence > sequence);
+        let is_another_call = call.operation != before.operation;
         let is_news = word == "pending"
-            && (since.any(|one| one.request.identity != record.identity)
-                || call.operation != before.operation);
+            && (since.any(|one| one.request.identity != record.identity) || is_another_call);
+        let is_of_brake = matches!(
+            answer,
+            Err(ProviderError::Throttled { message, .. }) if message == BRAKED
+        );
+        let is_unbraked = is_of_brake && is_another_call;
         // One of them may have been made for another Service whose witness this one is.
         let is_look = [call.operation, before.operation].contains(&Operation::Get);
-        if is_soon && !is_another && !is_news && !is_look {
+        if is_soon && !is_another && !is_news && !is_look && !is_unbraked {
             found.push(format!(
                 "{} is asked about again too soon: {word}",
                 call.uid

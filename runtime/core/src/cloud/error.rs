@@ -48,7 +48,7 @@ impl From<ProviderError> for CallFailure {
     }
 }
 
-/// Why a cloud call failed. The cases are those of the contract, and four that only the host produces. Controllers
+/// Why a cloud call failed. The cases are those of the contract, and five that only the manager produces. Controllers
 /// decide by the case, never by the text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProviderError {
@@ -99,6 +99,10 @@ pub enum ProviderError {
     /// The call waited too long for its turn or for memory, and the provider was never called: the cloud did nothing.
     #[error("did not begin: {0}")]
     NotBegun(String),
+    /// A brake held a change that the Service asks for, for this long. Other changes about the same object have another
+    /// part of its budget.
+    #[error("held by the brake of all changes at the cloud")]
+    Held(Duration),
 }
 
 impl ProviderError {
@@ -134,6 +138,7 @@ impl ProviderError {
             ProviderError::Trapped(text) => ProviderError::Trapped(change(text)),
             ProviderError::Interrupted(text) => ProviderError::Interrupted(change(text)),
             ProviderError::NotBegun(text) => ProviderError::NotBegun(change(text)),
+            ProviderError::Held(again) => ProviderError::Held(again),
         }
     }
 
@@ -152,6 +157,7 @@ impl ProviderError {
             ProviderError::Trapped(_) => "trapped",
             ProviderError::Interrupted(_) => "interrupted",
             ProviderError::NotBegun(_) => "not-begun",
+            ProviderError::Held(_) => "held",
         }
     }
 }

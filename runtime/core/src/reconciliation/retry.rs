@@ -88,6 +88,7 @@ pub fn after(error: &ProviderError, failures: u32) -> Retry {
             retry_after: None, ..
         } => Retry::NotBefore(CLOUD.after(failures)),
         ProviderError::Elsewhere => Retry::OnChange,
+        ProviderError::Held(again) => Retry::After(braked(*again)),
         ProviderError::Unavailable(_)
         | ProviderError::Interrupted(_)
         | ProviderError::NotBegun(_)

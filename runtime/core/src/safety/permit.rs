@@ -5,7 +5,8 @@
 //! argument.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -143,6 +144,8 @@ pub struct Permit {
     last_log_line: Mutex<Option<String>>,
     failed_with: Mutex<Vec<CloudEvent>>,
     has_withheld: AtomicBool,
+    /// For how long the brake held the first change of [`BudgetShare::Common`] that it refused.
+    held_for: OnceLock<Duration>,
 }
 
 /// Maximum number of characters kept of a provider's log line.
@@ -169,6 +172,7 @@ impl Permit {
             last_log_line: Mutex::new(None),
             failed_with: Mutex::new(Vec::new()),
             has_withheld: AtomicBool::new(false),
+            held_for: OnceLock::new(),
         }
     }
 
@@ -252,9 +256,14 @@ impl Permit {
         *self.failed_with() = events;
     }
 
-    /// The failure of the call, with the Events of [`Permit::fail_with`].
+    /// The failure of the call, with the Events of [`Permit::fail_with`]. To a provider a brake is the cloud's rate limit,
+    /// after which nothing is asked of the cloud for a while; here it is told apart.
     pub fn failure(&self, error: ProviderError) -> CallFailure {
         let events = std::mem::take(&mut *self.failed_with());
+        let error = match (error, self.held_for.get()) {
+            (ProviderError::Throttled { .. }, Some(again)) => ProviderError::Held(*again),
+            (error, _) => error,
+        };
         CallFailure { error, events }
     }
 
@@ -374,6 +383,10 @@ impl Permit {
         shared.take(now, spender).map_err(|again| {
             // The call did not make the change.
             self.mutations_left.fetch_add(1, Ordering::AcqRel);
+            // Of the whole budget nothing is left for any other change of the object.
+            if *share == BudgetShare::Common {
+                self.held_for.get_or_init(|| now.until(again));
+            }
             Refusal::Brake {
                 brake: shared.brake(),
                 again,

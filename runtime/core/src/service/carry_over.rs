@@ -223,8 +223,9 @@ fn ensure_failure(
             // What the call was about: the Service may have been corrected since.
             let made = facts.state.work.making();
             let made = made.filter(|making| making.ensured.is_some());
+            let asked = made.map_or(wanted, |making| making.asked.service.clone());
             Some(EnsureFailure {
-                wanted: made.map_or(wanted, |making| making.asked.service.clone()),
+                wanted: (!obstacle.is_of_all_changes()).then_some(asked),
                 why: why.clone(),
                 until: now.after(*after),
                 is_stale: matches!(facts.updated(), Some(Err(_))),

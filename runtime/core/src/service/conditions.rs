@@ -85,7 +85,7 @@ pub(super) fn reason(error: &ProviderError) -> &'static str {
         ProviderError::Invalid(_) => "Invalid",
         ProviderError::Denied(_) => "Denied",
         ProviderError::Conflict { .. } => "Conflict",
-        ProviderError::Throttled { .. } => "Throttled",
+        ProviderError::Throttled { .. } | ProviderError::Held(_) => "Throttled",
         ProviderError::Unavailable(_) => "Unavailable",
         ProviderError::Unsupported(_) => "Unsupported",
         ProviderError::Elsewhere => "Elsewhere",

@@ -278,7 +278,13 @@ fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> 
             ));
         }
         Err(error) => {
-            let obstacle = Obstacle::Provider(Doing::Ensure, error);
+            let obstacle = match error {
+                ProviderError::Held(again) => Obstacle::Braked {
+                    brake: Brake::CloudMutations,
+                    again: *again,
+                },
+                _ => Obstacle::Provider(Doing::Ensure, error),
+            };
             // The cloud asks to be left alone: no update either.
             return Some(match error {
                 ProviderError::Throttled { .. } => Step::Wait(obstacle),

@@ -129,8 +129,9 @@ const LONG: Duration = Duration::from_secs(600);
 /// Why a load balancer is not as wanted, and when to retry. Until then its targets follow the nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct EnsureFailure {
-    /// The Service as wanted then: a different one is tried at once.
-    pub(super) wanted: Arc<CloudService>,
+    /// The Service as wanted then: a different one is tried at once. `None` if the brake of all changes at the cloud held
+    /// it: it would hold a different one, too, after the provider has looked at the cloud.
+    pub(super) wanted: Option<Arc<CloudService>>,
     pub(super) why: String,
     pub(super) until: Moment,
     /// Updating its targets failed, too: they also wait.
@@ -251,8 +252,9 @@ impl RetainedState {
         wanted: &Arc<CloudService>,
         now: Moment,
     ) -> Option<&EnsureFailure> {
-        let ensure_failure = self.ensure_failure.as_ref();
-        ensure_failure
-            .filter(|ensure_failure| ensure_failure.until > now && ensure_failure.wanted == *wanted)
+        let is_about = |asked: &Arc<CloudService>| asked == wanted;
+        self.ensure_failure.as_ref().filter(|ensure_failure| {
+            ensure_failure.until > now && ensure_failure.wanted.as_ref().is_none_or(is_about)
+        })
     }
 }

@@ -198,10 +198,17 @@ impl Obstacle<'_> {
             Obstacle::Provider(doing, error) => {
                 *doing == Doing::Ensure && !matches!(error, ProviderError::Throttled { .. })
             }
-            Obstacle::Braked { brake, .. } => *brake == Brake::StatusClear,
+            Obstacle::Braked { brake, .. } => {
+                matches!(brake, Brake::StatusClear | Brake::CloudMutations)
+            }
             Obstacle::SourceRanges(_) | Obstacle::Answer(_) | Obstacle::Emptied { .. } => true,
             _ => false,
         }
+    }
+
+    /// Whether the brake of all changes at the cloud holds it, whatever is wanted.
+    pub(super) fn is_of_all_changes(&self) -> bool {
+        matches!(self, Obstacle::Braked { brake, .. } if *brake == Brake::CloudMutations)
     }
 
     /// Whether it delays only what follows a load balancer that is as requested: its targets, or a newer request.
@@ -376,6 +383,10 @@ impl Obstacle<'_> {
             Obstacle::Provider(_, error) => {
                 (lasts || retry::needs_a_person(error)).then(|| conditions::reason(error))
             }
+            Obstacle::Braked {
+                brake: Brake::CloudMutations,
+                ..
+            } => lasts.then_some("Throttled"),
             Obstacle::SourceRanges(_) => Some("Invalid"),
             Obstacle::Answer(_) => Some("InvalidAnswer"),
             Obstacle::Owned(_) | Obstacle::Unadopted(_) | Obstacle::Taken(_) => Some("Conflict"),

@@ -49,6 +49,7 @@ pub(super) fn of_call(error: &ProviderError) -> WorkResult {
         | ProviderError::Interrupted(_)
         | ProviderError::NotBegun(_)
         | ProviderError::Throttled { .. }
+        | ProviderError::Held(_)
         | ProviderError::TimedOut(_) => Cause::Circumstances.because(error.to_string()),
         ProviderError::Invalid(_)
         | ProviderError::Denied(_)

@@ -105,6 +105,37 @@ fn one_budget_holds_back_all_calls_and_comes_back_after_its_window() {
     assert_eq!(second.ask(at(600), &write), Ok(()));
 }
 
+/// What users ask for has a part of the budget; what nodes and deletions require has all of it.
+#[test]
+fn only_a_brake_on_what_users_ask_for_is_told_from_the_clouds_rate_limit() {
+    let throttled = || ProviderError::Throttled {
+        message: "429".to_owned(),
+        retry_after: None,
+    };
+    let held = ProviderError::Held(Duration::from_secs(597));
+    for (share, expected) in [
+        (BudgetShare::Common, held),
+        (BudgetShare::Whole, throttled()),
+    ] {
+        let (received, budget) = (Arc::default(), budget(4));
+        let permit = permit(Mode::Enforce, 9, &received).sharing(budget, share);
+        while permit.ask(at(0), &request(Access::Write)).is_ok() {
+            assert_eq!(permit.failure(throttled()).error, throttled());
+        }
+        // The first refusal counts.
+        let permit = Permit {
+            held_for: OnceLock::new(),
+            ..permit
+        };
+        for seconds in [3, 4] {
+            assert!(permit.ask(at(seconds), &request(Access::Write)).is_err());
+        }
+        assert_eq!(permit.failure(throttled()).error, expected);
+        let denied = ProviderError::Denied("403".to_owned());
+        assert_eq!(permit.failure(denied.clone()).error, denied);
+    }
+}
+
 #[test]
 fn a_call_that_has_made_all_its_changes_takes_nothing_from_the_others() {
     let (received, budget) = (Arc::default(), budget(3));

@@ -250,6 +250,63 @@ fn svc_022_a_delay_that_the_cloud_asks_for_is_honoured_on_every_path() {
     }
 }
 
+/// Its part of the budget is spent: whoever edits a Service must not leave it on dead nodes, or keep it from deletion.
+#[test]
+fn f33_while_the_brake_holds_what_a_service_asks_for_its_targets_follow_and_it_can_be_deleted() {
+    let mut world = made();
+    world.stored["spec"]["ports"][0]["port"] = json!(81);
+    world.with_nodes(&["a", "b", "c"]);
+    world.ensure = [
+        Err(ProviderError::Held(Duration::from_secs(240))),
+        ready(&["192.0.2.1"], 1),
+    ]
+    .into();
+    let run = world.reconcile();
+    assert_eq!(
+        run.acts(),
+        [
+            "event Normal EnsuringLoadBalancer",
+            "ensure targets(3)",
+            "update targets(3)",
+            "event Normal UpdatedLoadBalancer",
+            "event Warning BrakeEngaged",
+        ]
+    );
+    let held = "the brake cloud-mutations is engaged because its budget is exhausted: the cloud was changed very often; --brake=cloud-mutations=… raises it";
+    assert_eq!((run.again().as_secs(), run.why()), (240, held));
+    assert!(matches!(run.end, When::Retry { .. }), "{}", run.end);
+    world.wait(10);
+    world.with_nodes(&["a", "b"]);
+    let run = world.reconcile();
+    assert_eq!(
+        run.acts(),
+        ["update targets(2)", "event Normal UpdatedLoadBalancer"]
+    );
+    // Another edit would be held, too.
+    world.stored["spec"]["ports"][0]["port"] = json!(82);
+    assert_eq!(does_nothing(&mut world).again().as_secs(), 230);
+    for is_deleted in [false, true] {
+        let mut world = World {
+            stored: world.stored.clone(),
+            nodes: world.nodes.clone(),
+            past: world.past.clone(),
+            now: world.now,
+            ensure: world.ensure.clone(),
+            ..made()
+        };
+        match is_deleted {
+            true => world.delete_object(),
+            false => world.wait(230),
+        }
+        world.reconcile();
+        let is_deletion = |call: &ServiceAction| matches!(call, ServiceAction::Delete(_));
+        assert_eq!(world.calls.iter().any(is_deletion), is_deleted);
+        let is_ensure = |call: &ServiceAction| matches!(call, ServiceAction::Ensure(_));
+        assert_eq!(world.calls.iter().any(is_ensure), !is_deleted);
+        assert_eq!(world.has_finalizer(), !is_deleted);
+    }
+}
+
 #[test]
 fn svc_032_without_nodes_it_is_said_once_and_the_provider_is_asked() {
     let mut world = world();
