@@ -17,11 +17,13 @@ use std::time::Duration;
 use super::budget::both;
 use super::{Allowance, Brake, Budget, BudgetLevel, Rise};
 use crate::moment::Moment;
+use crate::safety::permit::LOAD_BALANCER_CHANGES;
 
 /// How long a count of the objects serves. Counting reads thousands.
 const COUNTED_FOR: Duration = Duration::from_secs(60);
 
-/// The part of a shared budget that a change may use. An object's part does not rise.
+/// The part of a shared budget that a change may use. An object's part does not rise. It is enough for all changes of one
+/// call: one that cannot finish would leave a load balancer half changed, perhaps with all its targets removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetShare {
     /// All of it, of which each object gets half: deletions, which have brakes of their own, and what follows the nodes.
@@ -73,10 +75,12 @@ impl BudgetShare {
 
     /// The part of one object.
     fn of_object(self, allowed: usize) -> usize {
-        match self {
+        let part = match self {
             BudgetShare::Whole => allowed.div_ceil(2),
             BudgetShare::Common => allowed.div_ceil(4),
-        }
+        };
+        part.max(LOAD_BALANCER_CHANGES as usize)
+            .min(self.of_all(allowed))
     }
 
     /// The part of one namespace; `None` if all namespaces share what there is.

@@ -81,10 +81,10 @@ fn f33_a_service_that_is_edited_without_end_leaves_changes_to_all_others() {
     for second in 0..600 {
         own.extend((0..10).filter(|_| budget.take(at(second), asked("evil/web")).is_ok()));
     }
-    assert_eq!(own.len(), 150, "a quarter of 600");
+    assert_eq!(own.len(), 256, "the changes of one call");
     assert_eq!(
         takes(&budget, 599, asked("evil/other")),
-        150,
+        44,
         "half for a namespace"
     );
     assert_eq!(takes(&budget, 599, asked("evil/third")), 0);
@@ -97,6 +97,24 @@ fn f33_a_service_that_is_edited_without_end_leaves_changes_to_all_others() {
     // What is left is for nodes and deletions, of the first Service, too.
     assert_eq!(budget.take(at(599), required("evil/web")), Ok(()));
     assert_eq!(takes(&budget, 599, required("route/10.244.1.0")), 149);
+}
+
+/// With a hundred targets, each removed and added again.
+#[test]
+fn the_part_of_one_object_is_enough_for_a_call_if_that_of_all_is() {
+    for (changes, of_users, of_others) in [
+        (100, 75, 100),
+        (300, 225, 256),
+        (600, 256, 300),
+        (2_000, 500, 1_000),
+    ] {
+        let of_cluster = Spender {
+            namespace: None,
+            ..asked("web")
+        };
+        assert_eq!(takes(&fixed(changes), 0, of_cluster), of_users);
+        assert_eq!(takes(&fixed(changes), 0, required("a/web")), of_others);
+    }
 }
 
 #[test]
