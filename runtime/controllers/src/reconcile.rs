@@ -60,6 +60,10 @@ pub(crate) trait Facts {
     fn is_anothers(&self) -> bool {
         false
     }
+    /// Whether the object does not exist any more, so that another provider may have one of its name.
+    fn is_gone(&self) -> bool {
+        false
+    }
     /// Whether the object, or its counterpart at the cloud, is to be deleted.
     fn is_deletion(&self) -> bool {
         false
@@ -177,6 +181,10 @@ impl Facts for service::Facts {
         // One provider is responsible for the Services that none serves.
         world.is_anothers(service) || !world.owns(service) && !world.reports_unserved
     }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone
+    }
 }
 
 impl Facts for ipam::Facts {
@@ -232,7 +240,10 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
                 if !facts.is_anothers() {
                     let (planner, object) = (&executor.cluster().planner, facts.object());
                     let (by, provider) = (F::Effect::CONTROLLER, executor.name());
-                    planner.concluded(&object, by, provider, &when, has_withheld);
+                    match facts.is_gone() && when.why().is_none() && !has_withheld {
+                        true => planner.outdated(&object, by, provider),
+                        false => planner.concluded(&object, by, provider, &when, has_withheld),
+                    }
                 }
                 return Conclusion {
                     when,

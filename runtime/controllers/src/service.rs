@@ -17,6 +17,7 @@ use ccm_core::moment::Moment;
 use ccm_core::reconciliation::conclusion::{Conclusion, Next};
 use ccm_core::service::{Claims, Facts, NameSlot, Targets, World};
 use ccm_core::settings::ServiceSettings;
+use ccm_core::well_known::SERVICE_CONTROLLER;
 use k8s_openapi::api::core::v1::Service;
 use tokio::sync::mpsc;
 
@@ -367,7 +368,12 @@ impl Controller for ServiceController {
         let is_left = self.let_go(&key);
         let is_gone = self.forget_if_empty(&key);
         if is_gone && !is_left && !is_anothers {
-            self.executor.planner().gone(&format!("service/{key}"));
+            let (planner, object) = (self.executor.planner(), format!("service/{key}"));
+            match self.others.contains_key(&key) {
+                // Another provider has a Service of that name.
+                true => planner.outdated(&object, SERVICE_CONTROLLER, self.executor.name()),
+                false => planner.gone(&object),
+            }
         }
         self.queue.finish(&key, now);
         // What is gone gets no other turn.

@@ -32,8 +32,12 @@ pub(super) fn claims(names: &[&str], default: &str) -> Arc<Claims> {
 impl Alone {
     /// It knows that there is the node `a`, and no Service yet.
     pub(super) fn new(world: &World, claims: Arc<Claims>) -> Alone {
+        Alone::with(world, claims, settings())
+    }
+
+    /// The same with these settings.
+    pub(super) fn with(world: &World, claims: Arc<Claims>, settings: Settings) -> Alone {
         let nodes = NodeStore::default();
-        let settings = settings();
         let client = world.cluster.client_as("ccm");
         let cluster = SharedState::new(client.into(), &settings, Metrics::default(), nodes.clone());
         let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));

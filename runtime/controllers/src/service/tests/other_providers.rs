@@ -1,5 +1,9 @@
 //! Services of other providers in the same manager: each controller sees the changes of all, and runs for its own.
 
+use ccm_core::reconciliation::effect::ObjectKind;
+use ccm_core::safety::audit::{AuditSink as _, Author, Refused, Subject};
+use ccm_core::safety::permit::{CloudRequest, Refusal};
+
 use super::*;
 use alone::{Alone, claims};
 
@@ -123,6 +127,53 @@ async fn a_service_that_went_to_another_provider_is_let_go_when_nothing_is_left(
     assert_eq!(alone.controller.slots.len(), 1);
     alone.watch(&world, "web").await;
     assert!(alone.controller.slots.is_empty());
+}
+
+/// Otherwise a plan without it would be called empty.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_removal_leaves_the_plan_of_another_providers_service_of_that_name() {
+    let world = World::new();
+    let of_class = |class: &str| json!({ "type": "LoadBalancer", "loadBalancerClass": class });
+    let old = world.serve_as("web", of_class("sim/lb")).await;
+    let plan = SharedPlan::default();
+    let settings = Settings {
+        mode: Mode::Plan,
+        plan: plan.clone(),
+        ..settings()
+    };
+    let mut alone = Alone::with(&world, claims(&BOTH, "east"), settings);
+    alone.list(&old);
+    world.remove("web").await;
+    world.serve_as("web", of_class("east/lb")).await;
+    let deleted = ServiceChange::Deleted(Arc::new(old));
+    alone.controller.see_services(deleted);
+    alone.watch(&world, "web").await;
+    // The other provider's controllers have planned its load balancer meanwhile.
+    let request = CloudRequest {
+        author: Author {
+            provider: "east".to_owned(),
+            digest: String::new(),
+        },
+        ..ccm_fixtures::permits::change("POST", "/load_balancers")
+    };
+    let subject = Subject {
+        kind: Some(ObjectKind::Service),
+        namespace: Some("default".to_owned()),
+        name: "web".to_owned(),
+        ..Subject::default()
+    };
+    alone.controller.executor.planner().refused(&Refused {
+        subject: &subject,
+        request: &request,
+        refusal: Refusal::Mode("plan"),
+        log_line: None,
+    });
+    assert_eq!(alone.run().await, 1);
+    assert!(alone.controller.slots.is_empty());
+    let plan = plan.snapshot();
+    let planned = plan.changes().map(|one| (&*one.object, &*one.provider));
+    let planned: Vec<_> = planned.collect();
+    assert_eq!(planned, [("service/default/web", "east")]);
 }
 
 /// The finalizer has the same name whoever writes it (SVC-011, EDGE-067).
