@@ -96,8 +96,10 @@ where
 /// the size is halved, after the success of a full batch doubled.
 struct BatchSize {
     most: usize,
-    /// The largest batch that ended well, unless one of this size has crashed since.
+    /// The largest batch that has ended well since the last crash.
     well: usize,
+    /// The size of the last batch that crashed, until one as large ends well.
+    crashed: Option<usize>,
     /// The last batch that crashed because it was larger than those that end well, and when.
     too_large: Option<(usize, Instant)>,
 }
@@ -107,6 +109,7 @@ impl BatchSize {
         BatchSize {
             most: FIRST,
             well: 0,
+            crashed: None,
             too_large: None,
         }
     }
@@ -115,6 +118,7 @@ impl BatchSize {
         match error {
             None => {
                 self.well = self.well.max(asked);
+                self.crashed = self.crashed.filter(|size| *size > self.well);
                 let doubled = (self.most * 2).min(MOST);
                 let is_too_large = self
                     .too_large
@@ -124,10 +128,11 @@ impl BatchSize {
                 }
             }
             Some(error) if error.is_crash() => {
-                // Otherwise a node is the cause, or nothing is known to end well, as while a cloud is away.
-                let is_too_large = (1..asked).contains(&self.well);
+                // Otherwise a node may be the cause, or the cloud, which was away for a while.
+                let is_again = self.crashed.is_some_and(|size| size <= asked);
+                let is_too_large = is_again && (1..asked).contains(&self.well);
                 self.too_large = is_too_large.then_some((asked, now));
-                self.well = self.well.min(asked.saturating_sub(1));
+                (self.well, self.crashed) = (0, Some(asked));
                 self.most = (asked / 2).max(1);
             }
             Some(_) => {}
