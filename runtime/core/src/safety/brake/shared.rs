@@ -22,6 +22,9 @@ use crate::safety::permit::LOAD_BALANCER_CHANGES;
 /// How long a count of the objects serves. Counting reads thousands.
 const COUNTED_FOR: Duration = Duration::from_secs(60);
 
+/// What is held asks again within this time: the allowance may rise every four minutes.
+const ASKS_AGAIN: Duration = Duration::from_secs(300);
+
 /// The part of a shared budget that a change may use. An object's part does not rise. It is enough for all changes of one
 /// call: one that cannot finish would leave a load balancer half changed, perhaps with all its targets removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +64,15 @@ struct State {
     namespaces: BTreeMap<String, Budget>,
     rise: Rise,
     /// Since when changes are held although the allowance has risen so far.
-    held: Option<Moment>,
+    held: Option<Held>,
+}
+
+/// A time in which changes are held again and again.
+#[derive(Clone, Copy)]
+struct Held {
+    since: Moment,
+    /// When one was held last.
+    last: Moment,
 }
 
 impl BudgetShare {
@@ -170,12 +181,15 @@ impl State {
         let own = own.map_or(Ok(()), |own| own.has_room(of_object));
         let mut room = self.has_room(allowance, spender);
         if is_first && room.is_err() && allowed > 0 {
-            if Rise::since(self.held, now) != Rise::NONE {
+            // Otherwise all of these were made, or are not wanted any more.
+            self.held = self.held.filter(|held| now <= held.last.after(ASKS_AGAIN));
+            if Rise::since(self.held_since(), now) != Rise::NONE {
                 (self.rise, self.held) = (self.rise.doubled(), None);
                 room = self.has_room(allowance, spender);
             }
             if room.is_err() {
-                self.held = self.held.or(Some(now));
+                let since = self.held_since().unwrap_or(now);
+                self.held = Some(Held { since, last: now });
             }
         }
         both(own, room.map_err(|free| free.min(self.rises(now))))?;
@@ -208,11 +222,15 @@ impl State {
         both(self.all.has_room(share.of_all(allowed)), of_namespace)
     }
 
+    fn held_since(&self) -> Option<Moment> {
+        self.held.map(|held| held.since)
+    }
+
     /// When the allowance rises next if changes are still held then; [`Duration::MAX`] if it does not.
     fn rises(&self, now: Moment) -> Moment {
-        match (self.rise, self.held) {
+        match (self.rise, self.held_since()) {
             (Rise::MOST, _) | (_, None) => Moment(Duration::MAX),
-            (_, held) => Rise::next(held, now),
+            (_, since) => Rise::next(since, now),
         }
     }
 

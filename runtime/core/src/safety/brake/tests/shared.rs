@@ -161,6 +161,25 @@ fn what_is_held_for_four_minutes_doubles_the_budget_until_there_is_room_again() 
 }
 
 #[test]
+fn a_burst_long_after_another_does_not_raise_the_budget_at_once() {
+    let budget = fixed(600);
+    // More than a third is used all the time.
+    for (seconds, kind, objects, going) in [
+        (0, "always", 200, 200),
+        (590, "always", 200, 200),
+        (600, "first", 1_000, 400),
+        (1_195, "always", 200, 200),
+        (1_790, "always", 200, 200),
+        (1_800, "second", 1_000, 400),
+    ] {
+        let goes = one_each(&budget, seconds, kind, objects);
+        assert_eq!(goes, going, "at {seconds}");
+    }
+    let held = required("late/it");
+    assert_eq!(budget.take(at(1_800), held), Err(at(2_040)));
+}
+
+#[test]
 fn all_services_of_one_namespace_get_the_whole_budget_in_time() {
     let budget = budget(100);
     let names: Vec<String> = (0..1_000).map(|number| format!("all/{number}")).collect();
