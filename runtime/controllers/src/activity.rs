@@ -119,13 +119,14 @@ pub struct HeldChange {
 }
 
 impl HeldChange {
-    /// A change of `object` that is held now, until `wait` is over.
-    pub(crate) fn for_time(object: &str, wait: Duration) -> HeldChange {
-        let (at, wait) = (wall(), SignedDuration::try_from(wait).ok());
+    /// A change of `object` that was held `ago`, until `wait` is over.
+    pub(crate) fn for_time(object: &str, ago: Duration, wait: Duration) -> HeldChange {
+        let now = wall();
+        let [ago, wait] = [ago, wait].map(|time| SignedDuration::try_from(time).ok());
         HeldChange {
             object: object.to_owned(),
-            at,
-            free: wait.and_then(|wait| at.checked_add(wait).ok()),
+            at: ago.and_then(|ago| now.checked_sub(ago).ok()).unwrap_or(now),
+            free: wait.and_then(|wait| now.checked_add(wait).ok()),
         }
     }
 

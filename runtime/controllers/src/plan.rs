@@ -1,10 +1,9 @@
 //! Builds the plan: collects writes withheld by the executor and requests refused by permits, logs the first change of
-//! each object, counts them, and keeps the rest for readers. Counts the requests that a brake holds, in every mode, and
-//! keeps the last one. Forwards all audit records to the audit sink.
+//! each object, counts them, and keeps the rest for readers. Counts the requests that a brake holds, in every mode.
+//! Forwards all audit records to the audit sink.
 //!
 //! Decides nothing and withholds nothing; in enforce mode it plans nothing.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,13 +12,10 @@ use ccm_core::reconciliation::effect::{Effect, When};
 use ccm_core::safety::audit::{
     Attempt, AuditRecord, AuditSink, Author, Refused, Subject, Unrecordable,
 };
-use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::{CloudRequest, Mode, Refusal};
 use ccm_core::safety::plan::{Plan, PlanVerdict, Planned};
 use parking_lot::Mutex;
 
-use crate::activity::HeldChange;
-use crate::clock::boottime;
 use crate::metrics::Metrics;
 
 /// The process's plan, for readers. Clones share the same plan.
@@ -45,8 +41,6 @@ pub(crate) struct Planner {
     mode: Mode,
     audit: Arc<dyn AuditSink>,
     metrics: Metrics,
-    /// The last change at its cloud that a brake held, by provider.
-    held: Mutex<BTreeMap<(Brake, String), HeldChange>>,
     /// Number of first passes that are not finished yet.
     passes_left: AtomicUsize,
 }
@@ -64,7 +58,6 @@ impl Planner {
             mode,
             audit,
             metrics,
-            held: Mutex::default(),
             passes_left: AtomicUsize::new(0),
         }
     }
@@ -85,12 +78,6 @@ impl Planner {
         } else if self.end_passes(passes) {
             self.complete();
         }
-    }
-
-    /// The change at the provider's cloud that the brake holds, if there is one.
-    pub(crate) fn held(&self, brake: Brake, provider: &str) -> Option<HeldChange> {
-        let held = self.held.lock().get(&(brake, provider.to_owned())).cloned();
-        held.filter(HeldChange::is_waiting)
     }
 
     /// Removes first passes; returns whether they were the last ones.
@@ -169,7 +156,6 @@ impl Planner {
 
     /// Removes everything of a provider whose controllers end.
     pub(crate) fn left(&self, provider: &str) {
-        self.held.lock().retain(|(_, of), _| of != provider);
         if self.mode == Mode::Plan && self.plan.0.lock().left(provider) {
             tracing::info!(target: "plan", provider, "its controllers end, and what they would change is taken out");
             self.count();
@@ -233,12 +219,8 @@ impl AuditSink for Planner {
         match refused.refusal {
             Refusal::Mode(_) if self.mode == Mode::Plan => self.add(Planned::of_request(refused)),
             // The permit took nothing from the budget store, which counts what it holds itself.
-            Refusal::Brake { brake, again } => {
-                let provider = &refused.request.author.provider;
-                self.metrics.held(brake, provider);
-                let wait = boottime().until(again);
-                let held = HeldChange::for_time(&refused.subject.to_string(), wait);
-                self.held.lock().insert((brake, provider.clone()), held);
+            Refusal::Brake { brake, .. } => {
+                self.metrics.held(brake, &refused.request.author.provider);
             }
             _ => {}
         }
@@ -268,6 +250,7 @@ mod tests {
     use ccm_core::node::object::NodeRef;
     use ccm_core::node_lifecycle::{LifecycleEffect, NodeDeletion};
     use ccm_core::safety::audit::NoAudit;
+    use ccm_core::safety::brake::Brake;
     use prometheus_client::registry::Registry;
 
     use super::*;
@@ -390,10 +373,6 @@ mod tests {
             let text = scraped(&registry);
             assert!(text.contains(&format!("{held} 2")), "{text}");
             assert_eq!(plan.snapshot().changes().count(), 0);
-            planner.left("another");
-            assert_eq!(planner.held.lock().len(), 1);
-            planner.left("hcloud");
-            assert!(planner.held.lock().is_empty(), "of a provider that is gone");
         }
     }
 }

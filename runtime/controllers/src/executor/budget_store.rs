@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccm_core::moment::Moment;
 use ccm_core::reconciliation::effect::{BudgetOutcome, ClusterError};
@@ -200,7 +201,7 @@ impl BudgetStore {
         let taken = balance.budgets.take(provider, brake, now, objects, rise);
         let held = taken.as_ref().err().map(|free| {
             let wait = self.clock.timer(now.until(*free));
-            HeldChange::for_time(object, wait)
+            HeldChange::for_time(object, Duration::ZERO, wait)
         });
         let attempt = Attempt { objects, held };
         let before = balance

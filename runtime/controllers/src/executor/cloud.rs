@@ -14,7 +14,7 @@ use ccm_core::safety::permit::Permit;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use crate::activity::BrakeLevel;
+use crate::activity::{BrakeLevel, HeldChange};
 use crate::clock::boottime;
 use crate::cluster::Cluster;
 use crate::metrics::Operation;
@@ -106,23 +106,21 @@ impl Cloud {
 
     /// Shows people how much of the budget of all changes is spent, in windows of this length, for as long as it is used.
     pub(super) fn show_budget(&self, window: Duration) {
-        let (budget, planner) = (
-            Arc::downgrade(&self.budget),
-            Arc::downgrade(&self.cluster.planner),
-        );
+        let budget = Arc::downgrade(&self.budget);
         let provider = self.provider.name().to_owned();
         self.cluster.activity.reads_brakes(move || {
-            let (budget, planner) = (budget.upgrade()?, planner.upgrade()?);
-            let brake = budget.brake();
-            let BudgetLevel { taken, allowed } = budget.level(boottime());
-            // Not what an earlier budget of this provider held. One object may have used up its part.
-            let held = planner.held(brake, &provider);
-            let held = held.filter(|_| taken > 0 || allowed == 0);
+            let (budget, now) = (budget.upgrade()?, boottime());
+            let BudgetLevel { taken, allowed } = budget.level(now);
+            // One object may have used up its part.
+            let held = budget.last_held(now).map(|held| {
+                let (ago, wait) = (held.at.until(now), now.until(held.free));
+                HeldChange::for_time(&held.object, ago, wait)
+            });
             if taken == 0 && held.is_none() {
                 return Some(Vec::new());
             }
             Some(vec![BrakeLevel {
-                brake,
+                brake: budget.brake(),
                 provider: provider.clone(),
                 taken,
                 allowed,

@@ -426,17 +426,6 @@ async fn a_vote_on_a_node_that_was_deleted_or_recreated_meanwhile_is_not_kept() 
 #[tokio::test(start_paused = true)]
 async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
     let (cluster, settings) = answering(&serde_json::json!({}));
-    let executor = executor(cluster, &settings);
-    let subject = Subject {
-        kind: Some(ObjectKind::Service),
-        namespace: Some("default".to_owned()),
-        name: "web".to_owned(),
-        ..Subject::default()
-    };
-    let share = BudgetShare::Whole;
-    let Ok(permit) = executor.cloud.changing(1_000, share, subject) else {
-        panic!("the tenure has no end");
-    };
     let request = CloudRequest {
         author: Author {
             provider: "sim".to_owned(),
@@ -444,7 +433,17 @@ async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
         },
         ..ccm_fixtures::permits::change("POST", "/servers")
     };
-    let ask = |times: usize| {
+    let ask = |executor: &EffectExecutor, times: usize| {
+        let subject = Subject {
+            kind: Some(ObjectKind::Service),
+            namespace: Some("default".to_owned()),
+            name: "web".to_owned(),
+            ..Subject::default()
+        };
+        let share = BudgetShare::Whole;
+        let Ok(permit) = executor.cloud.changing(1_000, share, subject) else {
+            panic!("the tenure has no end");
+        };
         let asked = (0..times).map(|_| permit.ask(boottime(), &request));
         asked.filter(Result::is_ok).count()
     };
@@ -461,10 +460,18 @@ async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
         brakes.into_iter().map(level).collect::<Vec<_>>()
     };
     let sim = || "sim".to_owned();
+    let first = executor(cluster.clone(), &settings);
     assert!(shown().is_empty(), "unused");
-    assert_eq!(ask(1), 1);
+    assert_eq!(ask(&first, 1), 1);
     assert_eq!(shown(), [(sim(), 1, None)]);
-    assert_eq!(ask(600), 299, "half of it is for one object");
+    assert_eq!(ask(&first, 600), 299, "half of it is for one object");
     let held = ("service/default/web".to_owned(), true);
     assert_eq!(shown(), [(sim(), 300, Some(held))]);
+    // The controllers of this provider start anew, with an empty budget.
+    drop(first);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let second = executor(cluster, &settings);
+    assert!(shown().is_empty());
+    assert_eq!(ask(&second, 1), 1);
+    assert_eq!(shown(), [(sim(), 1, None)]);
 }

@@ -18,7 +18,7 @@ pub use allowance::{Allowance, Allowances};
 pub use budget::{Budget, BudgetLevel};
 pub use cluster::{ClusterBudgets, Objects, Spent};
 pub use rise::Rise;
-pub use shared::{BudgetShare, SharedBudget, Spender};
+pub use shared::{BudgetShare, HeldSpender, SharedBudget, Spender};
 
 /// A kind of change that has a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

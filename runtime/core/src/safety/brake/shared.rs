@@ -46,7 +46,19 @@ pub struct Spender<'a> {
     pub share: BudgetShare,
 }
 
-/// A [`Budget`] behind a lock that is held for a few instructions.
+/// An object whose change was held, and that has had none since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldSpender {
+    /// The object.
+    pub object: String,
+    /// When the change was held.
+    pub at: Moment,
+    /// When to ask again.
+    pub free: Moment,
+}
+
+/// A [`Budget`] behind a lock. It is held for a few instructions, unless changes have expired: then all objects are walked
+/// that have had some, at most as many as changes fit into a window.
 pub struct SharedBudget {
     brake: Brake,
     allowance: Allowance,
@@ -65,6 +77,8 @@ struct State {
     rise: Rise,
     /// Since when changes are held although the allowance has risen so far.
     held: Option<Held>,
+    /// The object whose change was held last.
+    last_held: Option<HeldSpender>,
 }
 
 /// A time in which changes are held again and again.
@@ -121,6 +135,7 @@ impl SharedBudget {
                 namespaces: BTreeMap::new(),
                 rise: Rise::NONE,
                 held: None,
+                last_held: None,
             }),
         }
     }
@@ -141,7 +156,26 @@ impl SharedBudget {
             let objects = (self.count)();
             self.state().counted = Some((objects, now));
         }
-        self.state().take(self.allowance, now, spender)
+        let mut state = self.state();
+        let taken = state.take(self.allowance, now, spender);
+        let object = spender.object;
+        match taken {
+            Ok(()) => drop(state.last_held.take_if(|held| held.object == object)),
+            Err(free) => {
+                state.last_held = Some(HeldSpender {
+                    object: object.to_owned(),
+                    at: now,
+                    free,
+                });
+            }
+        }
+        taken
+    }
+
+    /// The object whose change was held last, unless it could be made by now.
+    pub fn last_held(&self, now: Moment) -> Option<HeldSpender> {
+        let held = self.state().last_held.clone();
+        held.filter(|held| held.free > now)
     }
 
     /// How full the budget is, and how far it has risen.

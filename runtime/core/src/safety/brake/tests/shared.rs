@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::at;
 use crate::moment::Moment;
-use crate::safety::brake::{Allowance, Brake, BudgetLevel, BudgetShare, SharedBudget, Spender};
+use crate::safety::brake::{
+    Allowance, Brake, BudgetLevel, BudgetShare, HeldSpender, SharedBudget, Spender,
+};
 
 const BRAKE: Brake = Brake::CloudMutations;
 
@@ -188,6 +190,27 @@ fn all_services_of_one_namespace_get_the_whole_budget_in_time() {
         waiting.retain(|name| budget.take(at(seconds), asked(name)).is_err());
     }
     assert!(waiting.is_empty(), "{}", waiting.len());
+}
+
+#[test]
+fn what_was_held_last_is_shown_until_it_is_made_or_could_be() {
+    let budget = fixed(2);
+    let held = |seconds| {
+        let held = budget.last_held(at(seconds));
+        held.map(|HeldSpender { object, at, free }| (object, at, free))
+    };
+    for name in ["a/1", "a/2"] {
+        assert_eq!(budget.take(at(0), required(name)), Ok(()));
+    }
+    assert_eq!(held(0), None);
+    assert_eq!(budget.take(at(1), required("a/3")), Err(at(241)));
+    let it = Some(("a/3".to_owned(), at(1), at(241)));
+    assert_eq!(held(240), it);
+    assert_eq!(held(241), None);
+    assert_eq!(budget.take(at(241), required("a/4")), Ok(()));
+    assert_eq!(held(240), it, "another one's change");
+    assert_eq!(budget.take(at(241), required("a/3")), Ok(()));
+    assert_eq!(held(240), None);
 }
 
 #[test]
