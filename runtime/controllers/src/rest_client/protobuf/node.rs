@@ -2,9 +2,10 @@
 //! [`PrunedNode`](ccm_core::node::object::PrunedNode) is read from. Field numbers are those of
 //! `k8s.io/api/core/v1/generated.proto` and `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`; all other fields are
 //! skipped. Texts are parts of the answer, not copies. A kubelet can store texts that are not UTF-8: as in the API server's
-//! JSON, U+FFFD takes the place of what is not.
+//! JSON, U+FFFD takes the place of each byte that is not.
 
 use std::borrow::Cow;
+use std::iter::repeat_n;
 
 use bytes::Bytes;
 use k8s_openapi::jiff::Timestamp;
@@ -151,8 +152,18 @@ impl Serialize for Time {
     }
 }
 
+/// One U+FFFD for each byte that is not UTF-8, as Go's encoder has it; not one for each incomplete character.
 fn read(text: &Bytes) -> Cow<'_, str> {
-    String::from_utf8_lossy(text)
+    match std::str::from_utf8(text) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => {
+            let chars = text.utf8_chunks().flat_map(|chunk| {
+                let replaced = repeat_n(char::REPLACEMENT_CHARACTER, chunk.invalid().len());
+                chunk.valid().chars().chain(replaced)
+            });
+            Cow::Owned(chars.collect())
+        }
+    }
 }
 
 fn text<S: Serializer>(text: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {

@@ -117,8 +117,8 @@ async fn events_of_a_watch_mean_the_same_in_both_forms_however_they_are_cut() {
 }
 
 /// A Node with the label `k` and a system UUID that are not UTF-8.
-const NO_TEXT: &[u8] = b"k8s\0\x0a\x0a\x0a\x02v1\x12\x04Node\x12\x16\
-    \x0a\x0b\x0a\x01a\x5a\x06\x0a\x01k\x12\x01\xff\x1a\x07\x3a\x05\x12\x03x\xffy";
+const NO_TEXT: &[u8] = b"k8s\0\x0a\x0a\x0a\x02v1\x12\x04Node\x12\x17\
+    \x0a\x0b\x0a\x01a\x5a\x06\x0a\x01k\x12\x01\xff\x1a\x08\x3a\x06\x12\x04x\xe2\x82y";
 
 #[tokio::test]
 async fn f32_a_text_that_is_not_utf_8_is_read_with_replacements() {
@@ -126,7 +126,7 @@ async fn f32_a_text_that_is_not_utf_8_is_read_with_replacements() {
     let node: PrunedNode = serde_json::from_slice(&translated).unwrap();
     assert_eq!(node.name(), "a");
     assert_eq!(node.labels().get("k"), Some("\u{fffd}"));
-    assert_eq!(node.system_uuid(), Some("x\u{fffd}y"));
+    assert_eq!(node.system_uuid(), Some("x\u{fffd}\u{fffd}y"));
 }
 
 #[tokio::test]
