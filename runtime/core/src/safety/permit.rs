@@ -110,12 +110,12 @@ pub enum Refusal {
     /// The call has used all of its mutations, or has none.
     #[error("{}", spent(.0))]
     Budget(u32),
-    /// A brake is engaged; budget is available again from this moment on.
+    /// A brake is engaged.
     #[error("the brake {brake} is engaged")]
     Brake {
         /// The brake whose budget is exhausted, or the object's part of it.
         brake: Brake,
-        /// When budget is available again.
+        /// When to ask again: budget is available then, or the allowance may rise.
         again: Moment,
     },
     /// The change could not be recorded.
