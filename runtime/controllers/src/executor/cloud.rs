@@ -112,7 +112,7 @@ impl Cloud {
             let (budget, now) = (budget.upgrade()?, boottime());
             let BudgetLevel { taken, allowed } = budget.level(now);
             // One object may have used up its part.
-            let held = budget.last_held(now).map(|held| {
+            let held = budget.held_longest(now).map(|held| {
                 let (ago, wait) = (held.at.until(now), now.until(held.free));
                 HeldChange::for_time(&held.object, ago, wait)
             });

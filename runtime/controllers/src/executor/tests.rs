@@ -464,9 +464,9 @@ async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
     assert!(shown().is_empty(), "unused");
     assert_eq!(ask(&first, 1), 1);
     assert_eq!(shown(), [(sim(), 1, None)]);
-    assert_eq!(ask(&first, 600), 299, "half of it is for one object");
+    assert_eq!(ask(&first, 600), 405, "the part of one object");
     let held = ("service/default/web".to_owned(), true);
-    assert_eq!(shown(), [(sim(), 300, Some(held))]);
+    assert_eq!(shown(), [(sim(), 406, Some(held))]);
     // The controllers of this provider start anew, with an empty budget.
     drop(first);
     tokio::time::sleep(Duration::from_secs(1)).await;

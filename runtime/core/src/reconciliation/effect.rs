@@ -252,7 +252,7 @@ pub enum ClusterError {
     /// The API server has too many requests, and asks for a pause (429). Nothing was done.
     #[error("unavailable: {message}")]
     Busy {
-        /// The API server's words.
+        /// The API server's words, or that it has too many requests.
         message: String,
         /// How long it asks to be left alone.
         retry_after: Duration,

@@ -344,7 +344,8 @@ impl Deletion {
             Err(ClusterError::Conflict(_)) => End::Refused("conflict"),
             Err(ClusterError::Rejected(_)) => End::Refused("rejected"),
             Err(ClusterError::Denied(_)) => End::Refused("denied"),
-            Err(ClusterError::Unavailable(_) | ClusterError::Busy { .. }) => End::Unknown,
+            Err(ClusterError::Busy { .. }) => End::Refused("busy"),
+            Err(ClusterError::Unavailable(_)) => End::Unknown,
         };
     }
 }

@@ -77,7 +77,11 @@ impl Brake {
 
     /// Says that the brake holds a change, and why.
     pub fn engaged(self) -> String {
-        format!("the brake {self} is engaged because its budget is exhausted")
+        let part = match self {
+            Brake::CloudMutations => ", or the part of it for one object or namespace,",
+            _ => "",
+        };
+        format!("the brake {self} is engaged because its budget{part} is exhausted")
     }
 
     /// Human-readable reason for holding a change: the end of "held: …".

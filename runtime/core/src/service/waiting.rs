@@ -342,7 +342,8 @@ impl Obstacle<'_> {
             Obstacle::Cluster(trouble) => {
                 let is_away = trouble.error.is_away();
                 let failures = facts.past.failures.saturating_add(1);
-                let is_brief = || cluster_backoff(facts, trouble).after(failures) < BRIEF;
+                // Not by the pause that a busy API server asks for.
+                let is_brief = || away(facts).after(failures) < BRIEF;
                 (!is_away || !is_brief()).then_some(failed)
             }
             Obstacle::Unproven => (facts.past.failures > 0).then_some(failed),
@@ -430,16 +431,25 @@ impl Obstacle<'_> {
     }
 }
 
-/// After a failed request to the API server. One that was not answered has the cloud's pauses if each attempt also asks the
-/// cloud: an admission webhook can refuse the writes of one object for days.
+/// After a failed request to the API server.
 fn cluster_backoff(facts: &Facts, trouble: &Trouble<'_>) -> Backoff {
     let backoff = retry::cluster(trouble.error);
-    match trouble.error.is_away() && facts.state.work.asked().is_some() {
+    let away = away(facts);
+    match trouble.error.is_away() {
         true => Backoff {
-            first: backoff.first.max(retry::CLOUD.first),
-            ..retry::CLOUD
+            first: backoff.first.max(away.first),
+            ..away
         },
         false => backoff,
+    }
+}
+
+/// After a request that the API server has not answered. It has the cloud's pauses if each attempt also asks the cloud: an
+/// admission webhook can refuse the writes of one object for days.
+fn away(facts: &Facts) -> Backoff {
+    match facts.state.work.asked().is_some() {
+        true => retry::CLOUD,
+        false => retry::AWAY,
     }
 }
 

@@ -1,8 +1,8 @@
 //! One budget that concurrent calls take from: that of all changes at one provider's cloud, in this process.
 //!
 //! Users decide about a part of these changes: whoever may edit a Service can have its load balancer changed without
-//! end. So no object and no namespace gets all of the budget, and a part is kept for what nodes and deletions require
-//! ([`BudgetShare`]).
+//! end. So no object and no namespace gets all of a budget of at least four changes, and a part is kept for what nodes
+//! and deletions require ([`BudgetShare`]).
 //!
 //! The allowance rises as that of the other brakes ([`Rise`]), but for all changes together: if it rose for each by
 //! itself, those that were held would leave nothing to new ones. It rises with every four minutes after which changes
@@ -22,16 +22,18 @@ use crate::safety::permit::LOAD_BALANCER_CHANGES;
 /// How long a count of the objects serves. Counting reads thousands.
 const COUNTED_FOR: Duration = Duration::from_secs(60);
 
-/// What is held asks again within this time: the allowance may rise every four minutes.
-const ASKS_AGAIN: Duration = Duration::from_secs(300);
+/// What is held asks again within this time: the longest pause is half of it, and a call takes time, too.
+const ASKS_AGAIN: Duration = Duration::from_secs(600);
 
-/// The part of a shared budget that a change may use. An object's part does not rise. It is enough for all changes of one
-/// call: one that cannot finish would leave a load balancer half changed, perhaps with all its targets removed.
+/// The part of a shared budget that a change may use. An object's part does not rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetShare {
-    /// All of it, of which each object gets half: deletions, which have brakes of their own, and what follows the nodes.
+    /// All of it: deletions, which have brakes of their own, and what follows the nodes. One object gets half, and at
+    /// least a quarter more than as [`Common`](Self::Common), but never the last quarter.
     Whole,
-    /// Three quarters, of which a namespace gets two thirds, and each object a third: what users can ask for at any time.
+    /// Three quarters: what users can ask for at any time. A namespace gets two thirds of that. One object gets a third,
+    /// or as many changes as one call may make, if its namespace has them: a call that cannot finish would leave a load
+    /// balancer half changed, perhaps with all its targets removed.
     Common,
 }
 
@@ -77,8 +79,8 @@ struct State {
     rise: Rise,
     /// Since when changes are held although the allowance has risen so far.
     held: Option<Held>,
-    /// The object whose change was held last.
-    last_held: Option<HeldSpender>,
+    /// Of the objects whose changes are held, the one that waits longest.
+    held_longest: Option<HeldSpender>,
 }
 
 /// A time in which changes are held again and again.
@@ -100,12 +102,14 @@ impl BudgetShare {
 
     /// The part of one object.
     fn of_object(self, allowed: usize) -> usize {
-        let part = match self {
-            BudgetShare::Whole => allowed.div_ceil(2),
-            BudgetShare::Common => allowed.div_ceil(4),
-        };
-        part.max(LOAD_BALANCER_CHANGES as usize)
-            .min(self.of_all(allowed))
+        let asked = allowed.div_ceil(4).max(LOAD_BALANCER_CHANGES as usize);
+        let asked = asked.min(allowed.div_ceil(2));
+        match self {
+            BudgetShare::Common => asked,
+            BudgetShare::Whole => (asked + allowed / 4)
+                .max(allowed.div_ceil(2))
+                .min(allowed - allowed / 4),
+        }
     }
 
     /// The part of one namespace; `None` if all namespaces share what there is.
@@ -135,7 +139,7 @@ impl SharedBudget {
                 namespaces: BTreeMap::new(),
                 rise: Rise::NONE,
                 held: None,
-                last_held: None,
+                held_longest: None,
             }),
         }
     }
@@ -160,21 +164,28 @@ impl SharedBudget {
         let taken = state.take(self.allowance, now, spender);
         let object = spender.object;
         match taken {
-            Ok(()) => drop(state.last_held.take_if(|held| held.object == object)),
+            Ok(()) => drop(state.held_longest.take_if(|held| held.object == object)),
             Err(free) => {
-                state.last_held = Some(HeldSpender {
-                    object: object.to_owned(),
-                    at: now,
-                    free,
+                let longest = state.held_longest.as_ref();
+                let is_longest = longest.is_none_or(|held| {
+                    held.object == object || held.free <= now || held.free < free
                 });
+                if is_longest {
+                    let object = object.to_owned();
+                    state.held_longest = Some(HeldSpender {
+                        object,
+                        at: now,
+                        free,
+                    });
+                }
             }
         }
         taken
     }
 
-    /// The object whose change was held last, unless it could be made by now.
-    pub fn last_held(&self, now: Moment) -> Option<HeldSpender> {
-        let held = self.state().last_held.clone();
+    /// Of the objects whose changes are held, the one that waits longest.
+    pub fn held_longest(&self, now: Moment) -> Option<HeldSpender> {
+        let held = self.state().held_longest.clone();
         held.filter(|held| held.free > now)
     }
 

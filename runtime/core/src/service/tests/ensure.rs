@@ -272,7 +272,7 @@ fn f33_while_the_brake_holds_what_a_service_asks_for_its_targets_follow_and_it_c
             "event Warning BrakeEngaged",
         ]
     );
-    let held = "the brake cloud-mutations is engaged because its budget is exhausted: the cloud was changed very often; --brake=cloud-mutations=… raises it";
+    let held = "the brake cloud-mutations is engaged because its budget, or the part of it for one object or namespace, is exhausted: the cloud was changed very often; --brake=cloud-mutations=… raises it";
     assert_eq!((run.again().as_secs(), run.why()), (240, held));
     assert!(matches!(run.end, When::Retry { .. }), "{}", run.end);
     world.wait(10);

@@ -48,11 +48,15 @@ fn showing(listed: Value, events: Vec<Value>, read: Value) -> Client {
         async move {
             if request.uri().path().ends_with("/hcloud") {
                 tokio::time::sleep(Duration::from_secs(2)).await;
-                let code = match read.is_null() {
-                    true => StatusCode::NOT_FOUND,
-                    false => StatusCode::OK,
+                let absent = json!({
+                    "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+                    "message": "not found", "reason": "NotFound", "code": 404,
+                });
+                let (code, answer) = match read.is_null() {
+                    true => (StatusCode::NOT_FOUND, absent),
+                    false => (StatusCode::OK, read),
                 };
-                return (code, Body::from(read.to_string()));
+                return (code, Body::from(answer.to_string()));
             }
             if request.uri().query().unwrap_or_default().contains("watch=") {
                 tokio::time::sleep(Duration::from_secs(1)).await;

@@ -99,23 +99,33 @@ fn f33_a_service_that_is_edited_without_end_leaves_changes_to_all_others() {
     // What is left is for nodes and deletions, of the first Service, too.
     assert_eq!(budget.take(at(599), required("evil/web")), Ok(()));
     assert_eq!(takes(&budget, 599, required("route/10.244.1.0")), 149);
+    assert_eq!(takes(&budget, 599, required("evil/web")), 0);
 }
 
 /// With a hundred targets, each removed and added again.
 #[test]
-fn the_part_of_one_object_is_enough_for_a_call_if_that_of_all_is() {
-    for (changes, of_users, of_others) in [
-        (100, 75, 100),
-        (300, 225, 256),
-        (600, 256, 300),
-        (2_000, 500, 1_000),
+fn one_object_gets_the_changes_of_a_call_if_its_namespace_has_them_and_its_targets_and_deletion_get_more()
+ {
+    // All changes, those that a user gets for one object, the further ones that nodes and its deletion get for it, and
+    // what is left to other objects.
+    for (changes, asked_for, further, others) in [
+        (1, 1, 0, 0),
+        (2, 1, 0, 1),
+        (4, 2, 1, 1),
+        (60, 30, 15, 15),
+        (100, 50, 25, 25),
+        (300, 150, 75, 75),
+        (400, 200, 100, 100),
+        (512, 256, 128, 128),
+        (600, 256, 150, 194),
+        (2_000, 500, 500, 1_000),
     ] {
-        let of_cluster = Spender {
-            namespace: None,
-            ..asked("web")
-        };
-        assert_eq!(takes(&fixed(changes), 0, of_cluster), of_users);
-        assert_eq!(takes(&fixed(changes), 0, required("a/web")), of_others);
+        let budget = fixed(changes);
+        let taken = [asked("a/web"), required("a/web"), required("b/web")]
+            .map(|spender| takes(&budget, 0, spender));
+        assert_eq!(taken[..2], [asked_for, further], "{changes}");
+        let rest = one_each(&budget, 0, "other", changes);
+        assert_eq!(taken[2] + rest, others, "{changes}");
     }
 }
 
@@ -181,6 +191,18 @@ fn a_burst_long_after_another_does_not_raise_the_budget_at_once() {
     assert_eq!(budget.take(at(1_800), held), Err(at(2_040)));
 }
 
+/// Its provider answers after ten seconds, and asks again after five minutes.
+#[test]
+fn one_change_that_is_held_again_and_again_makes_the_budget_rise() {
+    let budget = fixed(600);
+    let used = |seconds| one_each(&budget, seconds, "always", 250);
+    assert_eq!(one_each(&budget, 0, "first", 350), 350);
+    assert_eq!(used(0), 250);
+    assert_eq!(budget.take(at(1), required("held/it")), Err(at(241)));
+    assert_eq!(budget.take(at(311), required("held/it")), Ok(()));
+    assert_eq!(budget.level(at(311)).allowed, 1_200);
+}
+
 #[test]
 fn all_services_of_one_namespace_get_the_whole_budget_in_time() {
     let budget = budget(100);
@@ -193,10 +215,10 @@ fn all_services_of_one_namespace_get_the_whole_budget_in_time() {
 }
 
 #[test]
-fn what_was_held_last_is_shown_until_it_is_made_or_could_be() {
+fn what_is_held_longest_is_shown_until_it_is_made_or_could_be() {
     let budget = fixed(2);
     let held = |seconds| {
-        let held = budget.last_held(at(seconds));
+        let held = budget.held_longest(at(seconds));
         held.map(|HeldSpender { object, at, free }| (object, at, free))
     };
     for name in ["a/1", "a/2"] {
@@ -206,6 +228,8 @@ fn what_was_held_last_is_shown_until_it_is_made_or_could_be() {
     assert_eq!(budget.take(at(1), required("a/3")), Err(at(241)));
     let it = Some(("a/3".to_owned(), at(1), at(241)));
     assert_eq!(held(240), it);
+    assert_eq!(budget.take(at(2), required("a/4")), Err(at(241)));
+    assert_eq!(held(240), it, "it waits no longer than the other one");
     assert_eq!(held(241), None);
     assert_eq!(budget.take(at(241), required("a/4")), Ok(()));
     assert_eq!(held(240), it, "another one's change");
