@@ -68,7 +68,9 @@ impl Services {
             false => self.ask_nodes_for_all(ownership, generation).await,
         };
         let failed = match asked {
-            Ok(witnesses) if !scope.is_anew || witnesses != Witnesses::default() => {
+            // Confirmed by the one that asked.
+            Ok(witnesses) if !scope.is_anew => return Ok(witnesses),
+            Ok(witnesses) if witnesses != Witnesses::default() => {
                 return self.confirm(generation, witnesses);
             }
             Ok(_) => None,
@@ -97,8 +99,8 @@ impl Services {
         Ok(witnesses)
     }
 
-    /// Asks about nodes. Many Services begin together: the first one asks for all of them, and its failure counts for all
-    /// that wait by then. Otherwise each would wait until those before it have failed.
+    /// Asks about nodes, and confirms the generation. Many Services begin together: the first one asks for all of them, and
+    /// its failure counts for all that wait by then. Otherwise each would wait until those before it have failed.
     ///
     /// # Errors
     /// As [`Services::prove_account`].
