@@ -59,10 +59,14 @@ struct IndexedNode {
     /// Consecutive complete answers of its owner that reported the machine gone since the node was last Ready.
     gone: u32,
     /// The first IPs in its status, at most [`MAX_ADDRESSES`].
-    reported: Vec<NodeIp>,
+    reported: NodeIps,
     /// Those of them that count: nobody else may have them.
-    ips: Vec<NodeIp>,
+    ips: NodeIps,
 }
+
+/// The IPs of one node, in their order. Those that it reports, that are answered, and that count are nearly always equal,
+/// and then share one list.
+type NodeIps = Arc<[NodeIp]>;
 
 /// An answer of a provider that found the machine of a node, and that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +76,7 @@ struct MachineAnswer {
     /// The provider ID; `None` once the provider has answered otherwise.
     provider_id: Option<Arc<str>>,
     /// The IPs of the last answer that had any, at most [`MAX_ADDRESSES`].
-    ips: Vec<NodeIp>,
+    ips: NodeIps,
 }
 
 /// An InternalIP or an ExternalIP, in canonical form.
@@ -161,8 +165,8 @@ impl NodeIndex {
             gone: known
                 .filter(|_| !node.is_ready())
                 .map_or(0, |known| known.gone),
-            reported: reported.take(MAX_ADDRESSES).collect(),
-            ips: Vec::new(),
+            reported: NodeIp::list(reported, known.into_iter().flat_map(IndexedNode::ip_lists)),
+            ips: NodeIps::default(),
         };
         next.ips = next.counted(known);
         if known != Some(&next) {
@@ -214,9 +218,7 @@ impl NodeIndex {
             }
             let before = known.answer.as_deref();
             let found = match lookup {
-                Lookup::Found(instance) => {
-                    MachineAnswer::of(instance, known.stored.as_deref(), &by, schemes)
-                }
+                Lookup::Found(instance) => MachineAnswer::of(instance, known, &by, schemes),
                 Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => None,
             };
             let answer = match (found, before) {
@@ -338,7 +340,7 @@ impl NodeIndex {
             for id in old.provider_ids() {
                 remove(&mut self.by_provider_id, id, name);
             }
-            for one in &old.ips {
+            for one in old.ips.iter() {
                 remove(&mut self.by_address, &one.ip, name);
                 if old.is_ready {
                     remove(self.of_ready(one), &one.ip, name);
@@ -352,7 +354,7 @@ impl NodeIndex {
         for id in next.provider_ids() {
             add(&mut self.by_provider_id, id.clone(), &name);
         }
-        for one in &next.ips {
+        for one in next.ips.iter() {
             add(&mut self.by_address, one.ip, &name);
             if next.is_ready {
                 add(self.of_ready(one), one.ip, &name);
@@ -396,7 +398,7 @@ impl IndexedNode {
     /// answering another one. Before any answer with an address, as after a start or where no provider here knows it, one
     /// of each type and family, as a kubelet reports them by itself: whoever controls a kubelet could otherwise keep all
     /// free addresses from new nodes and load balancers.
-    fn counted(&self, before: Option<&IndexedNode>) -> Vec<NodeIp> {
+    fn counted(&self, before: Option<&IndexedNode>) -> NodeIps {
         let reported = self.reported.iter().copied();
         let answered = self.answered_ips();
         if answered.is_empty() {
@@ -406,20 +408,24 @@ impl IndexedNode {
                     counted.push(one);
                 }
             }
-            return counted;
+            return NodeIp::list(counted.into_iter(), self.ip_lists());
         }
         let before = before.filter(|before| !before.answered_ips().is_empty());
         let has_counted = |one: &NodeIp| before.is_some_and(|before| before.ips.contains(one));
-        reported
-            .filter(|one| answered.contains(one) || has_counted(one))
-            .collect()
+        let counted = reported.filter(|one| answered.contains(one) || has_counted(one));
+        NodeIp::list(counted, self.ip_lists())
+    }
+
+    /// The IPs that it reports, and those that a provider has answered.
+    fn ip_lists(&self) -> impl Iterator<Item = &NodeIps> {
+        let answered = self.answer.as_deref().map(|answer| &answer.ips);
+        [&self.reported].into_iter().chain(answered)
     }
 
     /// The IPs that a provider has answered; empty before such an answer.
     fn answered_ips(&self) -> &[NodeIp] {
         let answer = self.answer.as_deref();
-        let ips = answer.map(|answer| answer.ips.as_slice());
-        ips.unwrap_or_default()
+        answer.map(|answer| &*answer.ips).unwrap_or_default()
     }
 
     fn provider_ids(&self) -> impl Iterator<Item = &Arc<str>> {
@@ -432,26 +438,37 @@ impl IndexedNode {
 }
 
 impl MachineAnswer {
-    /// The answer `instance` of the provider `by`, which owns `schemes`, about a node with this stored provider ID.
+    /// The answer `instance` of the provider `by`, which owns `schemes`, about this node.
     /// `None` if its provider ID is rejected: it may be that of another provider's machine.
     fn of(
         instance: &Instance,
-        stored: Option<&str>,
+        node: &IndexedNode,
         by: &Arc<str>,
         schemes: &[String],
     ) -> Option<MachineAnswer> {
+        let stored = node.stored.as_deref();
         let provider_id = check_provider_id(&instance.provider_id, stored, schemes).ok()?;
         let ips = instance.addresses.iter();
         let ips = ips.filter_map(|one| NodeIp::of(one.address_type, one.canonical_ip()));
         Some(MachineAnswer {
             by: by.clone(),
             provider_id: Some(provider_id.into()),
-            ips: ips.take(MAX_ADDRESSES).collect(),
+            ips: NodeIp::list(ips, node.ip_lists()),
         })
     }
 }
 
 impl NodeIp {
+    /// The first [`MAX_ADDRESSES`] of these: one of the `known` lists if it is equal.
+    fn list<'a>(
+        ips: impl Iterator<Item = NodeIp>,
+        known: impl IntoIterator<Item = &'a NodeIps>,
+    ) -> NodeIps {
+        let ips: Vec<NodeIp> = ips.take(MAX_ADDRESSES).collect();
+        let known = known.into_iter().find(|known| ***known == *ips);
+        known.map_or_else(|| ips.into(), NodeIps::clone)
+    }
+
     /// `None` if it is no IP, or of another type.
     fn of(address_type: AddressType, ip: Option<IpAddr>) -> Option<NodeIp> {
         let is_internal = address_type == AddressType::InternalIp;

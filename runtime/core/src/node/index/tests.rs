@@ -284,6 +284,27 @@ fn f30_one_node_adds_at_most_64_addresses() {
 }
 
 #[test]
+fn equal_lists_of_addresses_are_kept_once() {
+    let mut all = NodeIndex::default();
+    let new = node("x", Some("sim://1"), &["10.0.0.1"]);
+    all.apply(&new);
+    let addresses = [
+        (AddressType::InternalIp, "10.0.0.2"),
+        (AddressType::ExternalIp, "192.0.2.1"),
+    ];
+    let found = Lookup::Found(Box::new(instance("sim://1", &addresses)));
+    answer(&mut all, &[(&new, found)]);
+    all.apply(&node("x", Some("sim://1"), &["10.0.0.2"]));
+
+    let x = &all.nodes["x"];
+    assert_eq!(x.reported.len(), 2);
+    let answered = &x.answer.as_ref().unwrap().ips;
+    for list in [answered, &x.ips] {
+        assert!(Arc::ptr_eq(list, &x.reported), "{x:?}");
+    }
+}
+
+#[test]
 fn what_is_forgotten_leaves_nothing_behind() {
     let mut node_index = NodeIndex::default();
     let a = node("a", Some("sim://1"), &["10.0.0.1"]);
