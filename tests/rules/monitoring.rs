@@ -98,6 +98,34 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
     assert_none(&problems);
 }
 
+/// The section of an alert in the runbooks, as one line.
+fn section(alert: &str) -> String {
+    let page = text("docs/runbooks.md");
+    let mut sections = page.split("\n## ");
+    let section = sections.find(|section| section.lines().next() == Some(alert));
+    let words: Vec<&str> = section.unwrap().split_whitespace().collect();
+    words.join(" ")
+}
+
+#[test]
+fn runbooks_name_the_answers_of_a_cloud_whose_limit_is_reached() {
+    for (alert, words) in [
+        (
+            "CCMCloudRequestsFailing",
+            &["`resource_limit_exceeded`", "`ROBOT_RATE_LIMIT_WAIT_TIME`"][..],
+        ),
+        (
+            "CCMLoadBalancerOperationsFailing",
+            &["a limit of the account"],
+        ),
+    ] {
+        let section = section(alert);
+        for word in words {
+            assert!(section.contains(word), "{alert} does not name {word}");
+        }
+    }
+}
+
 #[test]
 fn every_alert_is_fired_by_a_case_and_is_silent_before() {
     let cases = yaml("monitoring/rules.test.yaml");

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) enum AcceptanceChange {
     /// The target now refuses the credential.
     Refused,
-    /// The target knows the credential, and refuses it the right to a request. Reported once for each generation: the
-    /// same credential still works for other requests.
+    /// The target knows the credential, and refuses a request with 403: a right is missing, or a limit is reached.
+    /// Reported once for each generation: the same credential still works for other requests.
     Forbidden,
     /// The target accepts the credential again.
     Accepted,

@@ -200,7 +200,7 @@ impl Target {
             Some(AcceptanceChange::Forbidden) => tracing::warn!(
                 target: "egress",
                 provider = self.provider,
-                "{endpoint} does not allow a request with the credential of target {name}{origin} ({status}): does it have all rights that the provider needs?"
+                "{endpoint} refuses a request with the credential of target {name}{origin} ({status}): does it lack a right, or is a limit of the account reached? The object's Event or the log has the cloud's text"
             ),
             Some(AcceptanceChange::Accepted) => tracing::info!(
                 target: "egress",

@@ -198,7 +198,7 @@ async fn a_credential_that_a_cloud_refuses_is_told_once_with_where_it_was_read()
     let reported: Vec<&str> = log.lines().collect();
     assert_eq!(reported.len(), 2, "{log}");
     for (line, parts) in reported.iter().zip([
-        ["WARN", "does not allow a request", "(403)"],
+        ["WARN", "a limit of the account", "(403)"],
         ["ERROR", "refuses the credential", "(401)"],
     ]) {
         for part in parts
