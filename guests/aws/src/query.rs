@@ -313,11 +313,13 @@ fn meaning(code: &str, status: u16, message: String) -> Error {
     let begins = |prefix: &str| code.starts_with(prefix);
     let is_gone = code.ends_with("NotFound") && !NAMED.contains(&code);
     let is_there = begins("Duplicate") || code.ends_with(".Duplicate");
+    // A quota may be raised, or other objects deleted.
+    let is_over_quota = begins("TooMany") || code.ends_with("LimitExceeded");
     if THROTTLED.contains(&code) || begins("Throttl") || begins("TooManyRequests") {
         Error::throttled(message, None)
     } else if DENIED.contains(&code) || begins("AccessDenied") {
         Error::denied(message)
-    } else if status >= 500 || LATER.contains(&code) || is_gone || is_there {
+    } else if status >= 500 || LATER.contains(&code) || is_gone || is_there || is_over_quota {
         // The object existed a moment ago, or exists by now: the next call reads again.
         Error::unavailable(message)
     } else {

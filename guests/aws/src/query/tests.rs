@@ -60,7 +60,10 @@ fn the_error_code_decides_and_not_the_status() {
         ("DuplicateLoadBalancerName", 400, "unavailable"),
         ("InvalidGroup.Duplicate", 400, "unavailable"),
         ("InternalError", 500, "unavailable"),
-        ("TooManyLoadBalancers", 400, "invalid"),
+        ("RequestLimitExceeded", 503, "throttled"),
+        ("TooManyRequestsException", 400, "throttled"),
+        ("TooManyLoadBalancers", 400, "unavailable"),
+        ("RouteLimitExceeded", 400, "unavailable"),
         // Objects that an annotation names: a person has to correct it.
         ("CertificateNotFound", 400, "invalid"),
         ("AllocationIdNotFound", 400, "invalid"),
