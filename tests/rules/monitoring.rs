@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use ccm_core::cloud::error::ProviderError;
 use ccm_fixtures::metrics::{Row, page};
 use serde_json::Value;
 
@@ -105,6 +106,76 @@ fn section(alert: &str) -> String {
     let section = sections.find(|section| section.lines().next() == Some(alert));
     let words: Vec<&str> = section.unwrap().split_whitespace().collect();
     words.join(" ")
+}
+
+/// The results of failed calls about load balancers and routes.
+fn failures() -> [&'static str; 12] {
+    let text = String::new;
+    let conflict = ProviderError::Conflict {
+        message: text(),
+        owner: None,
+    };
+    let throttled = ProviderError::Throttled {
+        message: text(),
+        retry_after: None,
+    };
+    [
+        ProviderError::Invalid(text()),
+        ProviderError::Denied(text()),
+        conflict,
+        throttled,
+        ProviderError::Unavailable(text()),
+        ProviderError::Unsupported(text()),
+        ProviderError::Elsewhere,
+        ProviderError::Internal(text()),
+        ProviderError::TimedOut(text()),
+        ProviderError::Trapped(text()),
+        ProviderError::Interrupted(text()),
+        ProviderError::NotBegun(text()),
+    ]
+    .map(|error| error.reason())
+}
+
+/// The values of a label that an expression admits: those that it lists, or all results but those.
+fn admitted<'a>(expression: &'a str, label: &str) -> Vec<&'a str> {
+    let listed = |operator: &str| -> Option<Vec<&'a str>> {
+        let (_, rest) = expression.split_once(&format!("{label}{operator}\""))?;
+        let (values, _) = rest.split_once('"')?;
+        Some(values.split('|').collect())
+    };
+    match listed("=~") {
+        Some(mut values) => {
+            values.retain(|value| !value.contains('.'));
+            values
+        }
+        None => {
+            let others = listed("!~").unwrap();
+            let failures = failures().into_iter();
+            failures.filter(|one| !others.contains(one)).collect()
+        }
+    }
+}
+
+#[test]
+fn a_runbook_says_what_to_do_about_each_kind_that_its_alert_tells_apart() {
+    let rules = yaml("monitoring/rules.yaml");
+    let mut problems = Vec::new();
+    for (alert, label) in [
+        ("CCMCloudRequestsFailing", "code"),
+        ("CCMCloudRequestsThrottled", "code"),
+        ("CCMLoadBalancerOperationsFailing", "result"),
+        ("CCMRouteOperationsFailing", "result"),
+    ] {
+        let rule = alerts(&rules).find(|rule| field_text(rule, "alert") == alert);
+        let kinds = admitted(field_text(rule.unwrap(), "expr"), label);
+        let section = section(alert);
+        let (_, remedy) = section.split_once("**Do.**").unwrap();
+        let unknown = kinds
+            .iter()
+            .filter(|kind| !remedy.contains(&format!("`{kind}`")));
+        problems.extend(unknown.map(|kind| format!("{alert}: nothing to do about {kind}")));
+    }
+    assert_none(&problems);
 }
 
 #[test]
