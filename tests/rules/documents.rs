@@ -141,6 +141,23 @@ fn the_way_back_is_an_apply_of_the_files_as_they_were() {
 }
 
 #[test]
+fn the_event_of_a_service_that_is_not_deleted_is_the_one_that_is_recorded() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let scenario = read("tests/scenarios/service/f21_stays.txt");
+    let warnings = scenario
+        .lines()
+        .filter_map(|line| line.split_once("Warning "));
+    let recorded: BTreeSet<&str> = warnings.map(|(_, reason)| reason).collect();
+    let page = read("deploy/docs/troubleshooting.md");
+    let mut rows = page.lines();
+    let row = rows.find(|row| row.starts_with("| a Service is not deleted |"));
+    for reason in &recorded {
+        assert!(row.unwrap().contains(reason), "{reason}");
+    }
+    assert!(!recorded.is_empty());
+}
+
+#[test]
 fn a_page_cannot_hide_its_commands() {
     let page = |text: &str| Page::parse("page.md", text).unwrap();
     let hidden = page("# A\n\n```text\nHCLOUD_TOKEN=… ccm run\nwords\n```\n");

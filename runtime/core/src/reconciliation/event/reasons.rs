@@ -133,14 +133,14 @@ reasons! {
         "The load balancer is proven to be gone.",
         "";
     SYNC_LOAD_BALANCER_FAILED = "SyncLoadBalancerFailed", [Service],
-        "The load balancer could not be created or changed.",
+        "The load balancer could not be created or changed or, for a Service that is being deleted, removed.",
         "See the text. If a person has to act, any change of the Service triggers a retry at once.";
     UPDATE_LOAD_BALANCER_FAILED = "UpdateLoadBalancerFailed", [Service],
         "A new set of nodes could not be applied.",
         "A full sync follows at once, and its Event says more.";
     DELETE_LOAD_BALANCER_FAILED = "DeleteLoadBalancerFailed", [Service],
-        "The load balancer could not be removed, or is still there.",
-        "See the text. The finalizer stays.";
+        "The load balancer of a Service that was removed by force could not be removed, or is still there.",
+        "See the text. It is tried again while this manager runs.";
     UNAVAILABLE_LOAD_BALANCER = "UnAvailableLoadBalancer", [Service],
         "No node qualifies as a target.",
         "Check provider IDs, exclusion labels and taints: `load-balancers.md`.";
