@@ -189,6 +189,10 @@ fn runbooks_name_the_answers_of_a_cloud_whose_limit_is_reached() {
             "CCMLoadBalancerOperationsFailing",
             &["a limit of the account"],
         ),
+        (
+            "CCMCloudRequestsThrottled",
+            &["`RequestLimitExceeded`", "`Throttling`"],
+        ),
     ] {
         let section = section(alert);
         for word in words {
