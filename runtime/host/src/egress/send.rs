@@ -125,14 +125,17 @@ async fn head(
             "{} refuses connections",
             target.endpoint.origin().ascii_serialization()
         ))),
-        Ok(Err(error)) => {
-            let error = broken(&error);
-            let is_late = matches!(error, FetchError::TimedOut(_));
-            Err(error.with_text(|text| match is_late {
-                true => text + &target.through(),
-                false => text,
-            }))
-        }
+        Ok(Err(error)) => Err(match broken(&error) {
+            // The client's error says only that the time is over.
+            FetchError::TimedOut(_) if error.is_connect() => FetchError::TimedOut(format!(
+                "no connection to {} in {:?}: its name was not resolved, or nobody answered (DNS, firewall, route){}",
+                target.endpoint.origin().ascii_serialization(),
+                limits.connect,
+                target.through()
+            )),
+            FetchError::TimedOut(text) => FetchError::TimedOut(text + &target.through()),
+            other => other,
+        }),
         Err(_) => Err(FetchError::TimedOut(format!(
             "no answer from target {} in {:.1?}{}",
             target.name,
