@@ -1,8 +1,11 @@
 //! One node that cannot be answered does not delay the others.
 
+use serde_json::json;
+
 use super::world::{Answer, World};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::Lookup;
+use crate::well_known::DELETE_UNTIL;
 
 #[test]
 fn a_node_that_cannot_be_told_delays_no_deletion_and_is_told_of() {
@@ -63,6 +66,32 @@ fn answers_that_are_never_complete_are_told_of() {
         .iter()
         .find(|line| line.contains("hold deletion node/a incomplete"));
     assert!(held.is_some(), "{done:#?}");
+}
+
+#[test]
+fn a_person_who_asks_for_a_deletion_does_not_replace_the_answer_of_the_cloud() {
+    for condition in ["unknown", "incomplete"] {
+        let mut world = World::new(&["a", "b", "c"]);
+        world.machine_vanishes("a");
+        let node = world.nodes.get_mut("a").unwrap();
+        node["metadata"]["annotations"][DELETE_UNTIL] = json!("2100-01-01T00:00:00Z");
+        if condition == "unknown" {
+            let unknown = Lookup::Unknown("the host does not answer".to_owned());
+            world.cloud.insert("a".to_owned(), unknown);
+        } else {
+            world.lie = |answer, _, _| {
+                answer.map(|mut reply| {
+                    reply.complete = false;
+                    reply
+                })
+            };
+        }
+        world.run(300);
+        assert!(world.exists("a"), "{condition}");
+        let held = format!("hold deletion node/a {condition}");
+        let done = world.done();
+        assert!(done.iter().any(|line| line.contains(&held)), "{done:#?}");
+    }
 }
 
 #[test]

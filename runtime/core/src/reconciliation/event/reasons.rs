@@ -82,7 +82,7 @@ reasons! {
         "The API server refuses a write.",
         "Check rights and admission webhooks.";
     NODE_DELETION_HELD = "NodeDeletionHeld", [Node],
-        "The node's machine is gone, and a condition holds the deletion.",
+        "The node's machine is gone, or seems to be, and a condition holds the deletion.",
         "See `safety.md`, \"A deletion that is held\".";
     DELETING_NODE = "DeletingNode", [Node],
         "The node is deleted, because its machine is gone.",
