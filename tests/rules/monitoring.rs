@@ -161,6 +161,7 @@ fn a_runbook_says_what_to_do_about_each_kind_that_its_alert_tells_apart() {
     let rules = yaml("monitoring/rules.yaml");
     let mut problems = Vec::new();
     for (alert, label) in [
+        ("CCMProviderNeedsAction", "state"),
         ("CCMCloudRequestsFailing", "code"),
         ("CCMCloudRequestsThrottled", "code"),
         ("CCMLoadBalancerOperationsFailing", "result"),
