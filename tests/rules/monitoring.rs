@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use ccm_core::cloud::error::ProviderError;
+use ccm_core::reconciliation::event::reasons;
 use ccm_fixtures::metrics::{Row, page};
 use serde_json::Value;
 
@@ -177,6 +178,19 @@ fn a_runbook_says_what_to_do_about_each_kind_that_its_alert_tells_apart() {
         problems.extend(unknown.map(|kind| format!("{alert}: nothing to do about {kind}")));
     }
     assert_none(&problems);
+}
+
+#[test]
+fn the_runbook_about_missing_routes_names_the_event_of_each_cause() {
+    let section = section("CCMRoutesMissing");
+    for reason in [
+        reasons::FAILED_TO_CREATE_ROUTE,
+        reasons::FOREIGN_ROUTE,
+        reasons::CLUSTER_CIDR_MISCONFIGURED,
+        reasons::POD_CIDR_OVERLAPS,
+    ] {
+        assert!(section.contains(&format!("`{reason}`")), "{reason}");
+    }
 }
 
 #[test]
