@@ -275,15 +275,15 @@ impl Obstacle<'_> {
                 return Retry::After(*again);
             }
             Obstacle::Braked { again, .. } => return Retry::After(retry::braked(*again)),
-            Obstacle::Unserved(_) => return Retry::OnChange,
             Obstacle::Candidates { .. }
             | Obstacle::Gone
             | Obstacle::NotMine { .. }
             | Obstacle::Unknown(_)
             | Obstacle::Answer(_)
             | Obstacle::DuplicateProviderId { .. } => retry::CLOUD,
-            // Nobody changes a stored provider ID: a person makes the node again.
-            Obstacle::NodeIp(_) | Obstacle::Foreign(_) => retry::PERSON,
+            // A person makes the node again, or corrects labels or the configuration. Tried again so that metrics and the
+            // log show it for as long as it lasts.
+            Obstacle::NodeIp(_) | Obstacle::Foreign(_) | Obstacle::Unserved(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))
     }
