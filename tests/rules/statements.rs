@@ -9,7 +9,7 @@ use ccm_core::rollout::RolloutRules;
 use ccm_core::safety::audit::{
     Act, Attempt, AuditRecord, Author, BrakeState, End, Leader, Subject,
 };
-use ccm_core::safety::brake::{Brake, BudgetLevel};
+use ccm_core::safety::brake::{Allowance, Brake, BudgetLevel};
 use serde_json::{Value, json};
 
 use crate::lists::{assert_none, files, root};
@@ -228,8 +228,18 @@ fn every_reason_of_a_condition_is_explained() {
     assert!(reasons > 40, "{reasons}");
 }
 
+/// Why the executor deletes a load balancer.
+fn reason_of_a_deletion() -> String {
+    let source = text("runtime/controllers/src/executor/service.rs");
+    let (_, deletion) = source.split_once("async fn remove(").unwrap();
+    let (_, reason) = deletion.split_once("let why = \"").unwrap();
+    reason.split('"').next().unwrap().to_owned()
+}
+
+/// That each change at a cloud counts for this brake is a law of the scenarios (S12).
 #[test]
 fn the_audit_record_of_the_page_is_one_that_the_program_writes_and_every_key_is_explained() {
+    let brake = Brake::CloudMutations;
     let record = AuditRecord {
         author: Author {
             provider: "hcloud".to_owned(),
@@ -240,7 +250,7 @@ fn the_audit_record_of_the_page_is_one_that_the_program_writes_and_every_key_is_
             namespace: Some("default".to_owned()),
             name: "web".to_owned(),
             uid: "7d3e5c1a".to_owned(),
-            reason: "the Service is deleted".to_owned(),
+            reason: reason_of_a_deletion(),
         },
         act: Act::CloudMutation {
             method: "DELETE".to_owned(),
@@ -254,10 +264,10 @@ fn the_audit_record_of_the_page_is_one_that_the_program_writes_and_every_key_is_
         },
         took: Some(Duration::from_millis(84)),
         brake: Some(BrakeState {
-            brake: Brake::LoadBalancerDeletion,
+            brake,
             level: BudgetLevel {
                 taken: 1,
-                allowed: 20,
+                allowed: Allowance::default_of(brake).of(0),
             },
         }),
     };
