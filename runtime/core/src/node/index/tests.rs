@@ -213,6 +213,7 @@ fn an_internal_ip_of_a_ready_node_is_nobody_elses() {
         (InternalIp, "192.0.2.1", Some("a")),
         (InternalIp, "10.0.0.2", None),
         (InternalIp, "10.0.0.3", None),
+        // As machines behind one gateway do.
         (ExternalIp, "192.0.2.1", None),
         (Hostname, "10.0.0.1", None),
     ] {
