@@ -278,6 +278,15 @@ mod tests {
         assert_eq!(read, expected);
     }
 
+    /// As the pages say.
+    #[test]
+    fn the_budgets_of_deletions_and_no_others_survive_a_restart() {
+        for brake in Brake::ALL {
+            let is_of_deletions = brake.as_str().ends_with("-deletion");
+            assert_eq!(BudgetLease::keeps(brake), is_of_deletions, "{brake}");
+        }
+    }
+
     /// As after the reboot of a machine, months after something was deleted.
     #[test]
     fn what_is_older_than_the_window_counts_for_nothing_however_young_the_machine_is() {
