@@ -161,6 +161,82 @@ fn a_trial_ends_at_once_after_as_many_errors_as_the_page_says() {
     assert!(page.join(" ").contains(&expected), "{expected}");
 }
 
+/// A number that changes in one of the two places has to change in the other.
+#[test]
+fn numbers_that_a_page_repeats_are_those_of_the_code() {
+    let history = "runtime/core/src/node_lifecycle/not_ready_history.rs";
+    let survey = "runtime/core/src/node_lifecycle/survey.rs";
+    let rise = "runtime/core/src/safety/brake/rise.rs";
+    let polls = "guests/digitalocean/src/load_balancer/ensure.rs";
+    let safety = "deploy/docs/safety.md";
+    let rises = "the allowance rises for them every four minutes";
+    let step = "const STEP: Duration = Duration::from_secs(240);";
+    for (source, code, page, statement) in [
+        (
+            history,
+            "const MOST_CHANGES: u32 = 4;",
+            safety,
+            "has changed its answer about this node: four times at most",
+        ),
+        (
+            history,
+            "const MEMORY: Duration = Duration::from_secs(3600);",
+            safety,
+            "none once the last change is an hour ago",
+        ),
+        (
+            history,
+            "first: Duration::from_secs(5), most: Duration::from_secs(60),",
+            safety,
+            "at intervals that grow to 60 s while its machine is found",
+        ),
+        (
+            survey,
+            "const FIRST_WITNESSES: usize = 2;",
+            safety,
+            "up to two nodes that should exist",
+        ),
+        (
+            survey,
+            "const WITNESSES: usize = 3;",
+            safety,
+            "or three once one is called gone",
+        ),
+        (rise, step, "deploy/docs/pod-networks.md", rises),
+        (rise, step, "deploy/docs/load-balancers.md", rises),
+        (
+            "runtime/controllers/src/executor/budget_lease.rs",
+            "const KEPT: [(Brake, &str); 3]",
+            "deploy/docs/runbooks.md",
+            "shows the spent budgets of deletions. The Lease records no others",
+        ),
+        (
+            "runtime/ccm/src/builtin_grants/unknown.rs",
+            "const SHOWN: usize = 10;",
+            "deploy/docs/hcloud.md",
+            "(the first ten, and how many more)",
+        ),
+        (
+            polls,
+            "[Duration::from_secs(30), Duration::from_secs(30)];",
+            "guests/README.md",
+            "polled twice after 30 seconds",
+        ),
+        (
+            polls,
+            "const LATER: Duration = Duration::from_secs(15);",
+            "guests/README.md",
+            "and then every 15 |",
+        ),
+    ] {
+        for (path, expected) in [(source, code), (page, statement)] {
+            let text = text(path);
+            let words: Vec<&str> = text.split_whitespace().collect();
+            assert!(words.join(" ").contains(expected), "{path}: {expected}");
+        }
+    }
+}
+
 /// People look up the reasons that they see. The words are those of the code that writes conditions.
 #[test]
 fn every_reason_of_a_condition_is_explained() {
