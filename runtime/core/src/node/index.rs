@@ -2,6 +2,8 @@
 //! it, so that a provider cannot assign one node's machine or address to another node. A kubelet writes the addresses in
 //! the status of its node: most of them count only once a provider has answered them, too. Decides nothing.
 
+mod node_ip;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -9,9 +11,10 @@ use std::sync::Arc;
 
 use crate::cloud::instance::{AddressType, CloudNode, FindReply, Instance, Lookup};
 use crate::moment::Moment;
-use crate::node::answer_check::{MAX_ADDRESSES, check_provider_id};
+use crate::node::answer_check::check_provider_id;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::{OwnershipContext, recorded_owner};
+use node_ip::{NodeIp, NodeIps};
 
 /// All nodes by name, with look-up by provider ID and address. A node that was recreated replaces the old one.
 #[derive(Debug, Default)]
@@ -64,10 +67,6 @@ struct IndexedNode {
     ips: NodeIps,
 }
 
-/// The IPs of one node, in their order. Those that it reports, that are answered, and that count are nearly always equal,
-/// and then share one list.
-type NodeIps = Arc<[NodeIp]>;
-
 /// An answer of a provider that found the machine of a node, and that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MachineAnswer {
@@ -77,13 +76,6 @@ struct MachineAnswer {
     provider_id: Option<Arc<str>>,
     /// The IPs of the last answer that had any, at most [`MAX_ADDRESSES`].
     ips: NodeIps,
-}
-
-/// An InternalIP or an ExternalIP, in canonical form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct NodeIp {
-    is_internal: bool,
-    ip: IpAddr,
 }
 
 /// Provider ID and addresses in an answer about one node that other nodes have.
@@ -455,30 +447,6 @@ impl MachineAnswer {
             provider_id: Some(provider_id.into()),
             ips: NodeIp::list(ips, node.ip_lists()),
         })
-    }
-}
-
-impl NodeIp {
-    /// The first [`MAX_ADDRESSES`] of these: one of the `known` lists if it is equal.
-    fn list<'a>(
-        ips: impl Iterator<Item = NodeIp>,
-        known: impl IntoIterator<Item = &'a NodeIps>,
-    ) -> NodeIps {
-        let ips: Vec<NodeIp> = ips.take(MAX_ADDRESSES).collect();
-        let known = known.into_iter().find(|known| ***known == *ips);
-        known.map_or_else(|| ips.into(), NodeIps::clone)
-    }
-
-    /// `None` if it is no IP, or of another type.
-    fn of(address_type: AddressType, ip: Option<IpAddr>) -> Option<NodeIp> {
-        let is_internal = address_type == AddressType::InternalIp;
-        let ip = ip.filter(|_| address_type.is_ip())?;
-        Some(NodeIp { is_internal, ip })
-    }
-
-    /// Whether type and family are equal.
-    fn is_alike(self, other: NodeIp) -> bool {
-        (self.is_internal, self.ip.is_ipv4()) == (other.is_internal, other.ip.is_ipv4())
     }
 }
 
