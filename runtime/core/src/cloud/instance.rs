@@ -278,8 +278,10 @@ pub struct FindReply {
     pub lookups: Vec<Lookup>,
     /// Events about nodes: index into the requested list, and the event.
     pub events: Vec<(usize, CloudEvent)>,
-    /// Whether the answer may prove absence: every exchange of the call ended 2xx (or 404 on a path that names one
-    /// object), and with an HTTP grant at least one 2xx was among them.
+    /// Whether the answer may prove absence. Every exchange of the call, other than supplementary ones, ended with 2xx
+    /// or said that the object does not exist (404 on a path that ends with a placeholder, or an answer that the rule's
+    /// `absence` names). With a granted target, at least one of them was sent by this call itself and answered with
+    /// 2xx.
     pub complete: bool,
 }
 
