@@ -3,8 +3,8 @@
 mod table;
 
 use anyhow::{Context as _, bail};
+use ccm_delivery::record::provider_kind;
 use kube::api::{DynamicObject, ListParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -18,11 +18,7 @@ pub(super) async fn status(options: &Status) -> anyhow::Result<Verdict> {
 }
 
 async fn read(options: &Status, client: Client) -> anyhow::Result<Verdict> {
-    let kind = GroupVersionKind::gvk("wasm-ccm.dev", "v1alpha1", "Provider");
-    let api: Api<DynamicObject> = Api::all_with(
-        client,
-        &ApiResource::from_gvk_with_plural(&kind, "providers"),
-    );
+    let api: Api<DynamicObject> = Api::all_with(client, &provider_kind());
     let listed = api.list(&ListParams::default()).await;
     let mut objects = match listed {
         Ok(list) => list.items,

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_controllers::api_error::describe;
-use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
+use ccm_delivery::record::provider_kind;
 use ccm_watch::{list_and_watch, with_pauses};
 use futures::StreamExt as _;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -112,9 +111,7 @@ impl ProviderObjects {
     }
 
     async fn follow(&self, client: Client, listed: &watch::Sender<bool>) {
-        let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
-        let kind = ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL);
-        let api: Api<DynamicObject> = Api::all_with(client, &kind);
+        let api: Api<DynamicObject> = Api::all_with(client, &provider_kind());
         let events = with_pauses(list_and_watch(api, watcher::Config::default()));
         let mut events = std::pin::pin!(events);
         let mut fresh = BTreeMap::new();

@@ -25,7 +25,8 @@ use super::{
     Inherited, MemoryRecordStore, RecordFuture, RecordStore, RecordStoreError, Report,
     StoredRecord, annotations, status_json,
 };
-use request::{FOUND_WITHIN, code_of_list, describe, in_time, in_time_or, kind};
+pub use request::provider_kind;
+use request::{FOUND_WITHIN, code_of_list, describe, in_time, in_time_or};
 
 /// Watch timeout in seconds, so that a connection that died silently is noticed soon.
 const WATCH_SECONDS: u32 = 60;
@@ -350,7 +351,7 @@ impl ClusterRecordStore {
     }
 
     fn api(&self, client: Client) -> Api<DynamicObject> {
-        Api::all_with(client, &kind())
+        Api::all_with(client, &provider_kind())
     }
 
     fn writing(&self) -> Result<Client, RecordStoreError> {

@@ -20,8 +20,8 @@ pub(super) const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// How long a task waits for what another one of this store finds out.
 pub(super) const FOUND_WITHIN: Duration = Duration::from_secs(10);
 
-/// The API resource of the object.
-pub(super) fn kind() -> ApiResource {
+/// The API resource of the object `Provider`.
+pub fn provider_kind() -> ApiResource {
     let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
     ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL)
 }
