@@ -10,6 +10,7 @@ use ccm_core::safety::audit::{
     Act, Attempt, AuditRecord, Author, BrakeState, End, Leader, Subject,
 };
 use ccm_core::safety::brake::{Allowance, Brake, BudgetLevel};
+use ccm_core::well_known::RESERVED_DOMAINS;
 use serde_json::{Value, json};
 
 use crate::lists::{assert_none, files, root};
@@ -34,6 +35,16 @@ fn as_much_of_an_instance_is_kept_as_the_contract_allows() {
             "{field}: {most} are kept, and the contract allows {allowed}"
         );
     }
+}
+
+/// A guest cannot use this manager's code, and a label that it lets through would be an Event about each node.
+#[test]
+fn the_static_module_refuses_the_labels_that_no_provider_may_set() {
+    let list = format!("= {RESERVED_DOMAINS:?};");
+    assert!(
+        text("guests/static/src/document.rs").contains(&list),
+        "{list}"
+    );
 }
 
 #[test]

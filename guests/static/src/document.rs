@@ -20,6 +20,9 @@ mod tests;
 /// The configuration key with the document.
 pub const KEY: &str = "STATIC_NODES";
 
+/// Domains of labels that no provider may set: the host leaves such a label out.
+const RESERVED_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", "wasm-ccm.dev"];
+
 const KEYS: &[&str] = &["rules", "retired"];
 const RULE_KEYS: &[&str] = &[
     "names",
@@ -227,10 +230,7 @@ fn labels(fields: &Fields<'_>, mistakes: &mut Mistakes) -> BTreeMap<String, Stri
     for (place, key, value) in fields.entries("labels", mistakes) {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         let is_below = |of: &str| domain == of || domain.ends_with(&format!(".{of}"));
-        if ["kubernetes.io", "k8s.io", "wasm-ccm.dev"]
-            .into_iter()
-            .any(is_below)
-        {
+        if RESERVED_DOMAINS.into_iter().any(is_below) {
             mistakes.add::<()>(
                 &place,
                 "labels under kubernetes.io, k8s.io and wasm-ccm.dev are not a provider's to set",

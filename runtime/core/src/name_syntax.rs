@@ -34,6 +34,14 @@ pub fn is_dns_name(text: &str) -> bool {
     text.len() <= MAX_DNS_NAME && text.split('.').all(is_part)
 }
 
+/// Whether `domain` is `parent` or a subdomain of it.
+pub fn is_within(domain: &str, parent: &str) -> bool {
+    match domain.strip_suffix(parent) {
+        Some(before) => before.is_empty() || before.ends_with('.'),
+        None => false,
+    }
+}
+
 /// A label key, an annotation key in lower case or a load balancer class: a name of at most [`MAX_PART`] bytes,
 /// optionally after a subdomain and `/` (`IsQualifiedName`).
 pub fn is_label_key(text: &str) -> bool {

@@ -5,6 +5,9 @@
 pub const OWNER_LABEL: &str = "wasm-ccm.dev/provider";
 /// Domain of this project's labels and annotations; no provider may write under it.
 pub const OUR_DOMAIN: &str = "wasm-ccm.dev";
+/// Domains of labels and annotations that no provider may set, at or below them: those of Kubernetes (NODE-034), and this
+/// project's.
+pub const RESERVED_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", OUR_DOMAIN];
 
 /// The owner of a Service, as an annotation: written before the first load balancer is made.
 pub const SERVICE_OWNER: &str = OWNER_LABEL;

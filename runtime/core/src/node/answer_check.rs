@@ -14,7 +14,7 @@ use crate::name_syntax;
 use crate::node::index::AddressClash;
 use crate::reconciliation::event::reasons;
 use crate::settings::AddressRules;
-use crate::well_known::{CONTROL_PLANE, OUR_DOMAIN};
+use crate::well_known::{CONTROL_PLANE, RESERVED_DOMAINS};
 
 /// Addresses of one node beyond this number are left out: the contract's limit, far above what machines have.
 pub const MAX_ADDRESSES: usize = 64;
@@ -251,23 +251,14 @@ fn check_labels(answered: &[(String, String)], faults: &mut Vec<Fault>) -> Vec<(
     kept
 }
 
-/// Whether providers may not set this label key: everything at or below `kubernetes.io` and `k8s.io` (NODE-034), and
-/// this project's own domain.
+/// Whether providers may not set this label or annotation key.
 pub(crate) fn is_reserved(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else {
         return false;
     };
-    ["kubernetes.io", "k8s.io", OUR_DOMAIN]
+    RESERVED_DOMAINS
         .into_iter()
-        .any(|reserved| is_within(domain, reserved))
-}
-
-/// Whether `domain` is `parent` or a subdomain of it.
-pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
-    match domain.strip_suffix(parent) {
-        Some(before) => before.is_empty() || before.ends_with('.'),
-        None => false,
-    }
+        .any(|reserved| name_syntax::is_within(domain, reserved))
 }
 
 fn label_value(what: &str, value: &Option<String>, faults: &mut Vec<Fault>) -> Option<String> {

@@ -9,7 +9,7 @@ use super::stored_state::{
 use crate::cloud::load_balancer::{
     CloudService, IpFamily, IpFamilyPolicy, Protocol, ServicePort, TrafficPolicy,
 };
-use crate::node::answer_check;
+use crate::name_syntax::is_within;
 use crate::well_known::{LAST_APPLIED, OUR_DOMAIN};
 
 /// Path at which kube-proxy reports whether a node has endpoints (SVC-092).
@@ -70,7 +70,7 @@ pub fn cloud_service(service: &Service) -> CloudService {
 /// Whether providers see the annotation with this key.
 pub(super) fn is_shown(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    key != LAST_APPLIED && !answer_check::is_within(domain, OUR_DOMAIN)
+    key != LAST_APPLIED && !is_within(domain, OUR_DOMAIN)
 }
 
 /// Whether kube-proxy forwards external traffic only to endpoints on the receiving node.

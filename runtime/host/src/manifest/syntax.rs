@@ -1,11 +1,10 @@
 //! Predicates for the forms of texts in a manifest.
 
-use ccm_core::name_syntax::{MAX_DNS_NAME, is_dns_label};
+use ccm_core::name_syntax::{MAX_DNS_NAME, is_dns_label, is_within};
+use ccm_core::well_known::RESERVED_DOMAINS;
 
 /// Maximum length in bytes; enough for two sentences.
 const MAX_TEXT: usize = 1024;
-/// Domains whose annotations belong to Kubernetes or to this project.
-const FOREIGN_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", "wasm-ccm.dev"];
 
 /// Checks human-readable text, shown in terminals: no control characters, none that change the writing direction.
 pub(super) fn text(place: &str, text: &str, wrong: &mut Vec<String>) {
@@ -48,12 +47,8 @@ pub(super) fn prefix_form(prefix: &str) -> Result<(), &'static str> {
     if !is_domain || rest.len() > 63 || !rest.bytes().all(is_name) {
         return Err(form);
     }
-    let is_within = |foreign: &str| {
-        domain
-            .strip_suffix(foreign)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
-    if FOREIGN_DOMAINS.into_iter().any(is_within) {
+    let mut reserved = RESERVED_DOMAINS.into_iter();
+    if reserved.any(|reserved| is_within(domain, reserved)) {
         return Err("this domain is Kubernetes' or the manager's own");
     }
     Ok(())
