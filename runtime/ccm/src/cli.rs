@@ -203,11 +203,13 @@ fn parse_as_ccm(
             serves: demo.get_flag("serve"),
         },
         #[cfg(feature = "demo")]
-        _ if place == InvokedIn::Elsewhere => Command::Demo {
+        None if place == InvokedIn::Elsewhere => Command::Demo {
             json: false,
             serves: false,
         },
-        _ => return Err(no_command(place)),
+        None => return Err(no_command(place)),
+        // A command that would start something else than it says is worse than an error.
+        Some((name, _)) => return Err(not_handled(name)),
     })
 }
 
@@ -247,6 +249,12 @@ fn no_command(place: InvokedIn) -> Answer {
          `ccm help` lists the other commands\n"
     );
     let kind = clap::error::ErrorKind::MissingSubcommand;
+    Answer(clap::Error::raw(kind, text))
+}
+
+fn not_handled(name: &str) -> Answer {
+    let text = format!("the command {name:?} is declared and not handled; this is a defect\n");
+    let kind = clap::error::ErrorKind::InvalidSubcommand;
     Answer(clap::Error::raw(kind, text))
 }
 

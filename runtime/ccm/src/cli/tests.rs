@@ -71,6 +71,36 @@ fn flags_alone_start_the_controllers_in_a_pod_and_wherever_there_is_no_demo() {
 }
 
 #[test]
+fn each_command_starts_what_it_names() {
+    for declared in command().get_subcommands() {
+        let name = declared.get_name();
+        let required: &[&str] = match name {
+            "run" => &["--cloud-provider=hcloud"],
+            "provider" => &["status"],
+            "config" => &["check", "ccm.yaml"],
+            "migrate" => &["check", "--from=daemonset/kube-system/ccm"],
+            "completion" => &["bash"],
+            _ => &[],
+        };
+        let words = [&["ccm", name][..], required].concat();
+        let parsed = parse(words.iter().map(OsString::from), InvokedIn::Elsewhere);
+        assert!(parsed.is_ok(), "{words:?}");
+        #[cfg(feature = "demo")]
+        assert_eq!(
+            matches!(parsed, Ok(Command::Demo { .. })),
+            name == "demo",
+            "{words:?}"
+        );
+    }
+}
+
+#[test]
+fn a_command_without_an_arm_is_a_defect_and_no_demo() {
+    let Answer(error) = not_handled("new");
+    assert!(error.to_string().contains("this is a defect"), "{error}");
+}
+
+#[test]
 fn an_empty_command_line_is_told_that_flags_alone_start_the_controllers() {
     for place in [InvokedIn::Pod, InvokedIn::Elsewhere] {
         let Answer(error) = no_command(place);
