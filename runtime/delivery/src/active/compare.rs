@@ -128,19 +128,25 @@ fn kind(lookup: &Lookup) -> &'static str {
     }
 }
 
-/// The first difference only: an answer about another machine differs in everything.
+/// The first difference only: an answer about another machine differs in everything. Each field is named, so that a new
+/// one is not forgotten.
 fn instance(ours: &Instance, theirs: &Instance) -> Option<String> {
-    if ours.provider_id != theirs.provider_id {
-        return Some(difference(
-            "provider ID",
-            &ours.provider_id,
-            &theirs.provider_id,
-        ));
+    let Instance {
+        provider_id,
+        instance_type,
+        zone,
+        region,
+        addresses,
+        labels,
+        shutdown,
+    } = ours;
+    if *provider_id != theirs.provider_id {
+        return Some(difference("provider ID", provider_id, &theirs.provider_id));
     }
     for (what, ours, theirs) in [
-        ("instance type", &ours.instance_type, &theirs.instance_type),
-        ("zone", &ours.zone, &theirs.zone),
-        ("region", &ours.region, &theirs.region),
+        ("instance type", instance_type, &theirs.instance_type),
+        ("zone", zone, &theirs.zone),
+        ("region", region, &theirs.region),
     ] {
         if ours != theirs {
             let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
@@ -148,15 +154,39 @@ fn instance(ours: &Instance, theirs: &Instance) -> Option<String> {
         }
     }
     let is_same = |(ours, theirs): (&Address, &Address)| ours.is_same(theirs);
-    let are_same = ours.addresses.len() == theirs.addresses.len()
-        && ours.addresses.iter().zip(&theirs.addresses).all(is_same);
-    (!are_same).then(|| {
-        difference(
-            "addresses",
-            &list(&ours.addresses),
-            &list(&theirs.addresses),
-        )
+    let are_same = addresses.len() == theirs.addresses.len()
+        && addresses.iter().zip(&theirs.addresses).all(is_same);
+    if !are_same {
+        let (ours, theirs) = (list(addresses), list(&theirs.addresses));
+        return Some(difference("addresses", &ours, &theirs));
+    }
+    lost_label(labels, &theirs.labels).or_else(|| {
+        // A side that cannot tell says nothing else. A machine that was switched off meanwhile is asked about again.
+        let (ours, theirs) = ((*shutdown)?, theirs.shutdown?);
+        (ours != theirs).then(|| difference("state", power(ours), power(theirs)))
     })
+}
+
+/// The first label that the candidate lacks or changes. It may add some: labels only fill gaps.
+fn lost_label(ours: &[(String, String)], theirs: &[(String, String)]) -> Option<String> {
+    ours.iter().find_map(|(key, _)| {
+        let (ours, theirs) = (label(ours, key)?, label(theirs, key));
+        let what = format!("label {}", shown(key));
+        (theirs != Some(ours)).then(|| difference(&what, ours, theirs.unwrap_or("none")))
+    })
+}
+
+/// The first value of this key, which is the one that is written.
+fn label<'a>(labels: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    let mut labels = labels.iter();
+    labels.find_map(|(other, value)| (other == key).then_some(value.as_str()))
+}
+
+fn power(is_shut_down: bool) -> &'static str {
+    match is_shut_down {
+        true => "switched off",
+        false => "running",
+    }
 }
 
 fn list(addresses: &[Address]) -> String {

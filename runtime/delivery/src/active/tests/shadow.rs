@@ -110,7 +110,7 @@ async fn answers_are_compared_where_they_would_be_written_down() {
         zone: Some("z".to_owned()),
         region: Some("r".to_owned()),
         addresses: vec![address("2001:db8::1")],
-        labels: vec![("a".to_owned(), "b".to_owned())],
+        labels: vec![label("a", "b")],
         shutdown: Some(false),
     };
     let of = |instance| Lookup::Found(Box::new(instance));
@@ -158,6 +158,47 @@ async fn answers_are_compared_where_they_would_be_written_down() {
         ),
         (
             of(full()),
+            of(Instance {
+                labels: Vec::new(),
+                ..full()
+            }),
+            Some("label a b, and none by the candidate"),
+        ),
+        (
+            of(full()),
+            of(Instance {
+                labels: vec![label("new", "1"), label("a", "c")],
+                ..full()
+            }),
+            Some("label a b, and c by the candidate"),
+        ),
+        // A new version may add labels.
+        (
+            of(full()),
+            of(Instance {
+                labels: vec![label("new", "1"), label("a", "b")],
+                ..full()
+            }),
+            None,
+        ),
+        (
+            of(full()),
+            of(Instance {
+                shutdown: Some(true),
+                ..full()
+            }),
+            Some("state running, and switched off by the candidate"),
+        ),
+        (
+            of(full()),
+            of(Instance {
+                shutdown: None,
+                ..full()
+            }),
+            None,
+        ),
+        (
+            of(full()),
             found("sim://2"),
             Some("provider ID sim://1, and sim://2 by the candidate"),
         ),
@@ -193,6 +234,10 @@ async fn answers_are_compared_where_they_would_be_written_down() {
             .collect();
         assert_eq!(tally.differences, told);
     }
+}
+
+fn label(key: &str, value: &str) -> (String, String) {
+    (key.to_owned(), value.to_owned())
 }
 
 fn address(address: &str) -> Address {
