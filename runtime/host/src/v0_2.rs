@@ -300,14 +300,24 @@ impl From<common::Address> for Address {
 
 impl From<common::Instance> for Instance {
     fn from(instance: common::Instance) -> Instance {
+        let common::Instance {
+            provider_id,
+            instance_type,
+            zone,
+            region,
+            addresses,
+            labels,
+            shutdown,
+            extra: _,
+        } = instance;
         Instance {
-            provider_id: instance.provider_id,
-            instance_type: instance.instance_type,
-            zone: instance.zone,
-            region: instance.region,
-            addresses: instance.addresses.into_iter().map(Address::from).collect(),
-            labels: instance.labels,
-            shutdown: instance.shutdown,
+            provider_id,
+            instance_type,
+            zone,
+            region,
+            addresses: addresses.into_iter().map(Address::from).collect(),
+            labels,
+            shutdown,
         }
     }
 }

@@ -45,7 +45,8 @@ pub(super) fn balancers(service: &str, serving: &Found, candidate: &Found) -> Op
     ))
 }
 
-/// Differences of two lists of routes. Ignores route IDs, order, and the text of targets that are no node.
+/// Differences of two lists of routes. Ignores route IDs, data for removals, order, and the text of targets that are no
+/// node.
 pub(super) fn routes(serving: &[CloudRoute], candidate: &[CloudRoute]) -> Vec<String> {
     let (ours, theirs) = (destinations(serving), destinations(candidate));
     let all = ours
@@ -70,10 +71,15 @@ pub(super) fn routes(serving: &[CloudRoute], candidate: &[CloudRoute]) -> Vec<St
 fn destinations(routes: &[CloudRoute]) -> BTreeMap<String, Vec<String>> {
     let mut destinations: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for route in routes {
-        let spelled = &route.destination_cidr;
+        let CloudRoute {
+            id: _,
+            destination_cidr: spelled,
+            target,
+            extra: _,
+        } = route;
         let network = spelled.parse::<IpNet>();
         let destination = network.map_or_else(|_| spelled.clone(), |it| it.trunc().to_string());
-        let target = match &route.target {
+        let target = match target {
             RouteTarget::Other(_) => "other".to_owned(),
             target => target.to_string(),
         };

@@ -1,12 +1,13 @@
 //! Redaction of answers: removes credentials from texts that are shown later, in Events, annotations and logs. An
 //! answer with a credential in a name is rejected as a whole, because names become parts of objects and a redacted
 //! name would be another name. Guests get no credentials; this is for a cloud that repeats one in an unexpected
-//! encoding.
+//! encoding. Fields of records are named, so that a new one is not forgotten.
 
 use ccm_core::cloud::load_balancer::{
-    AnnotationChange, EnsureReply, Ensured, Found, GetReply, LoadBalancerStatus, ProgressReply,
+    AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus,
+    ProgressReply,
 };
-use ccm_core::cloud::route::{ListRoutesReply, RouteReply, RouteTarget};
+use ccm_core::cloud::route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use ccm_core::cloud::{CloudEvent, FindReply, Instance, Lookup, Owner, ProviderError};
 
 use crate::egress::Egress;
@@ -79,12 +80,22 @@ impl Shown for FindReply {
 
 impl Shown for EnsureReply {
     fn texts(&mut self) -> Vec<&mut String> {
-        of_service(&mut self.events, &mut self.annotations)
+        let EnsureReply {
+            ensured: _,
+            events,
+            annotations,
+        } = self;
+        of_service(events, annotations)
     }
 
     fn names(&self) -> Vec<&str> {
-        let mut names = keys(&self.events, &self.annotations);
-        match &self.ensured {
+        let EnsureReply {
+            ensured,
+            events,
+            annotations,
+        } = self;
+        let mut names = keys(events, annotations);
+        match ensured {
             Ensured::Ready(status) => names.extend(of_status(status)),
             Ensured::Pending(_) => {}
         }
@@ -118,19 +129,33 @@ impl Shown for GetReply {
 impl Shown for ListRoutesReply {
     fn texts(&mut self) -> Vec<&mut String> {
         let routes = self.routes.iter_mut();
-        let others = routes.filter_map(|route| match &mut route.target {
-            RouteTarget::Other(what) => Some(what),
-            RouteTarget::Node(_) | RouteTarget::Outdated(_) | RouteTarget::Blackhole => None,
+        let others = routes.filter_map(|route| {
+            let CloudRoute {
+                id: _,
+                destination_cidr: _,
+                target,
+                extra: _,
+            } = route;
+            match target {
+                RouteTarget::Other(what) => Some(what),
+                RouteTarget::Node(_) | RouteTarget::Outdated(_) | RouteTarget::Blackhole => None,
+            }
         });
         others.collect()
     }
 
     fn names(&self) -> Vec<&str> {
-        // Next hops that are nodes come from the request, so they need no check.
-        let routes = self.routes.iter();
-        routes
-            .flat_map(|route| [route.id.as_str(), route.destination_cidr.as_str()])
-            .collect()
+        let names = self.routes.iter().flat_map(|route| {
+            // Next hops that are nodes come from the request, so they need no check. Nobody but the guest sees `extra`.
+            let CloudRoute {
+                id,
+                destination_cidr,
+                target: _,
+                extra: _,
+            } = route;
+            [id.as_str(), destination_cidr.as_str()]
+        });
+        names.collect()
     }
 }
 
@@ -163,11 +188,20 @@ fn keys<'a>(events: &'a [CloudEvent], annotations: &'a [AnnotationChange]) -> Ve
 }
 
 fn of_instance(instance: &Instance) -> Vec<&str> {
-    let kinds = [&instance.instance_type, &instance.zone, &instance.region];
-    let labels = instance.labels.iter();
-    let mut names = vec![instance.provider_id.as_str()];
+    let Instance {
+        provider_id,
+        instance_type,
+        zone,
+        region,
+        addresses,
+        labels,
+        shutdown: _,
+    } = instance;
+    let kinds = [instance_type, zone, region];
+    let labels = labels.iter();
+    let mut names = vec![provider_id.as_str()];
     names.extend(kinds.into_iter().flatten().map(String::as_str));
-    names.extend(instance.addresses.iter().map(|one| one.address.as_str()));
+    names.extend(addresses.iter().map(|one| one.address.as_str()));
     names.extend(labels.flat_map(|(key, value)| [key.as_str(), value.as_str()]));
     names
 }
@@ -176,8 +210,14 @@ fn of_status(status: &LoadBalancerStatus) -> Vec<&str> {
     let ways_in = status.ingress.iter();
     ways_in
         .flat_map(|one| {
-            let errors = one.ports.iter().map(|port| &port.error);
-            errors.chain([&one.ip, &one.hostname]).flatten()
+            let Ingress {
+                ip,
+                hostname,
+                ip_mode: _,
+                ports,
+            } = one;
+            let errors = ports.iter().map(|port| &port.error);
+            errors.chain([ip, hostname]).flatten()
         })
         .map(String::as_str)
         .collect()

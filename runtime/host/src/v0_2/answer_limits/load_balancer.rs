@@ -21,11 +21,16 @@ const HINT_BYTES: usize = 4096;
 /// # Errors
 /// A description of the mistake.
 pub(in crate::v0_2) fn check_ensure(reply: &load_balancer::EnsureReply) -> Result<(), String> {
-    match &reply.ensured {
+    let load_balancer::EnsureReply {
+        ensured,
+        events,
+        annotations,
+    } = reply;
+    match ensured {
         load_balancer::Ensured::Ready(status) => check_status(status),
         load_balancer::Ensured::Pending(pending) => check_pending(pending),
     }
-    .and_then(|()| check_wishes(&reply.events, &reply.annotations))
+    .and_then(|()| check_wishes(events, annotations))
     .map_err(|what| format!("ensure: {what}"))
 }
 
@@ -66,7 +71,13 @@ fn check_status(status: &common::LoadBalancerStatus) -> Result<(), String> {
 }
 
 fn check_ingress(ingress: &common::Ingress) -> Result<(), String> {
-    for (what, place) in [("IP address", &ingress.ip), ("hostname", &ingress.hostname)] {
+    let common::Ingress {
+        ip,
+        hostname,
+        ip_mode,
+        ports,
+    } = ingress;
+    for (what, place) in [("IP address", ip), ("hostname", hostname)] {
         if let Some(place) = place {
             at_most(&format!("bytes of its {what}"), place.len(), PLACE_BYTES)?;
             // An empty value must not stand for "unset".
@@ -75,14 +86,14 @@ fn check_ingress(ingress: &common::Ingress) -> Result<(), String> {
             }
         }
     }
-    if ingress.ip.is_none() && ingress.hostname.is_none() {
+    if ip.is_none() && hostname.is_none() {
         return Err("it has neither an IP address nor a hostname".to_owned());
     }
-    if ingress.ip_mode.is_some() && ingress.ip.is_none() {
+    if ip_mode.is_some() && ip.is_none() {
         return Err("it has an IP mode and no IP address".to_owned());
     }
-    at_most("ports", ingress.ports.len(), PORTS)?;
-    ingress.ports.iter().try_for_each(check_port)
+    at_most("ports", ports.len(), PORTS)?;
+    ports.iter().try_for_each(check_port)
 }
 
 fn check_port(port: &common::PortStatus) -> Result<(), String> {

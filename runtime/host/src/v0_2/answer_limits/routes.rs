@@ -50,12 +50,17 @@ pub(in crate::v0_2) fn check_route_progress(
 }
 
 fn check_route(route: &routes::Route, nodes: &HashSet<&str>) -> Result<(), String> {
-    at_most("bytes of an id", route.id.len(), ID_BYTES)?;
+    let routes::Route {
+        id,
+        destination_cidr: destination,
+        target,
+        extra,
+    } = route;
+    at_most("bytes of an id", id.len(), ID_BYTES)?;
     // Refused instead of cleaned: the ID passed back has to be the one that the cloud knows.
-    if route.id.is_empty() || route.id.contains(char::is_control) {
+    if id.is_empty() || id.contains(char::is_control) {
         return Err("its id is empty or has control characters".to_owned());
     }
-    let destination = &route.destination_cidr;
     at_most(
         "bytes of a destination",
         destination.len(),
@@ -64,7 +69,7 @@ fn check_route(route: &routes::Route, nodes: &HashSet<&str>) -> Result<(), Strin
     if destination.is_empty() || !destination.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("its destination is empty or has characters that no CIDR has".to_owned());
     }
-    match &route.target {
+    match target {
         routes::Target::Node(name) | routes::Target::Outdated(name) => {
             // An unknown node would be mistaken for one that has vanished.
             if !nodes.contains(name.as_str()) {
@@ -76,10 +81,7 @@ fn check_route(route: &routes::Route, nodes: &HashSet<&str>) -> Result<(), Strin
             at_most("bytes of what it leads to", what.len(), OTHER_BYTES)?;
         }
     }
-    at_most("entries of extra", route.extra.len(), EXTRA)?;
-    let extra = route
-        .extra
-        .iter()
-        .map(|(key, value)| key.len() + value.len());
+    at_most("entries of extra", extra.len(), EXTRA)?;
+    let extra = extra.iter().map(|(key, value)| key.len() + value.len());
     at_most("bytes of extra", extra.sum(), EXTRA_BYTES)
 }

@@ -1,5 +1,6 @@
 //! Converts a guest's answer to core's types. The shape was checked before (`answer_limits`), so nothing is cut here;
-//! only the time until the next call is clamped to the contract's range.
+//! only the time until the next call is clamped to the contract's range. Fields of records are named, so that a new one
+//! is not forgotten.
 
 use std::time::Duration;
 
@@ -17,13 +18,18 @@ const LATEST: Duration = Duration::from_secs(600);
 
 impl From<load_balancer::EnsureReply> for EnsureReply {
     fn from(reply: load_balancer::EnsureReply) -> EnsureReply {
+        let load_balancer::EnsureReply {
+            ensured,
+            events,
+            annotations,
+        } = reply;
         EnsureReply {
-            ensured: match reply.ensured {
+            ensured: match ensured {
                 load_balancer::Ensured::Ready(status) => Ensured::Ready(status.into()),
                 load_balancer::Ensured::Pending(pending) => Ensured::Pending(pending.into()),
             },
-            events: reply.events.into_iter().map(Into::into).collect(),
-            annotations: reply.annotations.into_iter().map(Into::into).collect(),
+            events: events.into_iter().map(Into::into).collect(),
+            annotations: annotations.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -78,11 +84,17 @@ impl From<common::LoadBalancerStatus> for LoadBalancerStatus {
 
 impl From<common::Ingress> for Ingress {
     fn from(ingress: common::Ingress) -> Ingress {
+        let common::Ingress {
+            ip,
+            hostname,
+            ip_mode,
+            ports,
+        } = ingress;
         Ingress {
-            ip: ingress.ip,
-            hostname: ingress.hostname,
-            ip_mode: ingress.ip_mode.map(Into::into),
-            ports: ingress.ports.into_iter().map(Into::into).collect(),
+            ip,
+            hostname,
+            ip_mode: ip_mode.map(Into::into),
+            ports: ports.into_iter().map(Into::into).collect(),
         }
     }
 }

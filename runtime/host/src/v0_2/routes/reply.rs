@@ -10,10 +10,16 @@ use crate::v0_2::answer_limits;
 
 impl From<routes::Route> for CloudRoute {
     fn from(route: routes::Route) -> CloudRoute {
+        let routes::Route {
+            id,
+            destination_cidr,
+            target,
+            extra,
+        } = route;
         CloudRoute {
-            id: route.id,
-            destination_cidr: route.destination_cidr,
-            target: match route.target {
+            id,
+            destination_cidr,
+            target: match target {
                 routes::Target::Node(name) => RouteTarget::Node(name),
                 routes::Target::Outdated(name) => RouteTarget::Outdated(name),
                 routes::Target::Blackhole => RouteTarget::Blackhole,
@@ -21,7 +27,7 @@ impl From<routes::Route> for CloudRoute {
                     RouteTarget::Other(clean(&what, answer_limits::OTHER_BYTES))
                 }
             },
-            extra: route.extra,
+            extra,
         }
     }
 }
