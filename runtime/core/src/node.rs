@@ -35,6 +35,7 @@ use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use answer_check::{Checked, Known};
+use facts::NodePart;
 use index::AddressClash;
 use ownership::{Owner, owner, recorded_owner};
 
@@ -137,7 +138,7 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
         return Decision::Do(vec![NodeEffect::RecordEvent(node.node_ref(), synced())]);
     }
     let changes = labels::reconcile(node.labels());
-    if !changes.is_empty() && !facts.state.labels_settled {
+    if !changes.is_empty() && !facts.has_settled(NodePart::Labels) {
         return patch_labels(node, changes);
     }
     if !facts.past.refresh {
@@ -154,7 +155,7 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
         Err(obstacle) => return waiting::skip(facts, now, &obstacle),
     }
     let moved = confirm::moved(facts, checked);
-    if !moved.is_empty() && !facts.state.labels_settled {
+    if !moved.is_empty() && !facts.has_settled(NodePart::Labels) {
         return match confirm::labels(facts, now, &moved) {
             Ok(Some(effect)) => Decision::Do(vec![effect]),
             Ok(None) => patch_labels(node, moved),
@@ -165,7 +166,7 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffec
     if !events.is_empty() && !facts.state.has_recorded_event {
         return Decision::Do(events);
     }
-    if owner == Owner::Implied && !facts.state.labels_settled {
+    if owner == Owner::Implied && !facts.has_settled(NodePart::Owner) {
         return record_owner(facts);
     }
     Decision::Done(When::AwaitChange)
@@ -252,7 +253,7 @@ fn write_addresses<'a>(
     now: Moment,
     checked: &Checked,
 ) -> Result<Option<NodeEffect>, Obstacle<'a>> {
-    if facts.state.addresses_settled {
+    if facts.has_settled(NodePart::Addresses) {
         return Ok(None);
     }
     let node = &facts.node;

@@ -1,5 +1,6 @@
 //! The facts of one reconciliation of a node, and how outcomes change them. Decides nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cloud::error::ProviderError;
@@ -8,10 +9,12 @@ use crate::moment::Moment;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::{OwnershipContext, Verdict};
 use crate::reconciliation::effect::{BudgetOutcome, ClusterError, Performed};
+use crate::reconciliation::patch::NodePatch;
 use crate::reconciliation::write_refusal::Refusals;
 use crate::safety::brake::Brake;
 use crate::safety::budget_reservation::{Asked, BudgetReservation};
 use crate::settings::NodeRules;
+use crate::well_known::OWNER_LABEL;
 
 use super::confirm::Proposal;
 use super::effect::{Looked, NodeEffect, NodeOutcome};
@@ -62,9 +65,8 @@ pub(super) struct ReconcileState {
     /// The combined verdict of all candidates, and whether to report it.
     pub(super) claimed: Option<(Verdict, bool)>,
     pub(super) refusals: Refusals<MAX_CONFLICTS>,
-    /// The addresses were written (or withheld), without a read of the node since; `labels_settled` likewise.
-    pub(super) addresses_settled: bool,
-    pub(super) labels_settled: bool,
+    /// The parts that were written (or withheld), without a read of the node since.
+    settled: BTreeSet<NodePart>,
     /// Budgets asked for in this reconciliation; `reservation` is what earlier ones took for changes not made yet.
     budgets: Asked,
     pub(super) reservation: BudgetReservation,
@@ -74,7 +76,24 @@ pub(super) struct ReconcileState {
     pub(super) is_over: bool,
 }
 
+/// A part of a node that one reconciliation writes once, unless it reads the node again: another writer may change it back
+/// at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum NodePart {
+    Addresses,
+    Labels,
+    /// The label that names the owner.
+    Owner,
+}
+
 impl ReconcileState {
+    fn settle_labels(&mut self, patch: &NodePatch) {
+        self.settled.insert(NodePart::Labels);
+        if patch.labels.contains_key(OWNER_LABEL) {
+            self.settled.insert(NodePart::Owner);
+        }
+    }
+
     /// The change for which budget was taken has been made.
     fn use_up(&mut self, brake: Brake) {
         self.budgets.remove(&brake);
@@ -165,15 +184,14 @@ impl Facts {
         match effect {
             NodeEffect::Read(_) => {
                 state.refusals.was_read();
-                state.addresses_settled = false;
-                state.labels_settled = false;
+                state.settled.clear();
             }
             NodeEffect::PatchStatus(..) => {
-                state.addresses_settled = true;
+                state.settled.insert(NodePart::Addresses);
                 state.use_up(Brake::InternalIp);
             }
             NodeEffect::Patch(_, patch) => {
-                state.labels_settled = true;
+                state.settle_labels(patch);
                 state.use_up(Brake::Relabel);
                 if patch.taints.is_some() && is_waiting {
                     // An admission webhook has restored it. Removing it again at once would loop forever.
@@ -190,10 +208,12 @@ impl Facts {
         let state = &mut self.state;
         state.is_withheld |= matches!(effect, NodeEffect::PatchStatus(..) | NodeEffect::Patch(..));
         match effect {
-            NodeEffect::PatchStatus(..) => state.addresses_settled = true,
+            NodeEffect::PatchStatus(..) => {
+                state.settled.insert(NodePart::Addresses);
+            }
             // The last write of an initialisation: nothing remains to be planned.
             NodeEffect::Patch(_, patch) if patch.taints.is_some() => state.is_over = true,
-            NodeEffect::Patch(..) => state.labels_settled = true,
+            NodeEffect::Patch(_, patch) => state.settle_labels(patch),
             NodeEffect::RecordEvent(..) => state.has_recorded_event = true,
             _ => {}
         }
@@ -225,6 +245,11 @@ impl Facts {
         } else {
             reservation
         }
+    }
+
+    /// Whether this reconciliation has written the part and not read the node since.
+    pub(super) fn has_settled(&self, part: NodePart) -> bool {
+        self.state.settled.contains(&part)
     }
 
     /// The result of asking for a brake's budget in this reconciliation, if it was asked.

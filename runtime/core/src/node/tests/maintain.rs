@@ -269,6 +269,22 @@ fn the_owner_of_a_node_that_another_manager_initialised_is_written_down_once() {
     assert_eq!(world.reconcile().effects, ["find node/node0"]);
 }
 
+/// Our own write wakes nothing, and the next periodic pass is minutes away.
+#[test]
+fn a_node_of_another_manager_gets_its_labels_and_its_owner_in_one_pass() {
+    let mut world = initialised();
+    world.stored["metadata"]["labels"] = json!({
+        "beta.kubernetes.io/instance-type": "t",
+        "node.kubernetes.io/instance-type": "edited",
+    });
+    let run = world.reconcile();
+    let patch = "patch node/node0 labels(1)";
+    assert_eq!(run.effects, [patch, "find node/node0", patch]);
+    let labels = &world.stored["metadata"]["labels"];
+    assert_eq!(labels["node.kubernetes.io/instance-type"], "t");
+    assert_eq!(labels["wasm-ccm.dev/provider"], "sim");
+}
+
 #[test]
 fn an_owner_that_is_recorded_meanwhile_stays() {
     let mut world = initialised();
