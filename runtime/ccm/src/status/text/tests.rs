@@ -15,14 +15,17 @@ fn report() -> StatusReport {
             "validUntil": "2026-03-01T12:00:09Z",
         }],
         "providers": [{
-            "name": "hcloud", "source": "embedded:hcloud", "trouble": "", "annotationPrefixes": [],
+            "name": "hcloud", "source": "embedded:hcloud", "trouble": "the registry is away",
+            "annotationPrefixes": ["load-balancer.hetzner.cloud/", "example.com/"],
             "state": { "name": "serving", "version": "0.1.0", "digest": "sha256:0a" },
             "trial": {
-                "version": "0.2.0", "digest": "sha256:0b", "phase": "canary", "since": null,
+                "version": "0.2.0", "digest": "sha256:0b", "phase": "canary",
+                "since": "2026-03-01T11:57:00Z",
                 "lines": ["find: 10 answers, 0 faults"],
             },
             "targets": [{
-                "name": "api", "endpoint": "https://api.hetzner.cloud/v1", "reads": ["GET /servers"],
+                "name": "api", "endpoint": "https://api.hetzner.cloud/v1", "proxy": "http://proxy:3128",
+                "reads": ["GET /servers"],
                 "writes": ["POST /load_balancers"], "requests": 3600, "perSeconds": 3600,
                 "requestsLeft": 3590, "heldSeconds": 30,
                 "cloud": { "remaining": 3512, "limit": 3600, "resetSeconds": 88, "ageSeconds": 4 },
@@ -37,7 +40,7 @@ fn report() -> StatusReport {
             "why": "it is young", "attempt": 1, "since": "2026-03-01T11:59:00Z", "next": null,
             "isDeletion": true,
         }],
-        "isWaitingCut": false,
+        "isWaitingCut": true,
         "brakes": [{
             "brake": "node-deletion", "provider": "hcloud", "taken": 3, "allowed": 3, "windowSeconds": 600,
             "isSpentByAll": true,
@@ -46,8 +49,8 @@ fn report() -> StatusReport {
         }],
         "decisions": [{
             "at": "2026-03-01T11:59:58Z", "controller": "cloud-node-controller", "provider": "hcloud",
-            "object": "node/laptop", "effect": "find node/laptop", "outcome": "gone", "isSuccess": true,
-            "times": 4,
+            "object": "node/laptop", "effect": "find node/laptop",
+            "outcome": "unavailable: 503", "isSuccess": false, "times": 4,
         }],
     });
     serde_json::from_value(report).unwrap()
@@ -63,35 +66,57 @@ API server    https://10.0.0.1:6443
 running for   3 h
 leader        this process, a_1 (Lease kube-system/ccm, valid 9 s more)
 
-PROVIDER   STATE    VERSION   DIGEST
-hcloud     serves   0.1.0     sha256:0a
+PROVIDER   STATE    VERSION   DIGEST      SOURCE
+hcloud     serves   0.1.0     sha256:0a   embedded:hcloud
 
-hcloud, canary: 0.2.0 (sha256:0b)
+hcloud has trouble: the registry is away
+
+hcloud, canary: 0.2.0 (sha256:0b), since 3 min ago
   find: 10 answers, 0 faults
 
-hcloud at api (https://api.hetzner.cloud/v1): 1 kinds of reads; may change
+hcloud at api (https://api.hetzner.cloud/v1 through http://proxy:3128): 1 kind of reads; may change
   POST /load_balancers
 
-HELD DELETIONS   NEXT TRY          SINCE      ATTEMPT   PROVIDER   WHY
-node/b           when it changes   60 s ago   1         hcloud     it is young
+hcloud may set annotations of Services under load-balancer.hetzner.cloud/, example.com/
 
-BRAKE           PROVIDER   STATE     SPENT              HOLDS    RELEASED BY
-node-deletion   hcloud     engaged   3 of 3 in 10 min   node/b   time
+HELD DELETIONS   NEXT TRY          SINCE      ATTEMPT   PROVIDER   CONTROLLER                        WHY
+node/b           when it changes   60 s ago   1         hcloud     cloud-node-lifecycle-controller   it is young
 
-WAITING       NEXT TRY   SINCE       ATTEMPT   PROVIDER   WHY
-node/laptop   in 12 s    3 min ago   3         hcloud     no such machine
+BRAKE           PROVIDER   STATE     SPENT              HOLDS                                        RELEASED BY
+node-deletion   hcloud     engaged   3 of 3 in 10 min   node/b since 60 s ago; room again in 5 min   time
 
-TARGET   PROVIDER   REQUESTS LEFT         STATE                   LEFT AT THE CLOUD
+WAITING       NEXT TRY   SINCE       ATTEMPT   PROVIDER   CONTROLLER              WHY
+node/laptop   in 12 s    3 min ago   3         hcloud     cloud-node-controller   no such machine
+More objects wait than are kept.
+
+TARGET   PROVIDER   REQUESTS LEFT             STATE                   LEFT AT THE CLOUD
 api      hcloud     3590 of 3600 per 60 min   rate-limited for 30 s   3512 of 3600, said 4 s ago; resets in 88 s
 
-TIME       TIMES   PROVIDER   DECISION           OUTCOME
-11:59:58   4       hcloud     find node/laptop   gone
+TIME       TIMES   PROVIDER   CONTROLLER              DECISION           OUTCOME
+11:59:58   4       hcloud     cloud-node-controller   find node/laptop   not done: unavailable: 503
 ";
-    let expected = expected.replace(
-        "REQUESTS LEFT         STATE",
-        "REQUESTS LEFT             STATE",
-    );
     assert_eq!(describe(&report()), expected);
+}
+
+#[test]
+fn who_has_to_act_is_told_of_a_provider_that_is_not_served() {
+    for (is_final, next) in [(true, "a person has to act"), (false, "it is tried again")] {
+        let mut report = report();
+        let why = "no token".to_owned();
+        report.providers[0].state = ProviderState::Failed { why, is_final };
+        let text = describe(&report);
+        let expected = format!("hcloud is not served, and {next}: no token\n");
+        assert!(text.contains(&expected), "{text}");
+    }
+}
+
+#[test]
+fn a_change_that_is_not_allowed_has_no_time_at_which_there_is_room() {
+    let mut report = report();
+    report.brakes[0].held.as_mut().unwrap().free = None;
+    let text = describe(&report);
+    let expected = "node/b since 60 s ago; no such change is allowed   time";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
