@@ -8,8 +8,8 @@ use ccm_controllers::{Controllers, LeaseName, Pace, Settings};
 use ccm_core::safety::brake::{Allowance, Allowances, Brake};
 use ccm_core::safety::permit::Mode;
 use ccm_core::settings::{
-    Adoption, IngressRules, IpamSettings, LifecycleRules, LifecycleSettings, NodeRules,
-    NodeSettings, OtherAllocatorRules, PodNetwork, RouteSettings, ServiceRules, ServiceSettings,
+    Adoption, IngressRules, IpamSettings, LifecycleRules, LifecycleSettings, NodeSettings,
+    OtherAllocatorRules, PodNetwork, RouteSettings, ServiceRules, ServiceSettings,
 };
 use ipnet::IpNet;
 
@@ -206,21 +206,12 @@ impl Configuration {
                 namespace: "kube-system".to_owned(),
                 name: "cloud-controller-manager".to_owned(),
             }),
-            service: ServiceSettings {
-                rules: ServiceRules {
-                    allowances: self.allowances.clone(),
-                    ..self.services.rules.clone()
-                },
-                ..self.services.clone()
-            },
+            service: self.services.clone(),
+            allowances: self.allowances.clone(),
             pace,
             node: NodeSettings {
                 // One after another, so that a transcript has one order.
                 concurrent_syncs: NonZeroUsize::MIN,
-                rules: NodeRules {
-                    allowances: self.allowances.clone(),
-                    ..NodeRules::default()
-                },
                 ..base.node.clone()
             },
             mode: self.mode,

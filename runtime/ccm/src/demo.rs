@@ -20,7 +20,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
 use ccm_controllers::{Pace, Reports};
-use ccm_core::safety::brake::Allowances;
 use ccm_core::safety::brake::target_removal::CONFIRM_AFTER;
 use ccm_core::safety::permit::{Access, Mode};
 use ccm_core::safety::tenure::Tenure;
@@ -241,14 +240,7 @@ fn shared(host: Arc<Host>) -> Shared {
         mode: Mode::Enforce,
         service_rules: Box::new(|load_balancers, is_alone| {
             let unknown = ClusterAddresses::default();
-            let allowances = Allowances::default();
-            provider_loading::service_rules(
-                load_balancers,
-                is_alone,
-                &unknown,
-                &allowances,
-                CONFIRM_AFTER,
-            )
+            provider_loading::service_rules(load_balancers, is_alone, &unknown, CONFIRM_AFTER)
         }),
         pace: PACE,
         metrics: Metrics::default(),

@@ -236,7 +236,6 @@ pub(crate) fn service_rules(
     load_balancers: &LoadBalancerConfig,
     is_alone: bool,
     cluster: &ClusterAddresses,
-    allowances: &Allowances,
     confirm_removal: Duration,
 ) -> ServiceRules {
     ServiceRules {
@@ -248,7 +247,6 @@ pub(crate) fn service_rules(
             api_server: cluster.api_server.clone(),
             allowed: load_balancers.ingress_cidrs.clone(),
         },
-        allowances: allowances.clone(),
         confirm_removal,
     }
 }
@@ -266,6 +264,7 @@ pub(crate) fn settings(
         route: RouteSettings::default(),
         ipam: None,
         lifecycle: lifecycle.clone(),
+        allowances: Allowances::default(),
         budget_lease: None,
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),
@@ -283,7 +282,6 @@ pub(crate) fn settings(
                     internal: node.internal_cidrs.clone(),
                 },
                 confirm_after: node.confirm_after,
-                ..NodeRules::default()
             },
         },
         mode: Mode::Enforce,
@@ -297,7 +295,6 @@ pub(crate) fn settings(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use ccm_core::safety::brake::{Allowance, Brake};
     use ccm_core::settings::Adoption;
 
     use super::*;
@@ -350,7 +347,6 @@ mod tests {
                 internal: ranges(&[MACHINES]),
             },
             confirm_after: Duration::from_secs(13),
-            ..NodeRules::default()
         };
         assert_eq!(made.node.rules, rules);
     }
@@ -367,12 +363,6 @@ mod tests {
             api_server: api_server(),
             ranges: ranges(&[SERVICES, PODS]),
         };
-        let mut allowances = Allowances::default();
-        let allowance = Allowance {
-            least: 7,
-            ..Allowance::default_of(Brake::StatusClear)
-        };
-        allowances.set(Brake::StatusClear, allowance);
         let confirm_removal = Duration::from_secs(37);
         for is_alone in [true, false] {
             let rules = ServiceRules {
@@ -385,15 +375,8 @@ mod tests {
                     allowed: ranges(&[PUBLIC]),
                 },
                 confirm_removal,
-                allowances: allowances.clone(),
             };
-            let made = service_rules(
-                &load_balancers,
-                is_alone,
-                &cluster,
-                &allowances,
-                confirm_removal,
-            );
+            let made = service_rules(&load_balancers, is_alone, &cluster, confirm_removal);
             assert_eq!(made, rules);
         }
     }

@@ -243,8 +243,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     }
     let endpoints = served.addresses();
     telemetry::startup::announce(mode, &kubernetes.cluster_url, &endpoints, &names);
-    let allowances = flags.safety.allowances;
-    let (known, allowed) = (cluster.clone(), allowances.clone());
+    let known = cluster.clone();
     let confirm_removal = flags.service.confirm_removal;
     let shared = Shared {
         host: Arc::new(
@@ -259,13 +258,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         cluster_cidrs: flags.cluster_cidrs,
         mode,
         service_rules: Box::new(move |load_balancers, is_alone| {
-            provider_loading::service_rules(
-                load_balancers,
-                is_alone,
-                &known,
-                &allowed,
-                confirm_removal,
-            )
+            provider_loading::service_rules(load_balancers, is_alone, &known, confirm_removal)
         }),
         pace: 1,
         metrics: metrics.versions,
@@ -292,6 +285,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         provider_loading::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
     settings.drain = flags.leadership.drain;
     settings.mode = mode;
+    settings.allowances = flags.safety.allowances;
     settings.reports = Reports {
         heartbeats: served.heartbeats.clone(),
         activity: served.status.activity(),
@@ -305,7 +299,6 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         // Without an election there is no previous leader whose last writes may not be visible yet.
         ipam.settle = Duration::ZERO;
     }
-    settings.node.rules.allowances = allowances;
     let manager = Manager {
         kubernetes,
         provided,

@@ -119,7 +119,7 @@ impl EffectExecutor {
         background: &mut JoinSet<()>,
     ) -> EffectExecutor {
         let brake = Brake::CloudMutations;
-        let allowance = settings.service.rules.allowances.of(brake);
+        let allowance = settings.allowances.of(brake);
         let window = allowance.window;
         let ownership = Arc::new(Mutex::new(ownership));
         let count = {

@@ -13,6 +13,7 @@ use ccm_controllers::{
 use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::node::ownership::NodeClaim;
 use ccm_core::safety::audit::NoAudit;
+use ccm_core::safety::brake::Allowances;
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::{
@@ -46,6 +47,7 @@ pub fn settings() -> Settings {
         service: ServiceSettings::default(),
         route: RouteSettings::default(),
         ipam: None,
+        allowances: Allowances::default(),
         budget_lease: None,
         audit: Arc::new(NoAudit),
         plan: SharedPlan::default(),

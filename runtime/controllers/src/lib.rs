@@ -58,6 +58,7 @@ use std::time::Duration;
 use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::node::ownership::NodeClaim;
 use ccm_core::safety::audit::AuditSink;
+use ccm_core::safety::brake::Allowances;
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::{
@@ -100,6 +101,8 @@ pub struct Settings {
     pub route: RouteSettings,
     /// The node IPAM controller's settings. `None`: another component assigns pod CIDRs.
     pub ipam: Option<IpamSettings>,
+    /// `--brake`: the budgets for dangerous changes.
+    pub allowances: Allowances,
     /// The Lease that persists spent budgets across restarts. `None`: they are lost.
     pub budget_lease: Option<LeaseName>,
     /// Receives every change at the cloud and every deletion of a node.

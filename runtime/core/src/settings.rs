@@ -9,7 +9,6 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::cloud::error::Owner;
-use crate::safety::brake::Allowances;
 use crate::selector::Selector;
 
 /// The node controller's settings.
@@ -39,8 +38,6 @@ pub struct NodeRules {
     /// `--node-change-confirm-after`: minimum time between the first answer and an equal second one, where one answer
     /// is not enough. Ten seconds is longer than clouds and guests cache an answer by default.
     pub confirm_after: Duration,
-    /// Budgets for dangerous changes.
-    pub allowances: Allowances,
 }
 
 /// Which addresses a node may get, in addition to the general checks.
@@ -116,8 +113,6 @@ pub struct ServiceRules {
     /// `--load-balancer-removal-confirm-after`: minimum time between the first and the confirming request to remove
     /// most targets or all addresses.
     pub confirm_removal: Duration,
-    /// Budgets for dangerous changes.
-    pub allowances: Allowances,
 }
 
 /// Which existing load balancers may be adopted for a Service that requests their name. One whose owner is a Service of
@@ -241,7 +236,6 @@ impl Default for ServiceRules {
             adoption: Adoption::Never,
             ingress: IngressRules::default(),
             confirm_removal: crate::safety::brake::target_removal::CONFIRM_AFTER,
-            allowances: Allowances::default(),
         }
     }
 }
@@ -286,7 +280,6 @@ impl Default for NodeRules {
             reconcile_labels: false,
             addresses: AddressRules::default(),
             confirm_after: Duration::from_secs(10),
-            allowances: Allowances::default(),
         }
     }
 }

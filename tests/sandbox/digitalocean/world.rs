@@ -11,7 +11,7 @@ use ccm_core::cloud::{CloudNode, FindReply, Lookup, Readiness};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::brake::{Allowance, Allowances, Brake};
 use ccm_core::safety::permit::Permit;
-use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
+use ccm_core::settings::{Adoption, NodeSettings, ServiceRules, ServiceSettings};
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_fixtures::kubernetes::{node, service};
 use ccm_host::grant::{Credential, Secret};
@@ -225,7 +225,6 @@ fn settings() -> Settings {
         service: ServiceSettings {
             rules: ServiceRules {
                 adoption: Adoption::Unowned,
-                allowances: allowances.clone(),
                 ..ServiceRules::default()
             },
             ..ServiceSettings::default()
@@ -233,12 +232,9 @@ fn settings() -> Settings {
         node: NodeSettings {
             // Longer than any test: no periodic request disturbs the counts.
             status_update_frequency: Duration::from_secs(100_000),
-            rules: NodeRules {
-                allowances,
-                ..NodeRules::default()
-            },
             ..base.node.clone()
         },
+        allowances,
         pace: Pace::times(PACE),
         call_time: Duration::from_secs(3600),
         ..base

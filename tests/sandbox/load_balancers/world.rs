@@ -13,7 +13,7 @@ use ccm_controllers::{Controllers, Metrics, Pace, Settings};
 use ccm_core::cloud_provider::CloudProvider;
 use ccm_core::safety::audit::{AuditSink, NoAudit};
 use ccm_core::safety::brake::{Allowance, Allowances, Brake};
-use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
+use ccm_core::settings::{Adoption, ServiceRules, ServiceSettings};
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_fixtures::kubernetes::node;
 use ccm_host::grant::{Credential, Secret};
@@ -212,18 +212,11 @@ impl World {
                 drift_check: Some(self.setup.drift_check),
                 rules: ServiceRules {
                     adoption: self.setup.adoption,
-                    allowances: allowances.clone(),
                     ..ServiceRules::default()
                 },
                 ..ServiceSettings::default()
             },
-            node: NodeSettings {
-                rules: NodeRules {
-                    allowances,
-                    ..NodeRules::default()
-                },
-                ..base.node.clone()
-            },
+            allowances,
             pace: Pace::times(self.setup.pace),
             audit,
             ..base

@@ -9,7 +9,6 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use ccm_core::node::ownership::NodeClaim;
-use ccm_core::safety::brake::Allowances;
 use ccm_core::safety::brake::target_removal::CONFIRM_AFTER;
 use ccm_fixtures::provider::ScriptedProvider;
 use serde_json::json;
@@ -34,7 +33,6 @@ fn manager(store: &Path) -> ProviderManager {
                 load_balancers,
                 is_alone,
                 &ClusterAddresses::default(),
-                &Allowances::default(),
                 CONFIRM_AFTER,
             )
         }),

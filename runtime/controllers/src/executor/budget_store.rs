@@ -61,7 +61,7 @@ impl BudgetStore {
         clock: Clock,
         metrics: Metrics,
     ) -> BudgetStore {
-        let allowances = settings.node.rules.allowances.clone();
+        let allowances = settings.allowances.clone();
         let balance = Arc::new(Mutex::new(Balance {
             budgets: ClusterBudgets::new(&allowances),
             taken: 0,

@@ -10,7 +10,7 @@ use ccm_core::node::ownership::{Verdict, Vote};
 use ccm_core::node::{CandidateVote, NodeEffect, NodeOutcome};
 use ccm_core::reconciliation::effect::{EventOutcome, ObjectKind, Outcome as _};
 use ccm_core::safety::audit::Subject;
-use ccm_core::safety::brake::BudgetShare;
+use ccm_core::safety::brake::{Allowance, BudgetShare};
 use ccm_core::safety::permit::CloudRequest;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::{OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef};
@@ -421,6 +421,28 @@ async fn a_vote_on_a_node_that_was_deleted_or_recreated_meanwhile_is_not_kept() 
         let votes = format!("{:?}", cluster.claims());
         assert_eq!(votes.contains("u1"), is_kept, "{votes}");
     }
+}
+
+/// The changes at a cloud have a budget of their own.
+#[tokio::test(start_paused = true)]
+async fn each_brake_has_the_allowance_of_the_settings() {
+    let mut settings = fixtures::settings();
+    for brake in Brake::ALL {
+        let allowance = Allowance {
+            least: 7,
+            percent: 0,
+            most: 7,
+            ..Allowance::default_of(brake)
+        };
+        settings.allowances.set(brake, allowance);
+    }
+    let (client, nodes) = (SimCluster::new().client_as("ccm"), Default::default());
+    let cluster = Cluster::new(client.into(), &settings, Metrics::default(), nodes);
+    let executor = executor(Arc::new(cluster), &settings);
+    let of_all = executor.cloud.budget.level(boottime());
+    let store = &executor.cluster.budget_store;
+    let counted = store.state("sim", Brake::NodeDeletion, 5).level;
+    assert_eq!((of_all.allowed, counted.allowed), (7, 7));
 }
 
 #[tokio::test(start_paused = true)]
