@@ -26,7 +26,8 @@ pub struct Configuration {
     pub(crate) allowances: Allowances,
     controllers: Controllers,
     pub(crate) rules: LifecycleRules,
-    pub(crate) services: ServiceSettings,
+    services: ServiceSettings,
+    pub(crate) service_rules: ServiceRules,
     pub(crate) routes: RouteSettings,
     node_masks: Vec<u8>,
     service_cidrs: Vec<IpNet>,
@@ -46,7 +47,14 @@ impl Default for Configuration {
                 node_ipam: false,
             },
             rules: LifecycleRules::default(),
-            services: services(),
+            // One Service after another, so that a transcript has one order.
+            services: ServiceSettings {
+                concurrent_syncs: NonZeroUsize::MIN,
+                // A script that needs it sets the interval.
+                drift_check: None,
+                ..ServiceSettings::default()
+            },
+            service_rules: service_rules(),
             routes: RouteSettings {
                 // One after another, so that a transcript has one order.
                 concurrent_syncs: NonZeroUsize::MIN,
@@ -59,22 +67,16 @@ impl Default for Configuration {
     }
 }
 
-/// One Service after another, so that a transcript has one order; and a cluster with the usual ranges.
-fn services() -> ServiceSettings {
+/// A cluster with the usual ranges.
+fn service_rules() -> ServiceRules {
     let known = |text: &str| network(text).expect("a network");
-    ServiceSettings {
-        concurrent_syncs: NonZeroUsize::MIN,
-        // A script that needs it sets the interval.
-        drift_check: None,
-        rules: ServiceRules {
-            ingress: IngressRules {
-                refused: vec![known("10.0.0.0/16"), known("10.244.0.0/16")],
-                api_server: vec![API_SERVER],
-                allowed: Vec::new(),
-            },
-            ..ServiceRules::default()
+    ServiceRules {
+        ingress: IngressRules {
+            refused: vec![known("10.0.0.0/16"), known("10.244.0.0/16")],
+            api_server: vec![API_SERVER],
+            allowed: Vec::new(),
         },
-        ..ServiceSettings::default()
+        ..ServiceRules::default()
     }
 }
 
@@ -113,22 +115,22 @@ impl Configuration {
                 "confirm-after" => self.rules.confirm_after = seconds(value)?,
                 "monitor-period" => self.monitor_period = seconds(value)?,
                 "brake" => self.brake(value)?,
-                "class" => drop(self.services.rules.classes.insert(value.to_owned())),
-                "default" => self.services.rules.is_default = value == "true",
+                "class" => drop(self.service_rules.classes.insert(value.to_owned())),
+                "default" => self.service_rules.is_default = value == "true",
                 "adoption" => {
-                    self.services.rules.adoption = match value {
+                    self.service_rules.adoption = match value {
                         "true" => Adoption::Orphaned,
                         "unowned" => Adoption::Unowned,
                         _ => Adoption::Never,
                     }
                 }
-                "ingress" => self.services.rules.ingress.allowed.push(network(value)?),
+                "ingress" => self.service_rules.ingress.allowed.push(network(value)?),
                 "workers" => {
                     let count = value.parse().map_err(|_| format!("no number: {value:?}"))?;
                     self.services.concurrent_syncs = count;
                 }
                 "drift-check" => self.services.drift_check = Some(seconds(value)?),
-                "confirm-removal" => self.services.rules.confirm_removal = seconds(value)?,
+                "confirm-removal" => self.service_rules.confirm_removal = seconds(value)?,
                 "cluster-cidr" => self.routes.cluster_cidrs.push(network(value)?),
                 "node-mask" => {
                     let mask = value.parse().map_err(|_| format!("no mask: {value:?}"))?;

@@ -388,7 +388,7 @@ impl World {
             let client = self.cluster.client_as(CONTROLLERS);
             self.processes += 1;
             let settings = self.configuration.settings(Pace::REAL);
-            let rules = settings.service.rules.clone();
+            let rules = self.configuration.service_rules.clone();
             let provided = self
                 .providers
                 .of_process(self.processes, life.clone(), rules);

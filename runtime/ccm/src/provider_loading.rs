@@ -221,12 +221,11 @@ pub(crate) struct ClusterAddresses {
 }
 
 /// Settings of the service controller.
-pub(crate) fn service_settings(flags: &ServiceFlags, rules: ServiceRules) -> ServiceSettings {
+pub(crate) fn service_settings(flags: &ServiceFlags) -> ServiceSettings {
     let unset = ServiceSettings::default();
     ServiceSettings {
         concurrent_syncs: flags.concurrent_syncs.unwrap_or(unset.concurrent_syncs),
         drift_check: flags.drift_check,
-        rules,
         ..unset
     }
 }

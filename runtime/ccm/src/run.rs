@@ -23,7 +23,6 @@ use ccm_controllers::{
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::plan::Plan;
 use ccm_core::safety::tenure::Tenure;
-use ccm_core::settings::ServiceRules;
 use ccm_core::well_known::{
     IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
     SERVICE_CONTROLLER,
@@ -280,7 +279,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     if !groups.is_idle() && knows_nodes {
         has_instances(&provided.borrow(), &names)?;
     }
-    let service = provider_loading::service_settings(&flags.service, ServiceRules::default());
+    let service = provider_loading::service_settings(&flags.service);
     let mut settings =
         provider_loading::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
     settings.drain = flags.leadership.drain;

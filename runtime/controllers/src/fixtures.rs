@@ -17,7 +17,7 @@ use ccm_core::safety::brake::Allowances;
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::{
-    LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
+    LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceRules, ServiceSettings,
 };
 use ccm_fixtures::kubernetes::ObjectBuilder;
 use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
@@ -71,10 +71,26 @@ pub async fn run_one(
     metrics: Metrics,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<Stopped, RunError> {
+    let rules = ServiceRules::default();
+    run_with_rules(client, provider, rules, settings, metrics, shutdown).await
+}
+
+/// The same with these rules for its Services.
+///
+/// # Errors
+/// See [`RunError`].
+pub async fn run_with_rules(
+    client: impl Into<Clients>,
+    provider: Arc<dyn CloudProvider>,
+    service: ServiceRules,
+    settings: Settings,
+    metrics: Metrics,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<Stopped, RunError> {
     let provided = Provided {
         cloud: provider,
         nodes: NodeClaim::default(),
-        service: settings.service.rules.clone(),
+        service,
     };
     // The sender is kept until the end, so that the channel stays open.
     let (_kept, provided) = tokio::sync::watch::channel(Arc::from([provided]));

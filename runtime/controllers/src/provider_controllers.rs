@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ccm_core::node::object::PrunedNode;
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::service::Claims;
-use ccm_core::settings::ServiceSettings;
 use ccm_core::well_known::{
     NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER,
 };
@@ -77,20 +76,13 @@ impl ProviderControllers {
         // EDGE-083: without the pod networks it is unknown which routes belong to the cluster, so that none is touched.
         let has_networks = !settings.route.cluster_cidrs.is_empty();
         let routes = wanted.route && capabilities.routes && has_networks;
-        let settings = Settings {
-            service: ServiceSettings {
-                rules: provided.service.clone(),
-                ..settings.service.clone()
-            },
-            ..settings.clone()
-        };
         let mut background = JoinSet::new();
         let cloud = provided.cloud.clone();
         let executor = EffectExecutor::new(
             cluster.clone(),
             cloud,
             ownership.clone(),
-            &settings,
+            settings,
             &mut background,
         );
         let executor = Arc::new(executor);
@@ -119,7 +111,8 @@ impl ProviderControllers {
             changes_of_nodes = Some(filter);
             let targets = NodeSet::new(executor.clone(), receiver, &settings.service);
             let settings = settings.service.clone();
-            ServiceController::new(executor.clone(), settings, claims, changes, targets)
+            let rules = provided.service.clone();
+            ServiceController::new(executor.clone(), settings, rules, claims, changes, targets)
         });
         let (mut route_changes, mut route) = (None, None);
         if routes {

@@ -29,8 +29,8 @@ use crate::watch::{nodes, services};
 use crate::{Provided, RunError, Settings, Stopped};
 
 /// Runs the controllers of every provider in `provided`, which may change at any time, until `shutdown` completes; then
-/// waits at most `settings.drain` for requests in flight. Ignores `settings.service.rules`: each provider brings its
-/// own. The controllers act with their clients of `clients`, and share the watches of its base.
+/// waits at most `settings.drain` for requests in flight. The controllers act with their clients of `clients`, and share
+/// the watches of its base.
 ///
 /// An entry is unchanged while it has the same cloud (the very same object), claim and rules; then its controllers keep
 /// running. Otherwise they end, within `settings.drain`, and new ones start. A contradictory list changes nothing. With

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use ccm_core::moment::Moment;
 use ccm_core::reconciliation::conclusion::{Conclusion, Next};
 use ccm_core::service::{Claims, Facts, NameSlot, Targets, World};
-use ccm_core::settings::ServiceSettings;
+use ccm_core::settings::{ServiceRules, ServiceSettings};
 use ccm_core::well_known::SERVICE_CONTROLLER;
 use k8s_openapi::api::core::v1::Service;
 use tokio::sync::mpsc;
@@ -83,11 +83,12 @@ impl ServiceController {
     pub(crate) fn new(
         executor: Arc<EffectExecutor>,
         settings: ServiceSettings,
+        rules: ServiceRules,
         claims: Arc<Claims>,
         changes: mpsc::UnboundedReceiver<ServiceChange>,
         nodes: NodeSet,
     ) -> Self {
-        let rules = Arc::new(settings.rules.clone());
+        let rules = Arc::new(rules);
         let (clock, queues) = (executor.clock(), &executor.metrics().queues);
         let queue = Queue::new(queues.meter(QueueName::Services, clock));
         let node_meter = queues.meter(QueueName::ServiceNodes, clock);

@@ -95,11 +95,9 @@ pub struct ServiceSettings {
     pub node_wait: Duration,
     /// How often each load balancer is checked without a change, plus or minus half of it. `None`: never.
     pub drift_check: Option<Duration>,
-    /// Rules for decisions about Services.
-    pub rules: ServiceRules,
 }
 
-/// Rules for decisions about Services.
+/// Rules for decisions about one provider's Services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRules {
     /// `spec.loadBalancerClass` values that the provider serves.
@@ -247,7 +245,6 @@ impl Default for ServiceSettings {
             node_quiet: Duration::from_secs(1),
             node_wait: Duration::from_secs(5),
             drift_check: Some(Duration::from_secs(3600)),
-            rules: ServiceRules::default(),
         }
     }
 }

@@ -11,14 +11,14 @@ use ccm_core::cloud::{CloudNode, FindReply, Lookup, Readiness};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::brake::{Allowance, Allowances, Brake};
 use ccm_core::safety::permit::Permit;
-use ccm_core::settings::{Adoption, NodeSettings, ServiceRules, ServiceSettings};
+use ccm_core::settings::{Adoption, NodeSettings, ServiceRules};
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_fixtures::kubernetes::{node, service};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_sim::cluster::Cluster;
 use ccm_sim::digitalocean::{DigitalOcean, DropletSpec, Options};
-use ccm_tests::controllers::{NO_CONTROLLERS, create, run_one};
+use ccm_tests::controllers::{NO_CONTROLLERS, create, run_with_rules};
 use k8s_openapi::api::core::v1::{Event, Node, Service};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -107,7 +107,11 @@ impl World {
         let provider = Arc::new(self.provider().await?);
         let client = self.cluster.client_as("ccm");
         let (metrics, never) = (Metrics::default(), std::future::pending());
-        let run = run_one(client, provider, settings(), metrics, never);
+        let rules = ServiceRules {
+            adoption: Adoption::Unowned,
+            ..ServiceRules::default()
+        };
+        let run = run_with_rules(client, provider, rules, settings(), metrics, never);
         tokio::select! {
             ended = run => Err(format!("the controllers ended: {:?}", ended.map(drop)).into()),
             played = play() => played,
@@ -221,13 +225,6 @@ fn settings() -> Settings {
             node: true,
             service: true,
             ..NO_CONTROLLERS
-        },
-        service: ServiceSettings {
-            rules: ServiceRules {
-                adoption: Adoption::Unowned,
-                ..ServiceRules::default()
-            },
-            ..ServiceSettings::default()
         },
         node: NodeSettings {
             // Longer than any test: no periodic request disturbs the counts.

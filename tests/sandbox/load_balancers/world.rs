@@ -20,7 +20,7 @@ use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_sim::cluster::Cluster;
 use ccm_sim::hetzner::{Hetzner, Location, Options, Request, ServerSpec};
-use ccm_tests::controllers::{NO_CONTROLLERS, create, run_one};
+use ccm_tests::controllers::{NO_CONTROLLERS, create, run_with_rules};
 use k8s_openapi::api::core::v1::{Event, Node, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -174,13 +174,17 @@ impl World {
     ) -> Running {
         let (stop, stopped) = oneshot::channel::<()>();
         let settings = self.settings(audit);
+        let rules = ServiceRules {
+            adoption: self.setup.adoption,
+            ..ServiceRules::default()
+        };
         let task = tokio::spawn(async move {
             let recorded = async {
                 // Dropped means the same as sent.
                 let _ = stopped.await;
             };
             let metrics = Metrics::default();
-            let ended = run_one(client, provider, settings, metrics, recorded).await;
+            let ended = run_with_rules(client, provider, rules, settings, metrics, recorded).await;
             ended.map(drop).map_err(|error| error.to_string())
         });
         Running { stop, task }
@@ -210,10 +214,6 @@ impl World {
             },
             service: ServiceSettings {
                 drift_check: Some(self.setup.drift_check),
-                rules: ServiceRules {
-                    adoption: self.setup.adoption,
-                    ..ServiceRules::default()
-                },
                 ..ServiceSettings::default()
             },
             allowances,

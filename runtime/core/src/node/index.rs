@@ -61,7 +61,7 @@ struct IndexedNode {
     found: Option<Moment>,
     /// Consecutive complete answers of its owner that reported the machine gone since the node was last Ready.
     gone: u32,
-    /// The first IPs in its status, at most [`MAX_ADDRESSES`].
+    /// The first IPs in its status.
     reported: NodeIps,
     /// Those of them that count: nobody else may have them.
     ips: NodeIps,
@@ -74,7 +74,7 @@ struct MachineAnswer {
     by: Arc<str>,
     /// The provider ID; `None` once the provider has answered otherwise.
     provider_id: Option<Arc<str>>,
-    /// The IPs of the last answer that had any, at most [`MAX_ADDRESSES`].
+    /// The first IPs of the last answer that had any.
     ips: NodeIps,
 }
 

@@ -63,8 +63,9 @@ impl Alone {
         let targets = NodeSet::new(executor.clone(), receiver, &settings.service);
         let (_, changes) = mpsc::unbounded_channel();
         let settings = settings.service.clone();
+        let rules = ServiceRules::default();
         Alone {
-            controller: ServiceController::new(executor, settings, claims, changes, targets),
+            controller: ServiceController::new(executor, settings, rules, claims, changes, targets),
             _background: background,
         }
     }
