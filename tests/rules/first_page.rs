@@ -3,7 +3,7 @@
 use ccm_core::rollout::RolloutRules;
 use serde_json::Value;
 
-use crate::lists::{assert_none, files, root};
+use crate::lists::{assert_none, files, root, shipped};
 
 /// The text between the heading and the next one of the same level.
 fn section(page: &str, heading: &str) -> String {
@@ -93,7 +93,7 @@ fn each_provider_is_listed_with_what_it_does_not_do() {
         .lines()
         .find(|line| line.starts_with("| providers |"));
     let row = row.unwrap();
-    for provider in ["aws", "digitalocean", "hcloud", "proxmox", "static"] {
+    for provider in &shipped() {
         let (_, clauses) = row.split_once(&format!("`{provider}` (")).unwrap();
         let (clauses, _) = clauses.split_once(')').unwrap();
         let is_limit = |clause: &str| {

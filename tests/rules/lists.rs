@@ -9,6 +9,20 @@ pub(crate) fn root() -> PathBuf {
     tests.parent().unwrap().to_owned()
 }
 
+/// The names of the shipped providers, from the list in `embedded-guests`. Depending on that crate would compile them.
+pub(crate) fn shipped() -> Vec<String> {
+    let library = std::fs::read_to_string(root().join("guests/embedded/src/lib.rs")).unwrap();
+    let (_, list) = library
+        .split_once("pub const SHIPPED: &[&str] = &[")
+        .unwrap();
+    let (list, _) = list.split_once("];").unwrap();
+    list.split('"')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
 /// One row of a table.
 pub(crate) struct Row {
     pub(crate) id: String,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lists::{files, root};
+use crate::lists::{files, root, shipped};
 
 /// Files that only Robot's dedicated servers need.
 const ROBOT: [&str; 2] = ["robot", "find/dedicated.rs"];
@@ -168,7 +168,7 @@ fn the_load_balancers_of_the_sdks_example_take_ninety_lines() {
 fn the_readme_says_how_large_the_guests_are() {
     let readme = std::fs::read_to_string(root().join("guests/README.md")).unwrap();
     let shares = shares();
-    for guest in ["aws", "digitalocean", "hcloud", "proxmox", "static"] {
+    for guest in &shipped() {
         let row = readme.lines().find_map(|line| {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             match cells.as_slice() {
@@ -185,7 +185,7 @@ fn the_readme_says_how_large_the_guests_are() {
             stated.abs_diff(counted) * 20 <= counted,
             "{guest}: {counted} lines, not {stated}"
         );
-        let expected = shares.iter().find(|one| one.guest == guest);
+        let expected = shares.iter().find(|one| one.guest == *guest);
         match (expected, share.strip_suffix(" %")) {
             (None, None) => {}
             (Some(expected), Some(stated)) => {
