@@ -1,6 +1,6 @@
-//! The effect executor. Every write to the cluster and every provider call is made here and nowhere else, so that tests
-//! and operators can find, label, refuse, measure and crash each one. It decides nothing except whether an effect may
-//! still begin.
+//! The effect executor. All effects that the controllers decide on, writes to the cluster and provider calls, are performed
+//! here, so that tests and operators can find, label, refuse, measure and crash each one. It decides nothing except whether
+//! an effect may still begin.
 
 mod account_lookups;
 mod budget_lease;

@@ -10,11 +10,11 @@
 //! Each provider has its own set of controllers, so that a slow or hostile provider delays no other; `cluster` holds
 //! what they share. The node IPAM controller needs no provider and runs once.
 //!
-//! `executor` executes effects: the only module that writes to the cluster and the only one that calls a
-//! [`CloudProvider`]. `lease` is separate: it holds the Lease under which all this happens and writes nothing else.
-//! `clients` says which client each controller acts with. `tenure_client` is the lowest layer: it refuses to send
-//! outside of the tenure, leads through a proxy, and requests tokens for controllers that have an identity of their
-//! own. Only `clock` reads a clock.
+//! `executor` performs the effects: no other controller code calls a [`CloudProvider`] or writes to the cluster. `lease`
+//! is separate: it writes the Lease under which all this happens, and Events about it. `clients` says which client each
+//! controller acts with. `tenure_client` is the lowest layer: it refuses to send outside of the tenure, leads through a
+//! proxy, and for controllers that have an identity of their own creates their ServiceAccounts and requests tokens. Only
+//! `clock` reads a clock.
 #![forbid(unsafe_code)]
 
 pub mod activity;
