@@ -1,5 +1,6 @@
 //! The imports between files of `core`: files that import each other in a circle can only be understood together, so no
-//! circle has more than three of them. Reads `use` declarations and paths in the code; tests do not count.
+//! circle has more than three of them; and each part stands on those before it. Reads `use` declarations and paths in the
+//! code; tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,6 +18,29 @@ fn no_circle_of_imports_in_core_has_more_than_three_files() {
         .filter(|circle| circle.len() > MOST)
         .collect();
     assert!(large.is_empty(), "{large:#?}");
+}
+
+#[test]
+fn each_part_of_core_stands_on_those_before_it() {
+    let library = std::fs::read_to_string(root().join(CRATE).join("lib.rs")).unwrap();
+    let (_, list) = library.split_once("From the ground up").unwrap();
+    let (list, _) = list.split_once("#![").unwrap();
+    let names = list.split("[`").skip(1);
+    let order: Vec<&str> = names.filter_map(|name| name.split('`').next()).collect();
+    let place = |part: &String| {
+        let place = order.iter().position(|name| name == part);
+        place.unwrap_or_else(|| panic!("lib.rs does not say where {part} stands"))
+    };
+    let modules = modules();
+    let mut broken = Vec::new();
+    for (from, named) in imports(&modules) {
+        if from.is_empty() || from.iter().any(|part| part.ends_with("fixtures")) {
+            continue;
+        }
+        let above = named.iter().filter(|to| place(&to[0]) > place(&from[0]));
+        broken.extend(above.map(|to| format!("{} imports {}", from.join("::"), to.join("::"))));
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
 }
 
 #[test]

@@ -9,11 +9,11 @@
 //! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm engine and reads
 //! no clock, file or environment variable: its manifest and `clippy.toml` enforce that.
 //!
-//! From the ground up, each standing on those before it: [`well_known`], [`name_syntax`], [`selector`], [`moment`] and
-//! [`failure`]; [`cloud`], the types of the port to the clouds; [`reconciliation`], what the controllers have in common;
-//! [`safety`], what may be done, and until when; [`settings`] and [`cloud_provider`], the port itself; [`node`], with
-//! what all controllers ask about nodes; then the other controllers' decisions: [`node_lifecycle`], [`service`],
-//! [`route`], [`ipam`]; and [`rollout`], which decides about the versions of a module.
+//! From the ground up, each standing on those before it: [`well_known`], [`name_syntax`], [`string_map`], [`selector`],
+//! [`moment`] and [`failure`]; [`cloud`], the types of the port to the clouds; [`reconciliation`], what the controllers
+//! have in common; [`safety`], what may be done, and until when; [`settings`] and [`cloud_provider`], the port itself;
+//! [`node`], with what all controllers ask about nodes; then the other controllers' decisions: [`node_lifecycle`],
+//! [`service`], [`route`], [`ipam`]; and [`rollout`], which decides about the versions of a module.
 #![forbid(unsafe_code)]
 
 pub mod cloud;
@@ -33,4 +33,5 @@ pub mod safety;
 pub mod selector;
 pub mod service;
 pub mod settings;
+pub mod string_map;
 pub mod well_known;

@@ -12,7 +12,7 @@ mod parse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::node::object::StringMap;
+use crate::string_map::StringMap;
 
 pub use parse::SelectorError;
 

@@ -23,8 +23,8 @@ use ccm_core::cloud::{
     Lookup, Owner, ProviderError, Readiness,
 };
 use ccm_core::cloud_provider::{CloudProvider, Reply};
-use ccm_core::node::object::StringMap;
 use ccm_core::safety::permit::Permit;
+use ccm_core::string_map::StringMap;
 
 use crate::bindings::lifecycle::Capability;
 use crate::bindings::{self, common, instances};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::node::object::StringMap;
+use crate::string_map::StringMap;
 
 /// Maximum number of nodes in one call about machines, and of targets of a load balancer (contract, `instances` and
 /// `load-balancer`).

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::cloud::instance::Instance;
-use crate::node::object::StringMap;
+use crate::string_map::StringMap;
 use crate::well_known;
 
 type Part = fn(&Instance) -> &Option<String>;

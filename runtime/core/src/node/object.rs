@@ -2,7 +2,6 @@
 //! of a node that runs pods, and in a form that takes little memory, because all nodes are kept. Read-only.
 
 mod read;
-mod string_map;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,9 +10,8 @@ use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::cloud::instance::{Address, AddressType};
+use crate::string_map::StringMap;
 use crate::well_known::{SHUTDOWN_TAINT, UNINITIALIZED_TAINT};
-
-pub use string_map::StringMap;
 
 /// Identifies one Node object.
 #[derive(Debug, Clone, PartialEq, Eq)]

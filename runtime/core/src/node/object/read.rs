@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::jiff::Timestamp;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-use super::{Condition, Content, NodeConditionStatus, PrunedNode, StoredAddress, StringMap};
+use super::{Condition, Content, NodeConditionStatus, PrunedNode, StoredAddress};
 use crate::cloud::instance::AddressType;
 use crate::moment::StoredTime;
+use crate::string_map::StringMap;
 use crate::well_known::{LAST_APPLIED, NETWORK_UNAVAILABLE};
 
 #[derive(serde::Deserialize, Default)]

@@ -148,11 +148,3 @@ fn of_two_conditions_of_a_type_the_first_counts() {
     let conditions = ["True", "False"].map(|status| json!({ "type": "Ready", "status": status }));
     assert!(read(json!({ "status": { "conditions": conditions } })).is_ready());
 }
-
-#[test]
-fn of_two_values_of_a_key_the_later_one_counts() {
-    let map: StringMap = [("b", "1"), ("a", "2"), ("b", "3"), ("b", "4")]
-        .into_iter()
-        .collect();
-    assert_eq!(map.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "4")]);
-}

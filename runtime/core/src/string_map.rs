@@ -43,3 +43,16 @@ impl<K: Into<Box<str>>, V: Into<Box<str>>, const N: usize> From<[(K, V); N]> for
         pairs.into_iter().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_values_of_a_key_the_later_one_counts() {
+        let map: StringMap = [("b", "1"), ("a", "2"), ("b", "3"), ("b", "4")]
+            .into_iter()
+            .collect();
+        assert_eq!(map.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "4")]);
+    }
+}
