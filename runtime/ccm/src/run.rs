@@ -45,8 +45,8 @@ use crate::config::{Mistakes, ProviderConfig};
 use crate::exit::Exit;
 use crate::flags::{PodNetworkArguments, RunFlags};
 use crate::kubeconfig::configuration_of;
+use crate::leader_migration::Migration;
 use crate::load_policy::Remarks;
-use crate::migration::Migration;
 use crate::provider_loading::{self, ClusterAddresses};
 use crate::provider_manager::{
     Configuration, ObjectConfiguration, ProviderManager, ProviderObjects, Secrets, Shared,

@@ -9,7 +9,7 @@ use ccm_core::rollout::{Record, Trial};
 use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::{Access, Mode};
 use ccm_core::safety::tenure::Tenure;
-use ccm_core::well_known::DELETE_UNTIL;
+use ccm_core::well_known::{COMPONENT, DELETE_UNTIL};
 use ccm_delivery::record::StoredRecord;
 use ccm_delivery::rollout_controller::Served;
 use ccm_host::egress::{TargetLevel, now};
@@ -22,7 +22,6 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::migration::COMPONENT;
 use crate::provider_manager::ProviderOverview;
 
 /// The sources of the status page. Clones share them.

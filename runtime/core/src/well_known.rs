@@ -108,6 +108,8 @@ pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
 /// Marks a control-plane node. Cannot be set with a kubelet's permissions.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
+/// This program's name as a component: upstream's, because people filter Events by it, and files of leader migration name it.
+pub const COMPONENT: &str = "cloud-controller-manager";
 /// The node controller's Event source component, and its name in logs and in `--controllers` (NODE-001).
 pub const NODE_CONTROLLER: &str = "cloud-node-controller";
 /// The same for the node lifecycle controller (LIFE-001).
@@ -174,6 +176,7 @@ mod tests {
             (OUT_OF_SERVICE_TAINT, "node.kubernetes.io/out-of-service"),
             (KARPENTER_DISRUPTED_TAINT, "karpenter.sh/disrupted"),
             (KARPENTER_DISRUPTION_TAINT, "karpenter.sh/disruption"),
+            (COMPONENT, "cloud-controller-manager"),
             (NODE_CONTROLLER, "cloud-node-controller"),
             (NODE_LIFECYCLE_CONTROLLER, "cloud-node-lifecycle-controller"),
             (SERVICE_CONTROLLER, "service-lb-controller"),

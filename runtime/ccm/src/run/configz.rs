@@ -5,7 +5,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use crate::flags::{self, shown_duration};
-use crate::migration::{Migration, canonical};
+use crate::leader_migration::{Migration, canonical};
 
 /// The object, under its group, from the values of all flags. Files are read as the controllers read them, which report
 /// the mistakes in them.

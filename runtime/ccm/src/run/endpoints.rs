@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use ccm_controllers::{Heartbeats, RestClients};
 use ccm_core::safety::tenure::Tenure;
+use ccm_core::well_known::COMPONENT;
 use ccm_delivery::source::Location;
 use ccm_host::egress::now;
 use ccm_serving::{Checks, ClusterAccess, Endpoints, RuntimeHeartbeat, Server};
@@ -22,7 +23,6 @@ use crate::api_server_url::in_cluster;
 use crate::config::ProviderConfig;
 use crate::flags::{ServingFlags, shown_values};
 use crate::kubeconfig::configuration_of;
-use crate::migration::COMPONENT;
 use crate::status_collector::StatusCollector;
 use crate::{builtin_grants, provider_loading, telemetry};
 

@@ -14,7 +14,7 @@ use ccm_controllers::{
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::well_known::{
-    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
+    COMPONENT, IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
     SERVICE_CONTROLLER,
 };
 use ccm_delivery::rollout_controller::Lead;
@@ -26,8 +26,8 @@ use super::endpoints::Served;
 use super::{Stop, as_user};
 use crate::audit::AuditWriter;
 use crate::flags::ElectionFlags;
+use crate::leader_migration::{Migration, MigrationLease};
 use crate::leadership::{Leadership, Lock};
-use crate::migration::{COMPONENT, Migration, MigrationLease};
 use crate::provider_manager::LeadershipSignal;
 use crate::status_collector::Candidacy;
 

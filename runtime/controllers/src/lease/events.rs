@@ -3,14 +3,12 @@
 use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::reconciliation::event::EventSubject;
 use ccm_core::reconciliation::event::reasons;
+use ccm_core::well_known::COMPONENT;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::jiff::Timestamp;
 
 use super::ElectionSettings;
-
-/// Reporting component: upstream's name, because people filter by it.
-const COMPONENT: &str = "cloud-controller-manager";
 
 /// Builds the Event `<identity> <what>` about the last known Lease.
 pub(super) fn event(

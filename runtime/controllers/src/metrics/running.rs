@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ccm_core::well_known::COMPONENT;
 use ccm_metrics::Registration as _;
 use parking_lot::Mutex;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-
-/// The value of the label `manager`.
-const MANAGER: &str = "cloud-controller-manager";
 
 /// The running controllers of all providers. Clones share the same metric.
 #[derive(Debug, Clone)]
@@ -53,7 +51,7 @@ impl RunningControllers {
     fn show(&self, name: &'static str) {
         let counts = self.counts.lock();
         let runs = counts.get(name).is_some_and(|count| *count > 0);
-        let labels = [("name", name), ("manager", MANAGER)];
+        let labels = [("name", name), ("manager", COMPONENT)];
         self.gauge.get_or_create(&labels).set(i64::from(runs));
     }
 }

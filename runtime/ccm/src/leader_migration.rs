@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::config::Mistakes;
 use crate::yaml_error;
 
-/// This component's name in the configuration file.
-pub(crate) const COMPONENT: &str = "cloud-controller-manager";
 const ANY: &str = "*";
 const KIND: &str = "LeaderMigrationConfiguration";
 const GROUP: &str = "controllermanager.config.k8s.io";

@@ -1,6 +1,8 @@
 //! Upstream's cases of leader migration, and our departures from them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use ccm_core::well_known::COMPONENT;
+
 use super::*;
 
 const KCM: &str = "kube-controller-manager";
