@@ -280,7 +280,7 @@ fn every_reason_of_a_condition_is_explained() {
         (
             &of_providers,
             "runtime/core/src/rollout/record.rs",
-            "pub fn as_str(",
+            "pub enum Phase {",
             "\n    }",
         ),
         (

@@ -19,6 +19,7 @@
 pub mod cloud;
 pub mod cloud_provider;
 pub mod failure;
+mod fixed_names;
 #[cfg(test)]
 pub mod fixtures;
 pub mod ipam;

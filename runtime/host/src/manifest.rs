@@ -142,51 +142,27 @@ impl Target {
     }
 }
 
-/// Kind of credential for a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AuthKind {
-    /// Requests are sent without a credential.
-    None,
-    /// `Authorization: Bearer …`.
-    Bearer,
-    /// `Authorization: Basic …`.
-    Basic,
-    /// A vendor-specific header, named by the grant.
-    Header,
-    /// AWS Signature Version 4, for the region and the service of the grant.
-    #[serde(rename = "aws-sigv4")]
-    AwsSigV4,
-    /// `Authorization: Bearer …` with a token of the token endpoint that the grant names.
-    #[serde(rename = "oauth2")]
-    OAuth2,
-    /// `X-Auth-Token` with a token of the Keystone that the grant names.
-    Keystone,
-}
-
-impl AuthKind {
-    /// All kinds, in the order of the variants.
-    pub const ALL: [AuthKind; 7] = [
-        AuthKind::None,
-        AuthKind::Bearer,
-        AuthKind::Basic,
-        AuthKind::Header,
-        AuthKind::AwsSigV4,
-        AuthKind::OAuth2,
-        AuthKind::Keystone,
-    ];
-
-    /// Name of the kind in the manifest.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AuthKind::None => "none",
-            AuthKind::Bearer => "bearer",
-            AuthKind::Basic => "basic",
-            AuthKind::Header => "header",
-            AuthKind::AwsSigV4 => "aws-sigv4",
-            AuthKind::OAuth2 => "oauth2",
-            AuthKind::Keystone => "keystone",
-        }
+ccm_core::named_enum! {
+    /// Kind of credential for a target.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum AuthKind {
+        /// Requests are sent without a credential.
+        None = "none",
+        /// `Authorization: Bearer …`.
+        Bearer = "bearer",
+        /// `Authorization: Basic …`.
+        Basic = "basic",
+        /// A vendor-specific header, named by the grant.
+        Header = "header",
+        /// AWS Signature Version 4, for the region and the service of the grant.
+        #[serde(rename = "aws-sigv4")]
+        AwsSigV4 = "aws-sigv4",
+        /// `Authorization: Bearer …` with a token of the token endpoint that the grant names.
+        #[serde(rename = "oauth2")]
+        OAuth2 = "oauth2",
+        /// `X-Auth-Token` with a token of the Keystone that the grant names.
+        Keystone = "keystone",
     }
 }
 

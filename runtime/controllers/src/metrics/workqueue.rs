@@ -19,38 +19,20 @@ use prometheus_client::registry::Registry;
 
 use crate::clock::Clock;
 
-/// A queue that upstream has metrics for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum QueueName {
-    /// The node controller's nodes.
-    Nodes,
-    /// The service controller's Services.
-    Services,
-    /// The service controller's changes of nodes: a pass over the load balancers is one item.
-    ServiceNodes,
-    /// The route controller's passes.
-    Routes,
-    /// The node IPAM controller's nodes.
-    PodCidrs,
-}
-
-impl QueueName {
-    const ALL: [QueueName; 5] = [
-        QueueName::Nodes,
-        QueueName::Services,
-        QueueName::ServiceNodes,
-        QueueName::Routes,
-        QueueName::PodCidrs,
-    ];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            QueueName::Nodes => "Nodes",
-            QueueName::Services => "service",
-            QueueName::ServiceNodes => "node",
-            QueueName::Routes => "Routes",
-            QueueName::PodCidrs => "cidrallocator_node",
-        }
+ccm_core::named_enum! {
+    /// A queue that upstream has metrics for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) enum QueueName {
+        /// The node controller's nodes.
+        Nodes = "Nodes",
+        /// The service controller's Services.
+        Services = "service",
+        /// The service controller's changes of nodes: a pass over the load balancers is one item.
+        ServiceNodes = "node",
+        /// The route controller's passes.
+        Routes = "Routes",
+        /// The node IPAM controller's nodes.
+        PodCidrs = "cidrallocator_node",
     }
 }
 

@@ -91,36 +91,18 @@ pub enum Modification<'a> {
     Cloud,
 }
 
-/// Kinds of objects in plans and in the audit log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObjectKind {
-    /// A Node.
-    Node,
-    /// A Service.
-    Service,
-    /// A route at a cloud.
-    Route,
-    /// A cloud, by a change that concerns no single object.
-    Cloud,
-}
-
-impl ObjectKind {
-    /// All kinds.
-    pub const ALL: [ObjectKind; 4] = [
-        ObjectKind::Node,
-        ObjectKind::Service,
-        ObjectKind::Route,
-        ObjectKind::Cloud,
-    ];
-
-    /// The kind's fixed name in plans, metrics, logs and the audit log.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ObjectKind::Node => "node",
-            ObjectKind::Service => "service",
-            ObjectKind::Route => "route",
-            ObjectKind::Cloud => "cloud",
-        }
+crate::named_enum! {
+    /// Kinds of objects in plans and in the audit log.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ObjectKind {
+        /// A Node.
+        Node = "node",
+        /// A Service.
+        Service = "service",
+        /// A route at a cloud.
+        Route = "route",
+        /// A cloud, by a change that concerns no single object.
+        Cloud = "cloud",
     }
 }
 

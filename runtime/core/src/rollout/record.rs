@@ -60,55 +60,31 @@ pub struct Placed {
     pub untried: Option<String>,
 }
 
-/// Phase of a version that is not active yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// Its bytes are here.
-    Fetched,
-    /// A signer trusted by the operator vouches for it.
-    Verified,
-    /// It requests more than the grants, or needs what this version of the program does not offer: the operator has to
-    /// change the grants or upgrade, or leave it.
-    WaitsForGrants,
-    /// It requests more than the active version, within the grants: a person has to approve it.
-    WaitsForApproval,
-    /// It is compiled, and has started under its limits.
-    Compiled,
-    /// Its credential works, as far as it can be tested.
-    SelfTested,
-    /// Its answers to reads are compared with those of the active version.
-    Shadow,
-    /// It answers a part of the calls.
-    Canary,
+crate::named_enum! {
+    /// Phase of a version that is not active yet.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Phase {
+        /// Its bytes are here.
+        Fetched = "Fetched",
+        /// A signer trusted by the operator vouches for it.
+        Verified = "Verified",
+        /// It requests more than the grants, or needs what this version of the program does not offer: the operator has
+        /// to change the grants or upgrade, or leave it.
+        WaitsForGrants = "WaitsForGrants",
+        /// It requests more than the active version, within the grants: a person has to approve it.
+        WaitsForApproval = "WaitsForApproval",
+        /// It is compiled, and has started under its limits.
+        Compiled = "Compiled",
+        /// Its credential works, as far as it can be tested.
+        SelfTested = "SelfTested",
+        /// Its answers to reads are compared with those of the active version.
+        Shadow = "Shadow",
+        /// It answers a part of the calls.
+        Canary = "Canary",
+    }
 }
 
 impl Phase {
-    /// All phases, in their order.
-    pub const ALL: [Phase; 8] = [
-        Phase::Fetched,
-        Phase::Verified,
-        Phase::WaitsForGrants,
-        Phase::WaitsForApproval,
-        Phase::Compiled,
-        Phase::SelfTested,
-        Phase::Shadow,
-        Phase::Canary,
-    ];
-
-    /// The phase's name, as in the record.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Phase::Fetched => "Fetched",
-            Phase::Verified => "Verified",
-            Phase::WaitsForGrants => "WaitsForGrants",
-            Phase::WaitsForApproval => "WaitsForApproval",
-            Phase::Compiled => "Compiled",
-            Phase::SelfTested => "SelfTested",
-            Phase::Shadow => "Shadow",
-            Phase::Canary => "Canary",
-        }
-    }
-
     /// The phase of this name.
     pub fn parse(name: &str) -> Option<Phase> {
         Phase::ALL.into_iter().find(|known| known.as_str() == name)

@@ -20,56 +20,32 @@ pub use cluster::{ClusterBudgets, Objects, Spent};
 pub use rise::Rise;
 pub use shared::{BudgetShare, HeldSpender, SharedBudget, Spender};
 
-/// A kind of change that has a budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Brake {
-    /// Changing or removing an InternalIP of a Ready node: running connections and certificates depend on it.
-    InternalIp,
-    /// Changing the type, zone or region of an initialised node: volumes and workloads are placed by these labels.
-    Relabel,
-    /// Deleting a node whose machine is gone: its pods are deleted with it. Not charged when the node is marked for
-    /// removal, because that deletion is intended.
-    NodeDeletion,
-    /// Tainting a node whose machine is shut down: no more pods are scheduled to it.
-    ShutdownTaint,
-    /// Deleting a load balancer: its address is lost permanently.
-    LoadBalancerDeletion,
-    /// Deleting a route: the pods behind it become unreachable.
-    RouteDeletion,
-    /// Removing the addresses from a Service's status: DNS and then traffic follow.
-    StatusClear,
-    /// Any change at the cloud, of all kinds together: limits what a loop in this manager, or a user who edits a Service
-    /// again and again, does to quota and bill.
-    CloudMutations,
+crate::named_enum! {
+    /// A kind of change that has a budget.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Brake {
+        /// Changing or removing an InternalIP of a Ready node: running connections and certificates depend on it.
+        InternalIp = "internal-ip",
+        /// Changing the type, zone or region of an initialised node: volumes and workloads are placed by these labels.
+        Relabel = "relabel",
+        /// Deleting a node whose machine is gone: its pods are deleted with it. Not charged when the node is marked for
+        /// removal, because that deletion is intended.
+        NodeDeletion = "node-deletion",
+        /// Tainting a node whose machine is shut down: no more pods are scheduled to it.
+        ShutdownTaint = "shutdown-taint",
+        /// Deleting a load balancer: its address is lost permanently.
+        LoadBalancerDeletion = "load-balancer-deletion",
+        /// Deleting a route: the pods behind it become unreachable.
+        RouteDeletion = "route-deletion",
+        /// Removing the addresses from a Service's status: DNS and then traffic follow.
+        StatusClear = "status-clear",
+        /// Any change at the cloud, of all kinds together: limits what a loop in this manager, or a user who edits a
+        /// Service again and again, does to quota and bill.
+        CloudMutations = "cloud-mutations",
+    }
 }
 
 impl Brake {
-    /// All brakes, in display order.
-    pub const ALL: [Brake; 8] = [
-        Brake::InternalIp,
-        Brake::Relabel,
-        Brake::NodeDeletion,
-        Brake::ShutdownTaint,
-        Brake::LoadBalancerDeletion,
-        Brake::RouteDeletion,
-        Brake::StatusClear,
-        Brake::CloudMutations,
-    ];
-
-    /// The brake's fixed name in settings, metrics, logs and Events.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Brake::InternalIp => "internal-ip",
-            Brake::Relabel => "relabel",
-            Brake::NodeDeletion => "node-deletion",
-            Brake::ShutdownTaint => "shutdown-taint",
-            Brake::LoadBalancerDeletion => "load-balancer-deletion",
-            Brake::RouteDeletion => "route-deletion",
-            Brake::StatusClear => "status-clear",
-            Brake::CloudMutations => "cloud-mutations",
-        }
-    }
-
     /// Returns the brake with this name.
     pub fn named(word: &str) -> Option<Brake> {
         Brake::ALL.into_iter().find(|brake| brake.as_str() == word)

@@ -27,29 +27,17 @@ pub const LOAD_BALANCER_CHANGES: u32 = 256;
 /// the existing route with two.
 pub const ROUTE_CHANGES: u32 = 4;
 
-/// Whether the manager makes changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Makes all changes.
-    #[default]
-    Enforce,
-    /// Reads, reports what it would change, and changes nothing.
-    Plan,
-    /// Reads and reports, and does not even compute changes at the cloud.
-    Observe,
-}
-
-impl Mode {
-    /// All modes.
-    pub const ALL: [Mode; 3] = [Mode::Enforce, Mode::Plan, Mode::Observe];
-
-    /// The mode's fixed name, for settings, logs and errors.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Enforce => "enforce",
-            Mode::Plan => "plan",
-            Mode::Observe => "observe",
-        }
+crate::named_enum! {
+    /// Whether the manager makes changes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Mode {
+        /// Makes all changes.
+        #[default]
+        Enforce = "enforce",
+        /// Reads, reports what it would change, and changes nothing.
+        Plan = "plan",
+        /// Reads and reports, and does not even compute changes at the cloud.
+        Observe = "observe",
     }
 }
 
