@@ -252,7 +252,8 @@ pub struct CloudEvent {
 }
 
 impl CloudEvent {
-    /// An Event of this manager's own. The caller keeps `message` within its limits.
+    /// An Event. A provider's counts as this manager's own until `answer_check::check_event` has judged it. The caller keeps
+    /// `message` within its limits.
     pub fn new(event_type: EventType, reason: &str, message: String) -> CloudEvent {
         CloudEvent {
             event_type,
