@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::lists::root;
+use crate::lists::{root, text};
 
 /// The page must be readable in ten minutes.
 const MOST_WORDS: usize = 2500;
 
 fn page() -> String {
-    std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap()
+    text("ARCHITECTURE.md")
 }
 
 #[test]

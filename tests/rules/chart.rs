@@ -4,14 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::lists::{files, root};
-
-fn text(file: &str) -> String {
-    std::fs::read_to_string(root().join("deploy").join(file)).unwrap()
-}
+use crate::lists::{files, root, text};
 
 fn values() -> Value {
-    serde_saphyr::from_str(&text("chart/values.yaml")).unwrap()
+    serde_saphyr::from_str(&text("deploy/chart/values.yaml")).unwrap()
 }
 
 /// Every path to a value, except to non-empty objects.
@@ -49,7 +45,7 @@ fn rows(page: &str) -> Vec<(String, String)> {
 
 #[test]
 fn the_page_has_every_value_with_its_default() {
-    let (values, page) = (values(), text("chart/README.md"));
+    let (values, page) = (values(), text("deploy/chart/README.md"));
     let rows = rows(&page);
     assert!(rows.len() > 40, "{}", rows.len());
     for (path, default) in &rows {
@@ -101,7 +97,7 @@ fn compare(path: &str, schema: &Value, values: &Value, compared: &mut usize) {
 
 #[test]
 fn the_schema_has_every_value_and_no_other() {
-    let schema: Value = serde_json::from_str(&text("chart/values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&text("deploy/chart/values.schema.json")).unwrap();
     let mut compared = 0;
     compare("", &schema, &values(), &mut compared);
     assert!(compared >= 9, "{compared}");
@@ -109,11 +105,11 @@ fn the_schema_has_every_value_and_no_other() {
 
 #[test]
 fn the_charts_definition_of_provider_is_that_of_the_base() {
-    let base = text("kustomize/base/crd.yaml");
+    let base = text("deploy/kustomize/base/crd.yaml");
     if std::env::var_os("CCM_BLESS").is_some() {
         std::fs::write(root().join("deploy/chart/files/crd.yaml"), &base).unwrap();
     }
-    let same = text("chart/files/crd.yaml") == base;
+    let same = text("deploy/chart/files/crd.yaml") == base;
     assert!(
         same,
         "deploy/chart/files/crd.yaml is not kustomize/base/crd.yaml: CCM_BLESS=1 copies it"
@@ -123,14 +119,15 @@ fn the_charts_definition_of_provider_is_that_of_the_base() {
 /// Flux and Argo CD delete the policy of `keep-records.yaml` before a definition, and Helm has an annotation of its own.
 #[test]
 fn no_tool_that_prunes_deletes_the_definition_of_provider() {
-    let definition: Value = serde_saphyr::from_str(&text("kustomize/base/crd.yaml")).unwrap();
+    let definition: Value =
+        serde_saphyr::from_str(&text("deploy/kustomize/base/crd.yaml")).unwrap();
     assert_is_left(&definition);
 }
 
 /// kube-controller-manager uses the account `node-controller`, too.
 #[test]
 fn no_tool_that_prunes_deletes_the_accounts_of_the_controllers() {
-    let rights = text("kustomize/components/identities/rbac.yaml");
+    let rights = text("deploy/kustomize/components/identities/rbac.yaml");
     let mut accounts: Vec<Value> = serde_saphyr::from_multiple(&rights).unwrap();
     accounts.retain(|one| one["kind"] == "ServiceAccount");
     assert_eq!(accounts.len(), 3, "{accounts:?}");
@@ -154,7 +151,7 @@ fn assert_is_left(object: &Value) {
 
 /// The version of the program that the chart starts.
 fn app_version() -> String {
-    let chart: Value = serde_saphyr::from_str(&text("chart/Chart.yaml")).unwrap();
+    let chart: Value = serde_saphyr::from_str(&text("deploy/chart/Chart.yaml")).unwrap();
     chart["appVersion"].as_str().unwrap().to_owned()
 }
 
@@ -191,12 +188,13 @@ fn the_chart_starts_the_image_of_the_base() {
         "{}:{app_version}",
         values()["image"]["repository"].as_str().unwrap(),
     );
-    let base: Value = serde_saphyr::from_str(&text("kustomize/base/daemonset.yaml")).unwrap();
+    let base: Value =
+        serde_saphyr::from_str(&text("deploy/kustomize/base/daemonset.yaml")).unwrap();
     assert_eq!(
         base["spec"]["template"]["spec"]["containers"][0]["image"],
         image
     );
-    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let manifest = text("Cargo.toml");
     let version = format!("version = \"{app_version}\"");
     assert!(
         manifest.contains(&version),

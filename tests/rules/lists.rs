@@ -11,7 +11,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// The names of the shipped providers, from the list in `embedded-guests`. Depending on that crate would compile them.
 pub(crate) fn shipped() -> Vec<String> {
-    let library = std::fs::read_to_string(root().join("guests/embedded/src/lib.rs")).unwrap();
+    let library = text("guests/embedded/src/lib.rs");
     let (_, list) = library
         .split_once("pub const SHIPPED: &[&str] = &[")
         .unwrap();
@@ -21,6 +21,11 @@ pub(crate) fn shipped() -> Vec<String> {
         .step_by(2)
         .map(str::to_owned)
         .collect()
+}
+
+/// The text of a file, whose path is relative to the root of the repository.
+pub(crate) fn text(file: &str) -> String {
+    std::fs::read_to_string(root().join(file)).unwrap()
 }
 
 /// One row of a table.
@@ -45,9 +50,8 @@ impl Row {
 
 /// The rows of all tables of a file in `tests`, as far as their first cell is an ID. Each has four cells.
 pub(crate) fn rows(file: &str, is_id: fn(&str) -> bool) -> Vec<Row> {
-    let text = std::fs::read_to_string(root().join("tests").join(file)).unwrap();
     let mut rows = Vec::new();
-    for line in text.lines() {
+    for line in text(&format!("tests/{file}")).lines() {
         let line = line.strip_prefix("| ").unwrap_or_default();
         let cells: Vec<&str> = line
             .trim_end_matches('|')
@@ -74,13 +78,18 @@ pub(crate) fn sources(folders: &[&str]) -> Vec<String> {
     files(folders, "rs").iter().map(read).collect()
 }
 
-/// The paths of all files below these folders whose names end like this.
+/// The paths of all files below these folders whose names end like this. Build output is left out.
 pub(crate) fn files(folders: &[&str], extension: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders: Vec<_> = folders.iter().map(|folder| root().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
+            // Cargo's, and what cargo component generates.
+            if path.ends_with("target") || path.ends_with("tests/guests/component/src/bindings.rs")
+            {
+                continue;
+            }
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|it| it == extension) {

@@ -9,7 +9,7 @@ use ccm_core::reconciliation::event::reasons;
 use ccm_fixtures::metrics::{Row, page};
 use serde_json::Value;
 
-use crate::lists::{assert_none, root};
+use crate::lists::{assert_none, root, text};
 
 /// Functions, operators and units of PromQL outside braces and brackets.
 const WORDS: [&str; 15] = [
@@ -30,12 +30,8 @@ const WORDS: [&str; 15] = [
     "m",
 ];
 
-fn text(file: &str) -> String {
-    std::fs::read_to_string(root().join("deploy").join(file)).unwrap()
-}
-
 fn yaml(file: &str) -> Value {
-    serde_saphyr::from_str(&text(file)).unwrap()
+    serde_saphyr::from_str(&text(&format!("deploy/{file}"))).unwrap()
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -57,14 +53,14 @@ fn names(rules: &Value) -> BTreeSet<String> {
 }
 
 fn panels() -> Vec<Value> {
-    let dashboard: Value = serde_json::from_str(&text("monitoring/dashboard.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&text("deploy/monitoring/dashboard.json")).unwrap();
     list(&dashboard["panels"]).to_vec()
 }
 
 #[test]
 fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
     let rules = yaml("monitoring/rules.yaml");
-    let page = text("docs/runbooks.md");
+    let page = text("deploy/docs/runbooks.md");
     let mut problems = Vec::new();
     let mut sections = BTreeSet::new();
     for section in page.split("\n## ").skip(1) {
@@ -396,7 +392,7 @@ fn every_panel_has_a_unit_or_says_what_it_counts_and_runbooks_know_the_panels() 
             problems.push(format!("{title}: no query"));
         }
     }
-    let page = text("docs/runbooks.md").replace('\n', " ");
+    let page = text("deploy/docs/runbooks.md").replace('\n', " ");
     for sentence in page.split("dashboard's ").skip(1) {
         let sentence = sentence.split(['.', ';']).next().unwrap();
         for title in sentence.split('"').skip(1).step_by(2) {
@@ -410,10 +406,10 @@ fn every_panel_has_a_unit_or_says_what_it_counts_and_runbooks_know_the_panels() 
 
 #[test]
 fn the_operators_rules_are_the_same() {
-    let rules = text("monitoring/rules.yaml");
+    let rules = text("deploy/monitoring/rules.yaml");
     let (file, here) = (
         "monitoring/prometheusrule.yaml",
-        text("monitoring/prometheusrule.yaml"),
+        text("deploy/monitoring/prometheusrule.yaml"),
     );
     let (head, _) = here.split_once("spec:\n").unwrap();
     let lines = rules.lines().filter(|line| !line.starts_with('#'));
@@ -442,7 +438,7 @@ fn the_scrape_finds_the_pods_and_the_port_that_their_probes_have() {
     let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
     let rules = list(&endpoint["relabelings"]);
     assert_eq!(rules.len(), 2);
-    let page = text("docs/monitoring.md");
+    let page = text("deploy/docs/monitoring.md");
     for rule in rules {
         let replacement = field_text(rule, "replacement");
         assert!(replacement.ends_with(&port), "{replacement}");

@@ -13,11 +13,7 @@ use ccm_core::safety::brake::{Allowance, Brake, BudgetLevel};
 use ccm_core::well_known::RESERVED_DOMAINS;
 use serde_json::{Value, json};
 
-use crate::lists::{assert_none, files, root};
-
-fn text(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap()
-}
+use crate::lists::{assert_none, files, root, text};
 
 /// What the host lets through and core then leaves out would be an Event about every machine that has so many.
 #[test]
