@@ -1,15 +1,20 @@
-//! The manifests of the shipped providers and of the SDK's examples are written as the SDK's documentation advises; and
-//! every list of the shipped providers has all of them.
+//! The manifests of the shipped providers and of the SDK's examples are written as the SDK's documentation advises, and
+//! those of the providers declare the keys that are read; and every list of the shipped providers has all of them.
 
 use std::collections::BTreeSet;
 
-use crate::lists::{assert_none, files, root, shipped};
+use serde_json::Value;
+
+use crate::lists::{assert_none, files, root, shipped, text};
 
 /// What a manifest may not contain, and why. Both would still be read.
 const OUTDATED: &[(&str, &str)] = &[
     ("\"memoryMib\"", "the spelling is memoryMiB"),
     ("\"version\"", "the SDK takes it from Cargo.toml"),
 ];
+
+/// A tag of AWS that is spelled like a key.
+const TAG: &str = "KubernetesCluster";
 
 #[test]
 fn manifests_are_written_as_the_sdk_advises() {
@@ -61,7 +66,6 @@ fn every_list_of_the_shipped_providers_has_all_of_them() {
             ),
         ]);
     }
-    let text = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
     let missing = expected
         .iter()
         .filter(|(file, part)| !text(file).contains(part));
@@ -77,4 +81,47 @@ fn every_list_of_the_shipped_providers_has_all_of_them() {
         .map(|folder| folder.file_name().into_string().unwrap())
         .collect();
     assert_eq!(folders, BTreeSet::from_iter(shipped));
+}
+
+/// A provider is given only declared keys: one that it reads beyond them cannot be set.
+#[test]
+fn manifests_declare_exactly_the_keys_that_are_read() {
+    let mut configs = files(&["guests"], "rs");
+    configs.retain(|file| file.ends_with("/src/config.rs"));
+    assert!(configs.len() >= 4, "{configs:?}");
+    for config in configs {
+        let guest = config.strip_suffix("/src/config.rs").unwrap();
+        let mut sources = files(&[&format!("{guest}/src/config")], "rs");
+        sources.retain(|file| !file.ends_with("/tests.rs"));
+        sources.push(config.clone());
+        let read: BTreeSet<String> = sources.iter().flat_map(|file| keys(&text(file))).collect();
+        let manifest: Value =
+            serde_json::from_str(&text(&format!("{guest}/manifest.json"))).unwrap();
+        let declared = manifest["config"].as_array().unwrap().iter();
+        let declared: BTreeSet<String> = declared
+            .map(|entry| entry["key"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(read, declared, "{guest}");
+    }
+}
+
+/// The literals of a source that are spelled like keys, except words of a choice: `("word", …)` and `=> "word"`.
+fn keys(source: &str) -> Vec<String> {
+    let parts: Vec<&str> = source.split('"').collect();
+    let mut keys = Vec::new();
+    for pair in parts.chunks_exact(2) {
+        let (before, literal) = (pair[0].trim_end(), pair[1]);
+        let is_word = match before.strip_suffix('(') {
+            Some(callee) => !callee.ends_with(|letter: char| letter.is_ascii_alphanumeric()),
+            None => before.ends_with("=>"),
+        };
+        let is_key = literal.starts_with(|letter: char| letter.is_ascii_uppercase())
+            && literal
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if is_key && !is_word && literal != TAG {
+            keys.push(literal.to_owned());
+        }
+    }
+    keys
 }

@@ -296,7 +296,7 @@ fn robot_is_asked_only_where_it_is_granted() {
 }
 
 #[test]
-fn the_manifest_declares_exactly_the_keys_that_are_read() {
+fn every_key_that_the_manifest_declares_is_read() {
     let manifest: serde_json::Value =
         serde_json::from_str(include_str!("../../manifest.json")).unwrap();
     let declared = manifest["config"].as_array().unwrap().iter();
