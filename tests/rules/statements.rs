@@ -244,6 +244,21 @@ fn numbers_that_a_page_repeats_are_those_of_the_code() {
     }
 }
 
+#[test]
+fn the_page_has_the_default_of_each_brake() {
+    let page = text("deploy/docs/safety.md");
+    let flags = Brake::ALL.map(|brake| {
+        let allowance = Allowance::default_of(brake);
+        let (least, percent, most) = (allowance.least, allowance.percent, allowance.most);
+        format!("`--brake={brake}={least}:{percent}:{most}`")
+    });
+    let missing: Vec<_> = flags
+        .into_iter()
+        .filter(|flag| !page.contains(flag))
+        .collect();
+    assert_none(&missing);
+}
+
 /// People look up the reasons that they see. The words are those of the code that writes conditions.
 #[test]
 fn every_reason_of_a_condition_is_explained() {
