@@ -329,7 +329,7 @@ fn is_enabled(list: &[String], name: &str, alias: &str) -> bool {
     hit.unwrap_or_else(|| list.iter().any(|entry| entry == "*"))
 }
 
-/// Upstream's canonical names and their aliases (ccm-behaviour 8.3).
+/// Upstream's canonical names and their aliases (PROC-020).
 const KNOWN_CONTROLLERS: &[&str] = &[
     "cloud-node-controller",
     "cloud-node",

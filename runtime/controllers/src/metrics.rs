@@ -1,4 +1,4 @@
-//! The controllers' metrics, under upstream's names where it has one (2.7, 4.8). Holds no logic and starts no server.
+//! The controllers' metrics, under upstream's names where it has one. Holds no logic and starts no server.
 
 mod ipam;
 mod rest_client;

@@ -75,7 +75,7 @@ fn next(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
     }
 }
 
-/// Initialises a tainted node: NODE-013 and section 2.3, in this project's order (departs from NODE-044 and NODE-045).
+/// Initialises a tainted node (NODE-013), in this project's order (departs from NODE-044 and NODE-045).
 fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
     let node = &facts.node;
     let others = match owner(node, &facts.ownership) {

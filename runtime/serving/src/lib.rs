@@ -1,6 +1,6 @@
 //! The HTTP endpoints of the process, as the Go cloud-controller-manager serves them on its secure port: `/healthz` and
 //! its kin, `/metrics`, `/configz`, `/flagz` and `/statusz`, and a status page for people at `/`, over TLS, behind the
-//! API server's authentication and authorisation (ccm-behaviour 8.8).
+//! API server's authentication and authorisation (PROC-075).
 //!
 //! The endpoints run on a thread of their own, so that they answer while the controllers' threads are busy or hang.
 //! This crate knows no controller and no provider: it is given what it shows as text, functions and checks. It changes

@@ -33,7 +33,7 @@ const SECTIONS: [(&str, &str); 15] = [
 ];
 const GLOBAL: &str = "Global flags";
 
-/// Replaces underscores in flag names by dashes, as every Kubernetes binary does (ccm-behaviour 8.1).
+/// Replaces underscores in flag names by dashes, as every Kubernetes binary does.
 pub(crate) fn dashed(argument: OsString) -> OsString {
     let Some(text) = argument.to_str().filter(|text| text.starts_with("--")) else {
         return argument;

@@ -1,5 +1,5 @@
-//! Flags of the secure port: its address, how users are authenticated, and which paths they may read (ccm-behaviour
-//! 8.8).
+//! Flags of the secure port: its address, how users are authenticated, and which paths they may read
+//! (PROC-075).
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -20,7 +20,7 @@ pub struct Capabilities {
     pub routes: bool,
 }
 
-/// Type of an address (IFACE, end of 1.5: the type names of the Kubernetes API).
+/// Type of an address, as in the Kubernetes API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddressType {
     /// A host name, not an IP address.

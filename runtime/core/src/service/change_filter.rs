@@ -1,5 +1,5 @@
-//! Which changes of a Service trigger a reconciliation: upstream's table (section 4.3 of its `needsUpdate`), and edits
-//! that upstream leaves unrepaired: of the status, the finalizer or the owner (SVC-012, SVC-013, EDGE-065).
+//! Which changes of a Service trigger a reconciliation: those of the fields that upstream's `needsUpdate` compares
+//! (SVC-012), and edits that upstream leaves unrepaired: of the status, the finalizer or the owner (SVC-013, EDGE-065).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Upstream's dynamic cases about Services (9.4), as far as they need the whole controller.
+//! Upstream's dynamic cases about Services, as far as they need the whole controller.
 
 use ccm_core::cloud::Owner;
 use ccm_core::safety::brake::Objects;
