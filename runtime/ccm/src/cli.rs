@@ -2,8 +2,8 @@
 //!
 //! Under the name of a Go cloud-controller-manager, the program takes the flags of `ccm run` alone. As `ccm` it takes
 //! them, too, in a pod, and wherever the demo is not built in. As `ccm` without a command it runs the demo if it is
-//! built in, but never in a pod. Only `ccm run` ever touches a real cluster, so that a lost kubeconfig cannot start the
-//! demo, nor the demo a cluster's controllers.
+//! built in, but never in a pod. Only `ccm run` starts controllers on a real cluster, and only `demo` on a simulated one;
+//! so a lost kubeconfig cannot start the demo, nor the demo a cluster's controllers.
 
 mod invocation;
 mod print;
