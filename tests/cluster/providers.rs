@@ -342,7 +342,7 @@ async fn edge_095_nobody_stands_for_the_lease_before_a_provider_serves() {
     delivered.configure(&[delivered.entry("hcloud", &source)]);
     let mut ccm = delivered.ccm(&[]);
     until(&mut ccm, "it says that it does not stand", async || {
-        let reported = world.log().contains("no lease is stood for");
+        let reported = world.log().contains("not a candidate for the Lease");
         reported.then_some(())
     })
     .await;

@@ -357,7 +357,7 @@ impl ProviderManager {
         } else {
             tracing::error!(
                 why,
-                "the edited configuration is not used; what was valid before stays"
+                "the edited configuration is not used; the last valid configuration stays in use"
             );
         }
         self.notice.send_replace(why.to_owned());

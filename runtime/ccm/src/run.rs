@@ -194,7 +194,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     if mode != Mode::Enforce {
         tracing::info!(
             mode = mode.as_str(),
-            "nothing is changed, and no lease is stood for"
+            "nothing is changed, and this process is not a candidate for the Lease"
         );
     }
     let configures_routes =

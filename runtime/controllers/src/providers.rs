@@ -291,7 +291,7 @@ impl ControllerManager {
                 let mistakes = mistakes.join("; ");
                 tracing::error!(
                     mistakes,
-                    "the providers contradict each other; what runs goes on as before"
+                    "the providers contradict each other; the running controllers are not changed"
                 );
             }
         }

@@ -26,7 +26,7 @@ impl ProviderManager {
             let has_ended = instance.has_ended();
             if has_ended {
                 let why = "its rollout ended with a panic; this is a defect";
-                tracing::error!(provider = name, "the provider begins anew: {why}");
+                tracing::error!(provider = name, "the provider is restarted: {why}");
                 left_out.insert(name.clone(), why.to_owned());
             }
             !has_ended

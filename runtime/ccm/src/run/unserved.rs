@@ -30,7 +30,9 @@ impl Manager {
     /// The process cannot take part in an election.
     pub(super) async fn able_to_lead(&self, groups: &Groups, stop: Stop) -> anyhow::Result<()> {
         if self.provided.borrow().is_empty() {
-            tracing::warn!("no provider serves yet, so no lease is stood for");
+            tracing::warn!(
+                "no provider serves yet, so this process is not a candidate for the Lease"
+            );
         }
         let mut wait = START;
         loop {

@@ -39,7 +39,7 @@ impl MemoryRecordStore {
     pub fn kept_in(folder: &Path, name: &str) -> MemoryRecordStore {
         let [file, _] = MemoryRecordStore::files(folder, name);
         let record = load(&file).unwrap_or_else(|error| {
-            tracing::warn!(target: "rollout", provider = name, file = %file.display(), %error, "the record cannot be read; it begins anew");
+            tracing::warn!(target: "rollout", provider = name, file = %file.display(), %error, "the record cannot be read; a new one is begun");
             None
         });
         MemoryRecordStore::with(Some(file), record)
