@@ -270,7 +270,7 @@ impl Job {
             }
         }
         let (inspection, highest) = vouched.map_err(Unfit::end)?;
-        // Not before: what nobody vouches for takes no room on the disk, and its evidence replaces none that is valid.
+        // Not before: an unverified module is not stored, and its evidence replaces none that is valid.
         if !is_stored {
             resources.put(&artifact).await;
         }
