@@ -280,6 +280,11 @@ fn no_test_is_switched_off_and_nothing_is_left_for_later() {
 }
 
 #[test]
+fn types_say_what_they_hold() {
+    assert_none(&mentions(&["/// See the module's documentation"], |_| true));
+}
+
+#[test]
 fn what_texts_cite_can_be_read() {
     // Numbers of sections need a document: only those of RFCs are published.
     let is_unreadable = |line: &str| {

@@ -35,7 +35,7 @@ use refusals::Refusals;
 /// Only the operator may read the records.
 const FILE_MODE: u32 = 0o600;
 
-/// See the module's documentation. All writers derived from one another share the output.
+/// A writer of records that name this leader. All writers derived from one another share the output.
 #[derive(Clone)]
 pub(crate) struct AuditWriter {
     lines: Arc<Lines>,

@@ -14,7 +14,7 @@ use crate::builtin_grants;
 use crate::config::ProviderConfig;
 use crate::provider_loading::{PROCESS, variable_names};
 
-/// See the module's documentation.
+/// A provider's configuration, and the flags that its grants depend on.
 pub(crate) struct ConfiguredLoadPolicy {
     /// The configuration of the provider.
     pub config: ProviderConfig,

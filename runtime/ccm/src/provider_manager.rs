@@ -96,7 +96,7 @@ impl Shared {
     }
 }
 
-/// See the module's documentation.
+/// The running providers, and what is left out of them.
 pub(crate) struct ProviderManager {
     shared: Shared,
     departed_modules: DepartedModules,

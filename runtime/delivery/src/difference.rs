@@ -33,7 +33,7 @@ enum Sign {
     Gone,
 }
 
-/// See the module's documentation.
+/// The lines by which the requests of two versions differ.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Difference {
     changes: Vec<(Sign, String)>,

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::egress::{FetchError, FetchResponse};
 
-/// See the module's documentation.
+/// An observer of one module's calls that may withhold its requests and their answers.
 pub trait Interceptor: Send + Sync {
     /// A permitted request is about to be sent. Returns what happens to it.
     fn before(&self, request: &CloudRequest) -> InjectedFault;

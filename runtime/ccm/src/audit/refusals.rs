@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const MOST: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// See the module's documentation. Bounded by the number of configured providers.
+/// The refusals that were recorded of each provider in its current window. Bounded by the number of configured providers.
 #[derive(Default)]
 pub(super) struct Refusals(HashMap<String, Window>);
 

@@ -13,7 +13,7 @@ use super::{go_duration, list, text};
 /// Shortest and longest brake window: a longer one would outlive most processes, and a shorter one has no effect.
 const WINDOWS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 3600)];
 
-/// See the module's documentation.
+/// The values of the flags about changes, records and isolation.
 #[derive(Debug)]
 pub(crate) struct SafetyFlags {
     /// `--mode`.

@@ -36,7 +36,7 @@ Exit codes:
   2  changes would follow, and are listed
   3  no change is known, but not everything could be judged";
 
-/// See [`MigrateCommand::Check`].
+/// Options of `ccm migrate check`.
 #[derive(Args)]
 pub(crate) struct MigrateArguments {
     /// The Go manager: its arguments, variables and mounted files are taken from daemonset/NAMESPACE/NAME or

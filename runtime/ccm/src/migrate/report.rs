@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::differences::Difference;
 
-/// See the module's documentation.
+/// The plan of the migration, and the differences from what is there.
 pub(super) struct Report {
     pub(super) plan: Plan,
     pub(super) differences: Vec<Difference>,

@@ -136,7 +136,7 @@ pub(crate) struct Printed {
     pub output: Form,
 }
 
-/// See [`ProviderCommand::Pack`].
+/// Options of `ccm provider pack`.
 #[derive(Args)]
 pub(crate) struct Pack {
     #[command(flatten)]
@@ -166,7 +166,7 @@ pub(crate) struct Pack {
     pub printed: Printed,
 }
 
-/// See [`ProviderCommand::Inspect`].
+/// Options of `ccm provider inspect`.
 #[derive(Args)]
 pub(crate) struct Inspect {
     #[command(flatten)]
@@ -176,7 +176,7 @@ pub(crate) struct Inspect {
     pub output: InspectForm,
 }
 
-/// See [`ProviderCommand::Init`].
+/// Options of `ccm provider init`.
 #[derive(Args)]
 pub(crate) struct Init {
     #[command(flatten)]
@@ -189,7 +189,7 @@ pub(crate) struct Init {
     pub secret_namespace: String,
 }
 
-/// See [`ProviderCommand::Check`].
+/// Options of `ccm provider check`.
 #[derive(Args)]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -203,7 +203,7 @@ pub(crate) struct Check {
     pub printed: Printed,
 }
 
-/// See [`ProviderCommand::Diff`].
+/// Options of `ccm provider diff`.
 #[derive(Args)]
 pub(crate) struct Diff {
     /// The version to compare with: a file, file://…, oci://…, configmap://…, embedded:…, or - for standard input
@@ -218,7 +218,7 @@ pub(crate) struct Diff {
     pub printed: Printed,
 }
 
-/// See [`ProviderCommand::Pull`].
+/// Options of `ccm provider pull`.
 #[derive(Args)]
 pub(crate) struct Pull {
     /// Where from: oci://REGISTRY/REPOSITORY[:TAG][@sha256:…]
@@ -234,7 +234,7 @@ pub(crate) struct Pull {
     pub printed: Printed,
 }
 
-/// See [`ProviderCommand::Verify`].
+/// Options of `ccm provider verify`.
 #[derive(Args)]
 pub(crate) struct Verify {
     /// The module, as for inspect; without it: the source of the configuration's entry
@@ -285,7 +285,7 @@ pub(crate) struct Verify {
     pub printed: Printed,
 }
 
-/// See [`ProviderCommand::Status`].
+/// Options of `ccm provider status`.
 #[derive(Args)]
 pub(crate) struct Status {
     /// Only this provider
@@ -362,7 +362,7 @@ pub(crate) enum ConfigCommand {
     Check(ConfigCheck),
 }
 
-/// See [`ConfigCommand::Check`].
+/// Options of `ccm config check`.
 #[derive(Args)]
 pub(crate) struct ConfigCheck {
     /// The configuration (YAML), or - for standard input

@@ -30,7 +30,7 @@ use crate::provider_loading;
 /// Region of endpoints for which the grant has to name one.
 const REGION: &str = "check";
 
-/// See the module's documentation.
+/// A fetched and inspected module, with what loading it needs.
 pub(super) struct Loadable {
     /// The module's location, as typed.
     pub(super) place: String,

@@ -13,7 +13,7 @@ use serde::Serialize;
 /// Returns the fault of a request.
 type FaultOf = dyn Fn(&CloudRequest) -> InjectedFault + Send + Sync;
 
-/// See the module's documentation.
+/// The recorded calls and requests of a module, and the ordered faults.
 #[derive(Default)]
 pub(super) struct ObservedCalls {
     state: Mutex<State>,

@@ -78,7 +78,7 @@ pub(crate) struct ValidFile {
 #[derive(Default)]
 pub(crate) struct ParsedFile(Mutex<Option<(String, Written)>>);
 
-/// See the module's documentation.
+/// Where the configuration of this process comes from, and the last file without a mistake.
 pub(crate) struct Configuration {
     /// `--config`.
     pub file: Option<PathBuf>,

@@ -11,7 +11,7 @@ use super::{Wanted, names};
 /// How often the folders are looked at.
 const AGAIN: Duration = Duration::from_secs(3_600);
 
-/// See the module's documentation.
+/// The store's folder, and when it was last looked through.
 pub(super) struct DepartedModules {
     store: Option<PathBuf>,
     looked: Option<Instant>,

@@ -29,8 +29,8 @@ use super::{ProviderOverview, Shared};
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
 
-/// See the module's documentation. Dropping it ends its rollout controller; providers that the controllers hold stay
-/// usable.
+/// A configured provider, and the handles of its rollout controller. Dropping it ends that; providers that the
+/// controllers hold stay usable.
 pub(super) struct ProviderInstance {
     config: ProviderConfig,
     sources: mpsc::Sender<Box<dyn Source>>,

@@ -27,7 +27,7 @@ const FIRST: Duration = Duration::from_secs(10);
 /// How long changes are collected before they are announced.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// See the module's documentation. Clones share their state.
+/// The spec of each object `Provider`, as last seen. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct ProviderObjects {
     seen: Arc<Mutex<BTreeMap<String, ObjectSpec>>>,

@@ -22,7 +22,7 @@ use crate::config::SecretKey;
 /// How long the API server may take for one Secret. Meanwhile nothing else of the configuration is looked at.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// See the module's documentation. Clones share their state.
+/// The Secrets that were read, with their latest values. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Secrets {
     client: Option<Client>,

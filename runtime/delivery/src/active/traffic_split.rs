@@ -40,7 +40,7 @@ impl Uncompared {
     }
 }
 
-/// See the module's documentation.
+/// A candidate on trial, and the counts of its calls.
 pub(super) struct Trial<P> {
     pub(super) kind: TrialKind,
     pub(super) candidate: Arc<Generation<P>>,

@@ -42,7 +42,7 @@ const STORES_AGAIN: Backoff = Backoff {
     most: Duration::from_secs(300),
 };
 
-/// See the module's documentation.
+/// The record of one provider, and where it is stored at present.
 pub struct ClusterRecordStore {
     name: String,
     reading: Client,

@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 8 << 20;
 /// Extension of the file that replaces the one of a record.
 const NEW: &str = "json.new";
 
-/// See the module's documentation.
+/// The record of one provider, and the file that backs it.
 pub struct MemoryRecordStore {
     file: Option<PathBuf>,
     seen: watch::Sender<StoredRecord>,

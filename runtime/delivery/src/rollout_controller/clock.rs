@@ -7,7 +7,7 @@ use ccm_core::moment::Moment;
 use ccm_core::rollout::RolloutTime;
 use tokio::time::Instant;
 
-/// See the module's documentation.
+/// When the clock began, and how many times as fast as real time it runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     started: Instant,

@@ -66,7 +66,7 @@ impl Drop for UnwrittenRecord {
     }
 }
 
-/// See the module's documentation. Dropping it ends the tasks.
+/// The tasks that write one provider's record, and the latest report for them. Dropping it ends the tasks.
 pub(super) struct RecordWriter {
     report: watch::Sender<PendingReport>,
     /// Counts the report until it is written.

@@ -50,7 +50,7 @@ impl Asks {
     }
 }
 
-/// See the module's documentation. Dropping it ends the task.
+/// The task that polls one source, and its latest result. Dropping it ends the task.
 pub(super) struct SourceWatcher {
     received: mpsc::Receiver<SourceReport>,
     asks: Asks,

@@ -27,7 +27,7 @@ const AT_MOST: Duration = Duration::from_secs(2);
 
 type Objects = Pin<Box<dyn Stream<Item = watcher::Result<WatchedObject<ConfigMap>>> + Send>>;
 
-/// See the module's documentation.
+/// A source that watches one ConfigMap.
 pub struct ConfigMapSource {
     reader: Reader,
     objects: Objects,

@@ -9,7 +9,7 @@ use ccm_host::Digest;
 use super::{Brought, Source, SourceError};
 use crate::artifact::Artifact;
 
-/// See the module's documentation.
+/// A source that returns its module once.
 pub struct EmbeddedSource {
     artifact: Artifact,
     is_returned: bool,

@@ -26,7 +26,7 @@ const QUICK: Duration = Duration::from_millis(250);
 /// How long a file must be unchanged before it is read.
 pub const SETTLED: Duration = Duration::from_secs(1);
 
-/// See the module's documentation.
+/// A source that polls a path of this machine.
 pub struct FileSource {
     place: String,
     at: FilePlace,

@@ -32,7 +32,7 @@ const WASM: &str = "wasm";
 const JSON: &str = "json";
 const TEMPORARY: &str = "tmp";
 
-/// See the module's documentation.
+/// The folder with the stored modules.
 pub(super) struct Folder {
     path: PathBuf,
 }

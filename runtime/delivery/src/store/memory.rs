@@ -10,7 +10,7 @@ use crate::artifact::Artifact;
 /// Maximum number of modules: serving, previous, on trial, and one spare.
 const MOST: usize = 4;
 
-/// See the module's documentation. Most recently used first.
+/// The modules that this process keeps. Most recently used first.
 #[derive(Default)]
 pub(super) struct Memory(Mutex<VecDeque<Artifact>>);
 

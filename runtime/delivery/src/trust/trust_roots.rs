@@ -20,7 +20,7 @@ use super::{EvidenceRefusal, Misread, crypto_provider};
 /// Longest text of one part, in bytes. Sigstore's own root has 7 KiB.
 const TEXT_BYTES: usize = 256 << 10;
 
-/// See the module's documentation.
+/// The trusted roots, and whether a log entry is required.
 pub struct Roots {
     verifier: Verifier,
     /// Whether a log entry is required: set if the operator configured a log.

@@ -141,7 +141,7 @@ fn explained(argument: Arg) -> Arg {
 
 const WITHOUT_CONFIG: &str = "Configuration with the module's grants and trust; without it: the built-in grants of a shipped module, with the variables and files of this machine, as for `run`; any other module may send no requests";
 
-/// See [`super::ProviderCommand::Try`].
+/// Options of `ccm provider try`.
 #[derive(Args)]
 #[command(mut_args(explained))]
 pub(crate) struct Try {
@@ -159,7 +159,7 @@ pub(crate) struct Try {
     pub output: DocumentForm,
 }
 
-/// See [`super::ProviderCommand::Test`].
+/// Options of `ccm provider test`.
 #[derive(Args)]
 #[command(mut_args(explained))]
 pub(crate) struct Test {

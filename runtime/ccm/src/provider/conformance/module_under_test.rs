@@ -76,7 +76,7 @@ fn nodes(arguments: &[NodeArgument]) -> Vec<CloudNode> {
     nodes.collect()
 }
 
-/// See the module's documentation.
+/// The module, the objects that its laws are about, and what it made.
 pub(super) struct ModuleUnderTest {
     loadable: Arc<Loadable>,
     pub(super) subjects: Subjects,

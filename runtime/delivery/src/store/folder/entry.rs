@@ -24,7 +24,7 @@ pub(super) enum Unusable {
     Damaged(String),
 }
 
-/// See the module's documentation.
+/// The description of one stored module.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Entry {
