@@ -8,7 +8,7 @@
 #[allow(dead_code, clippy::all)]
 pub mod ccm {
     pub mod provider {
-        /// The nouns. Host and guest both use them; the interface has no functions.
+        /// Types that host and guest share; the interface has no functions.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod common {
             #[used]
@@ -181,7 +181,7 @@ pub mod ccm {
                         .finish()
                 }
             }
-            /// How loud an event is; the two types that Kubernetes knows.
+            /// Type of an event; the two that Kubernetes knows.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum EventType {
@@ -235,7 +235,7 @@ pub mod ccm {
                         .finish()
                 }
             }
-            /// One wish about an annotation of the Service that the call was about. Only keys under a prefix
+            /// A requested change of an annotation of the Service that the call was about. Only keys under a prefix
             /// that the manifest requests and the operator grants; never `*.kubernetes.io`, `*.k8s.io` or
             /// `wasm-ccm.dev`. At most 16 per reply.
             #[derive(Clone, Eq, PartialEq)]
@@ -453,7 +453,7 @@ pub mod ccm {
                         .finish()
                 }
             }
-            /// Whom something at the cloud belongs to, as the cloud has it written down.
+            /// The owner of a cloud resource, as the cloud records it.
             #[derive(Clone, Eq, PartialEq)]
             pub enum Owner {
                 /// The UID of the Service (or Node): 1 to 128 visible ASCII characters. Say this wherever the cloud keeps it. The
@@ -476,12 +476,12 @@ pub mod ccm {
                     }
                 }
             }
-            /// Another object holds what was asked for.
+            /// The requested resource belongs to another object.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Conflict {
                 /// At most 1024 bytes.
                 pub message: _rt::String,
-                /// Whom it belongs to, if the cloud has it written down. The host decides whether that owner is still alive; the
+                /// The owner, if the cloud records it. The host decides whether that owner is still alive; the
                 /// guest never does.
                 pub owner: ::core::option::Option<Owner>,
             }
@@ -496,7 +496,7 @@ pub mod ccm {
                         .finish()
                 }
             }
-            /// The cloud asked for patience.
+            /// The cloud limits the rate of requests.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Throttled {
                 pub message: _rt::String,
@@ -526,11 +526,11 @@ pub mod ccm {
                 Conflict(Conflict),
                 /// See `throttled`.
                 Throttled(Throttled),
-                /// Not now: network, 5xx, locked object, incomplete answer. Retried with growing delay.
+                /// Temporary failure: network, 5xx, locked object, incomplete answer. Retried with growing delay.
                 Unavailable(_rt::String),
                 /// This provider cannot do it, in this configuration, ever.
                 Unsupported(_rt::String),
-                /// Somebody else implements this (upstream's ImplementedElsewhere): leave the object alone, quietly.
+                /// Another component implements this (upstream's ImplementedElsewhere): leave the object alone, quietly.
                 Elsewhere,
                 /// A defect of the guest.
                 Internal(_rt::String),
@@ -611,7 +611,7 @@ pub mod ccm {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            /// How loud.
+            /// Severity of a line.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Level {
@@ -1074,7 +1074,7 @@ pub mod ccm {
                 Denied(_rt::String),
                 /// Not a request: bad path, header or target name.
                 Invalid(_rt::String),
-                /// The target asked for patience, the operator's budget of requests is spent, or a brake on changes is engaged: the
+                /// The target limits the rate of requests, the operator's budget of requests is spent, or a brake on changes is engaged: the
                 /// host holds requests back for this many milliseconds. Nothing was sent.
                 Throttled(u64),
                 /// No complete answer in time: it begins within 15 s and ends within 30 s. Whether the cloud acted on the request is

@@ -307,8 +307,8 @@ impl Call {
             target.authentication.attachment(tenure, until).await
         };
         let (_slots, taken, request) = loop {
-            // Without the slots, which all targets share: a slow issuer, or a target that asks for patience, holds up its
-            // own requests only.
+            // Without the slots, which all targets share: a slow issuer, or a target that limits the rate of requests, holds
+            // up its own requests only.
             drop(attachment().await?);
             let taken = self.turn(target).await?;
             let of_call = self.slot(&self.slots).await?;

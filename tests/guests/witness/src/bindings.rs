@@ -129,7 +129,7 @@ pub mod ccm {
                 Denied(_rt::String),
                 /// Not a request: bad path, header or target name.
                 Invalid(_rt::String),
-                /// The target asked for patience, the operator's budget of requests is spent, or a brake on changes is engaged: the
+                /// The target limits the rate of requests, the operator's budget of requests is spent, or a brake on changes is engaged: the
                 /// host holds requests back for this many milliseconds. Nothing was sent.
                 Throttled(u64),
                 /// No complete answer in time: it begins within 15 s and ends within 30 s. Whether the cloud acted on the request is
@@ -870,7 +870,7 @@ pub mod ccm {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            /// How loud.
+            /// Severity of a line.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Level {
@@ -1204,7 +1204,7 @@ pub mod ccm {
                 }
             }
         }
-        /// The nouns. Host and guest both use them; the interface has no functions.
+        /// Types that host and guest share; the interface has no functions.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod common {
             #[used]
@@ -1370,7 +1370,7 @@ pub mod ccm {
                         .finish()
                 }
             }
-            /// How loud an event is; the two types that Kubernetes knows.
+            /// Type of an event; the two that Kubernetes knows.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum EventType {
@@ -1424,7 +1424,7 @@ pub mod ccm {
                         .finish()
                 }
             }
-            /// One wish about an annotation of the Service that the call was about. Only keys under a prefix
+            /// A requested change of an annotation of the Service that the call was about. Only keys under a prefix
             /// that the manifest requests and the operator grants; never `*.kubernetes.io`, `*.k8s.io` or
             /// `wasm-ccm.dev`. At most 16 per reply.
             #[derive(Clone)]
@@ -1622,7 +1622,7 @@ pub mod ccm {
                         .finish()
                 }
             }
-            /// Another object holds what was asked for.
+            /// The requested resource belongs to another object.
             #[derive(Clone)]
             pub struct Conflict {
                 /// At most 1024 bytes.
@@ -1644,7 +1644,7 @@ pub mod ccm {
                         .finish()
                 }
             }
-            /// The cloud asked for patience.
+            /// The cloud limits the rate of requests.
             #[derive(Clone)]
             pub struct Throttled {
                 pub message: _rt::String,
@@ -1674,11 +1674,11 @@ pub mod ccm {
                 Conflict(Conflict),
                 /// See `throttled`.
                 Throttled(Throttled),
-                /// Not now: network, 5xx, locked object, incomplete answer. Retried with growing delay.
+                /// Temporary failure: network, 5xx, locked object, incomplete answer. Retried with growing delay.
                 Unavailable(_rt::String),
                 /// This provider cannot do it, in this configuration, ever.
                 Unsupported(_rt::String),
-                /// Somebody else implements this (upstream's ImplementedElsewhere): leave the object alone, quietly.
+                /// Another component implements this (upstream's ImplementedElsewhere): leave the object alone, quietly.
                 Elsewhere,
                 /// A defect of the guest.
                 Internal(_rt::String),
