@@ -61,25 +61,21 @@ impl Provider for Aws {
 
 impl Instances for Aws {
     fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
-        let settings = self.settings()?;
-        instances::find(&settings, &nodes)
+        instances::find(self.settings()?.as_ref(), &nodes)
     }
 }
 
 impl LoadBalancer for Aws {
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
-        let settings = self.settings()?;
-        ensure::ensure(&settings, &request)
+        ensure::ensure(self.settings()?.as_ref(), &request)
     }
 
     fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
-        let settings = self.settings()?;
-        ensure::update_targets(&settings, &request)
+        ensure::update_targets(self.settings()?.as_ref(), &request)
     }
 
     fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
-        let settings = self.settings()?;
-        Ok(deletion::delete(&settings, &request)?)
+        Ok(deletion::delete(self.settings()?.as_ref(), &request)?)
     }
 
     fn get(&self, service: Service) -> Result<Found, Failure> {
@@ -89,18 +85,15 @@ impl LoadBalancer for Aws {
 
 impl Routes for Aws {
     fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Failure> {
-        let settings = self.settings()?;
-        Ok(crate::routes::list(&settings, &nodes)?)
+        Ok(crate::routes::list(self.settings()?.as_ref(), &nodes)?)
     }
 
     fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Failure> {
-        let settings = self.settings()?;
-        Ok(crate::routes::create(&settings, &request)?)
+        Ok(crate::routes::create(self.settings()?.as_ref(), &request)?)
     }
 
     fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Failure> {
-        let settings = self.settings()?;
-        Ok(crate::routes::delete(&settings, &request)?)
+        Ok(crate::routes::delete(self.settings()?.as_ref(), &request)?)
     }
 }
 
