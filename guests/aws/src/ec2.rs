@@ -290,7 +290,7 @@ pub fn topology(ids: &[&str]) -> Result<BTreeMap<String, Vec<String>>, Error> {
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn subnets(name: &str, values: &[String]) -> Result<Vec<Subnet>, Error> {
+pub fn subnets(name: &str, values: impl Serialize) -> Result<Vec<Subnet>, Error> {
     let query = Query::ec2("DescribeSubnets").set("Filter", [filter(name, values)]);
     query.pages("subnetSet.*")
 }
@@ -302,6 +302,22 @@ pub fn subnets(name: &str, values: &[String]) -> Result<Vec<Subnet>, Error> {
 pub fn route_tables(name: &str, value: &str) -> Result<Vec<RouteTable>, Error> {
     let query = Query::ec2("DescribeRouteTables").set("Filter", [filter(name, [value])]);
     query.pages("routeTableSet.*")
+}
+
+/// What `list` finds by the cluster's tag, or, if that is nothing, by the older one. `list` gets the name of a filter and
+/// its value.
+///
+/// # Errors
+/// As `list`.
+pub fn tagged<T>(
+    cluster: &Cluster,
+    list: impl Fn(&str, &str) -> Result<Vec<T>, Error>,
+) -> Result<Vec<T>, Error> {
+    let found = list("tag-key", &cluster.key())?;
+    match found.is_empty() {
+        true => list("tag:KubernetesCluster", &cluster.id),
+        false => Ok(found),
+    }
 }
 
 /// Switches the source and destination check off, so that the instance can pass on the pods' traffic.

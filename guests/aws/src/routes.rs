@@ -81,17 +81,14 @@ pub fn create(settings: &Settings, request: &CreateRequest) -> Result<ProgressRe
 /// # Errors
 /// See [`ccm_guest::Routes::delete`].
 pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
-    let Route {
-        id,
-        destination_cidr: cidr,
-        ..
-    } = &request.route;
+    let listed = &request.route;
     let table = table(settings)?;
-    let there = route_to(&table, cidr).and_then(|route| route_id(&table, route));
-    if there.as_ref() != Some(id) {
+    let there = route_to(&table, &listed.destination_cidr);
+    let there = there.and_then(|route| route_id(&table, route));
+    if there.as_ref() != Some(&listed.id) {
         return Ok(ProgressReply::done());
     }
-    match change("DeleteRoute", &table, cidr).act() {
+    match change("DeleteRoute", &table, &listed.destination_cidr).act() {
         Err(refusal) if !refusal.is("InvalidRoute.NotFound") => Err(refusal.error),
         _ => Ok(ProgressReply::done()),
     }
@@ -113,13 +110,7 @@ fn table(settings: &Settings) -> Result<RouteTable, Error> {
     let key = settings.cluster.key();
     let mut tables = match &settings.route_table {
         Some(id) => ec2::route_tables("route-table-id", id)?,
-        None => {
-            let tagged = ec2::route_tables("tag-key", &key)?;
-            match tagged.is_empty() {
-                true => ec2::route_tables("tag:KubernetesCluster", &settings.cluster.id)?,
-                false => tagged,
-            }
-        }
+        None => ec2::tagged(&settings.cluster, ec2::route_tables)?,
     };
     let which = settings.route_table.as_ref().unwrap_or(&key);
     match (tables.pop(), tables.len()) {

@@ -14,7 +14,7 @@ use crate::ec2::{self, RouteTable, Subnet};
 /// # Errors
 /// No subnet is found, or not as many as the annotations name addresses.
 pub fn choose(settings: &Settings, wanted: &Wanted, vpc: &str) -> Result<Vec<Subnet>, Error> {
-    let all = ec2::subnets("vpc-id", &[vpc.to_owned()])?;
+    let all = ec2::subnets("vpc-id", [vpc])?;
     let chosen = match wanted.subnets.is_empty() {
         false => named(&wanted.subnets, all)?,
         true => one_of_each_zone(settings, wanted, vpc, all)?,
@@ -143,15 +143,8 @@ pub(super) fn vpc(
     if let Some(vpc) = vpc {
         return Ok(vpc);
     }
-    let mut subnets = ec2::subnets("tag-key", &[settings.cluster.key()])?;
-    if subnets.is_empty() {
-        // The older tag.
-        subnets = ec2::subnets(
-            "tag:KubernetesCluster",
-            std::slice::from_ref(&settings.cluster.id),
-        )?;
-    }
-    let vpcs: BTreeSet<String> = subnets.into_iter().map(|one| one.vpc_id).collect();
+    let tagged = ec2::tagged(&settings.cluster, |tag, value| ec2::subnets(tag, [value]))?;
+    let vpcs: BTreeSet<String> = tagged.into_iter().map(|one| one.vpc_id).collect();
     let mut vpcs = vpcs.into_iter();
     match (vpcs.next(), vpcs.next()) {
         (Some(vpc), None) => Ok(vpc),
