@@ -168,13 +168,17 @@ pub struct Association {
     pub main: bool,
 }
 
-/// A zone as it is cached.
+/// A zone of the region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Zone {
-    /// The zone's ID, such as `euc1-az2`, which is the same in every account.
-    pub id: String,
-    /// Whether it is an ordinary zone, neither a local nor a wavelength one.
-    pub ordinary: bool,
+    /// The name, such as `eu-central-1a`.
+    pub zone_name: String,
+    /// The zone's ID, such as `euc1-az2`, which is the same in every account; may be empty.
+    #[serde(default)]
+    pub zone_id: String,
+    /// `availability-zone` for an ordinary zone, which is neither a local nor a wavelength one; so is one without a type.
+    pub zone_type: Option<String>,
 }
 
 /// The instances with these IDs that exist, terminated ones among them. By filter: with `InstanceIds` one missing
@@ -235,33 +239,16 @@ pub fn tags_of(id: &str) -> Result<Option<Tags>, Error> {
     Ok(found.map(|one| one.tags))
 }
 
-/// The zones of the region by name, kept for an hour.
+/// The zones of the region, kept for an hour.
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Info {
-        zone_name: String,
-        #[serde(default)]
-        zone_id: String,
-        zone_type: Option<String>,
-    }
+pub fn zones() -> Result<Vec<Zone>, Error> {
     if let Some(zones) = state::get_json("zones") {
         return Ok(zones);
     }
     let query = Query::ec2("DescribeAvailabilityZones").supplementary();
-    let infos: Vec<Info> = query.read("availabilityZoneInfo.*")?;
-    let zones = infos.into_iter().map(|info| {
-        let kind = info.zone_type;
-        let zone = Zone {
-            id: info.zone_id,
-            ordinary: kind.is_none_or(|kind| kind == "availability-zone"),
-        };
-        (info.zone_name, zone)
-    });
-    let zones: BTreeMap<String, Zone> = zones.collect();
+    let zones: Vec<Zone> = query.read("availabilityZoneInfo.*")?;
     state::set_json("zones", &zones, ZONES_AGE);
     Ok(zones)
 }

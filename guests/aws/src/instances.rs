@@ -229,24 +229,24 @@ fn label(nodes: &[Node], lookups: &mut [Lookup]) {
     let has = |node: &Node, key: &str| node.labels.iter().any(|(name, _)| name == key);
     let mut new: Vec<(&Node, &mut Instance)> = Vec::new();
     for (node, lookup) in nodes.iter().zip(lookups) {
-        if let Lookup::Found(instance) = lookup {
+        // A node with the label of the zone was initialised before and gets no more labels.
+        if let Lookup::Found(instance) = lookup
+            && !has(node, ZONE_ID)
+        {
             new.push((node, instance));
         }
     }
-    if new.iter().any(|(node, _)| !has(node, ZONE_ID)) {
+    if !new.is_empty() {
         let zones = ec2::zones().unwrap_or_else(|error| not_labelled(&error));
-        for (_, instance) in new.iter_mut().filter(|(node, _)| !has(node, ZONE_ID)) {
-            let zone = instance.zone.as_ref().and_then(|zone| zones.get(zone));
-            if let Some(zone) = zone.filter(|zone| !zone.id.is_empty()) {
-                instance.labels.push((ZONE_ID.to_owned(), zone.id.clone()));
-            }
+        for (_, instance) in &mut new {
+            let mut zones = zones.iter().filter(|zone| !zone.zone_id.is_empty());
+            let zone = zones.find(|zone| Some(&zone.zone_name) == instance.zone.as_ref());
+            let id = zone.map(|zone| (ZONE_ID.to_owned(), zone.zone_id.clone()));
+            instance.labels.extend(id);
         }
     }
     let first = format!("{NETWORK_NODE}1");
-    // A node with the label of the zone was initialised before and gets no more labels.
-    new.retain(|(node, instance)| {
-        !has(node, &first) && !has(node, ZONE_ID) && has_topology(instance)
-    });
+    new.retain(|(node, instance)| !has(node, &first) && has_topology(instance));
     for some in new.chunks_mut(TOPOLOGIES) {
         let ids: Vec<&str> = some.iter().map(|(_, instance)| ec2_id(instance)).collect();
         let mut topologies = ec2::topology(&ids).unwrap_or_else(|error| not_labelled(&error));

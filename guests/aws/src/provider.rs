@@ -102,10 +102,11 @@ impl SelfCheck for Aws {
     fn check(&self) -> Result<(), Error> {
         let zones = ec2::zones()?;
         let region = &self.settings.region;
-        match zones.keys().any(|zone| zone.starts_with(region)) {
+        match zones.iter().any(|zone| zone.zone_name.starts_with(region)) {
             true => self.settings().map(drop),
             false => {
-                let zones = zones.into_keys().collect::<Vec<_>>().join(", ");
+                let zones: Vec<String> = zones.into_iter().map(|zone| zone.zone_name).collect();
+                let zones = zones.join(", ");
                 Err(Error::invalid(format!(
                     "Region: the endpoint has the zones {zones}, none of them in {region}"
                 )))

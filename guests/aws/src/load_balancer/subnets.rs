@@ -1,5 +1,6 @@
 //! Chooses the VPC and the subnets of a load balancer: those of the annotation, or one in each zone.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_guest::Error;
@@ -8,6 +9,9 @@ use super::ensure::Nodes;
 use super::wanted::Wanted;
 use crate::config::{Claim, Settings};
 use crate::ec2::{self, RouteTable, Subnet};
+
+/// The type of zones that are neither local nor wavelength ones.
+const ORDINARY: &str = "availability-zone";
 
 /// The subnets, in the annotation's order or by zone.
 ///
@@ -68,28 +72,23 @@ fn one_of_each_zone(
     settings: &Settings,
     wanted: &Wanted,
     vpc: &str,
-    all: Vec<Subnet>,
+    mut all: Vec<Subnet>,
 ) -> Result<Vec<Subnet>, Error> {
-    let role = if wanted.internal {
-        "kubernetes.io/role/internal-elb"
-    } else {
-        "kubernetes.io/role/elb"
+    let (role, tables) = match wanted.internal {
+        true => ("kubernetes.io/role/internal-elb", Vec::new()),
+        false => ("kubernetes.io/role/elb", ec2::route_tables("vpc-id", vpc)?),
     };
-    let tables = match wanted.internal {
-        true => Vec::new(),
-        false => ec2::route_tables("vpc-id", vpc)?,
-    };
-    let zones = ec2::zones()?;
+    let mut zones = ec2::zones()?;
+    zones.retain(|zone| zone.zone_type.as_ref().is_some_and(|kind| kind != ORDINARY));
+    let is_ordinary = |name: &String| zones.iter().all(|zone| zone.zone_name != *name);
     let claim = |subnet: &Subnet| subnet.tags.claim(&settings.cluster);
-    let (usable, others): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|one| claim(one) != Claim::Others);
-    let usable = match usable.is_empty() {
-        false => usable,
-        true => others
-            .into_iter()
-            .filter(|one| Some(&one.subnet_id) == settings.subnet.as_ref())
-            .collect(),
-    };
+    let has_usable = all.iter().any(|one| claim(one) != Claim::Others);
+    all.retain(|one| match has_usable {
+        true => claim(one) != Claim::Others,
+        false => Some(&one.subnet_id) == settings.subnet.as_ref(),
+    });
+    all.retain(|one| is_ordinary(&one.availability_zone));
+    all.retain(|one| wanted.internal || is_public(&tables, one));
     let rank = |subnet: &Subnet| {
         (
             subnet.tags.get(role).is_none(),
@@ -97,19 +96,12 @@ fn one_of_each_zone(
             subnet.subnet_id.clone(),
         )
     };
-    let mut best: BTreeMap<String, Subnet> = BTreeMap::new();
-    for subnet in usable {
-        let is_ordinary = zones
-            .get(&subnet.availability_zone)
-            .is_none_or(|zone| zone.ordinary);
-        if !is_ordinary || !(wanted.internal || is_public(&tables, &subnet)) {
-            continue;
-        }
-        let before = best.get(&subnet.availability_zone);
-        if before.is_none_or(|before| rank(&subnet) < rank(before)) {
-            best.insert(subnet.availability_zone.clone(), subnet);
-        }
-    }
+    // The best one comes last and so is the one of its zone.
+    all.sort_by_key(|one| Reverse(rank(one)));
+    let of_zones = all
+        .into_iter()
+        .map(|one| (one.availability_zone.clone(), one));
+    let best: BTreeMap<String, Subnet> = of_zones.collect();
     Ok(best.into_values().collect())
 }
 
