@@ -1,7 +1,6 @@
 //! The configuration: keys of the Go provider's `[Global]` section, under their own names.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use ccm_guest::config::Values;
 use ccm_guest::{Config, Error, IpFamily};
@@ -248,11 +247,4 @@ fn cluster(values: &mut Values<'_>) -> (Cluster, Option<String>) {
         id: id.or(legacy).unwrap_or_default().to_owned(),
     };
     (cluster, None)
-}
-
-/// The address in canonical form; reads what Go's parser reads.
-pub fn address(text: &str) -> Option<String> {
-    text.parse::<IpAddr>()
-        .ok()
-        .map(|address| address.to_string())
 }

@@ -10,13 +10,14 @@
 //! | the same, several instances | unknown, with an event |
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use ccm_guest::events::Events;
 use ccm_guest::{
     Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, event, log,
 };
 
-use crate::config::{Claim, Settings, address};
+use crate::config::{Claim, Settings};
 use crate::ec2;
 use crate::provider_id::{self, Id};
 
@@ -122,33 +123,23 @@ fn by_its_name(settings: &Settings, node: &Node, found: &[ec2::Instance]) -> Res
             .filter(move |one| one.tags.claim(&settings.cluster) == claim)
     };
     let (mut ours, mut untagged) = (of(Claim::Ours), of(Claim::Untagged));
-    let candidates = match (ours.next(), ours.next(), untagged.next(), untagged.next()) {
-        (Some(one), None, _, _) | (None, _, Some(one), None) => {
-            return Ok(instance(settings, node, one));
+    match (ours.next(), ours.next(), untagged.next(), untagged.next()) {
+        (Some(one), None, _, _) | (None, _, Some(one), None) => Ok(instance(settings, node, one)),
+        (None, _, None, _) => Ok(Lookup::NotMine),
+        _ => {
+            let ids: Vec<&str> = found.iter().map(|one| one.instance_id.as_str()).collect();
+            let (name, ids) = (&node.name, event::listed(&ids));
+            let why = format!("several instances have the private name {name}: {ids}");
+            Err(Event::warning("InstanceLookupFailed", why))
         }
-        (None, _, None, _) => return Ok(Lookup::NotMine),
-        _ => found
-            .iter()
-            .map(|one| one.instance_id.as_str())
-            .collect::<Vec<_>>(),
-    };
-    let (name, candidates) = (&node.name, event::listed(&candidates));
-    Err(Event::warning(
-        "InstanceLookupFailed",
-        format!("several instances have the private name {name}: {candidates}"),
-    ))
+    }
 }
 
 fn instance(settings: &Settings, node: &Node, found: &ec2::Instance) -> Lookup {
-    let zone = &found.zone;
+    let (zone, id) = (&found.zone, &found.instance_id);
     let addresses = match addresses(settings, found) {
         Ok(addresses) => addresses,
-        Err(text) => {
-            return Lookup::Unknown(format!(
-                "{} has the invalid address {text:?}",
-                found.instance_id
-            ));
-        }
+        Err(text) => return Lookup::Unknown(format!("{id} has the invalid address {text:?}")),
     };
     let stored = node.provider_id.clone();
     let stored = stored.filter(|text| text.starts_with("aws://"));
@@ -158,69 +149,57 @@ fn instance(settings: &Settings, node: &Node, found: &ec2::Instance) -> Lookup {
         region: Some(settings.region.clone()),
         addresses,
         shutdown: Some(found.state == "stopped"),
-        ..Instance::new(stored.unwrap_or_else(|| provider_id::write(zone, &found.instance_id)))
+        ..Instance::new(stored.unwrap_or_else(|| provider_id::write(zone, id)))
     })
 }
 
 /// The addresses in the Go provider's order; `Err` with a text that is no address.
-fn addresses(settings: &Settings, found: &ec2::Instance) -> Result<Vec<Address>, String> {
-    let mut addresses = Vec::new();
+fn addresses<'a>(settings: &Settings, found: &'a ec2::Instance) -> Result<Vec<Address>, &'a str> {
+    // The attached interfaces, the primary one first.
+    let mut used: Vec<_> = found.interfaces.iter().collect();
+    used.retain(|one| one.status == "in-use");
+    used.sort_by_key(|one| one.device_index.unwrap_or(u32::MAX));
+    let mut all = Vec::new();
     for family in &settings.families {
         match family {
-            IpFamily::Ipv4 => addresses.extend(ipv4(found)?),
+            IpFamily::Ipv4 => all.extend(ipv4(found, &used)),
             IpFamily::Ipv6 => {
-                let used = used(found).into_iter();
-                let first = used.filter_map(|one| one.ipv6.first());
-                for one in first.take(ADDRESSES / 4) {
-                    addresses.push(ip(AddressType::InternalIp, one)?);
-                }
+                let first = used.iter().filter_map(|one| one.ipv6.first());
+                let first = first.take(ADDRESSES / 4);
+                all.extend(first.map(|one| (AddressType::InternalIp, one)));
             }
         }
     }
-    Ok(addresses)
+    let read = |(address_type, text): (AddressType, &'a String)| match address_type {
+        AddressType::InternalIp | AddressType::ExternalIp => match text.parse::<IpAddr>() {
+            Ok(ip) => Ok(Address::new(address_type, ip)),
+            Err(_) => Err(text.as_str()),
+        },
+        _ => Ok(Address::new(address_type, text)),
+    };
+    all.into_iter().map(read).collect()
 }
 
-fn ipv4(found: &ec2::Instance) -> Result<Vec<Address>, String> {
-    let interfaces = used(found);
-    let total: usize = interfaces.iter().map(|one| one.ipv4.len()).sum();
+/// The IPv4 addresses and the names, as texts.
+fn ipv4<'a>(
+    found: &'a ec2::Instance,
+    used: &[&'a ec2::Interface],
+) -> impl Iterator<Item = (AddressType, &'a String)> {
+    let total: usize = used.iter().map(|one| one.ipv4.len()).sum();
     // Where pods have addresses of the VPC, an interface has dozens. The first one is the interface's own.
-    let of_each = if total <= ADDRESSES / 2 {
-        usize::MAX
-    } else {
-        1
-    };
-    let mut addresses = Vec::new();
-    let internal = interfaces
+    let of_each = if total <= ADDRESSES / 2 { total } else { 1 };
+    let internal = used
         .iter()
-        .flat_map(|one| one.ipv4.iter().take(of_each));
-    for one in internal.filter(|one| !one.is_empty()) {
-        addresses.push(ip(AddressType::InternalIp, one)?);
-    }
-    addresses.truncate(ADDRESSES / 2);
-    if !found.ip_address.is_empty() {
-        addresses.push(ip(AddressType::ExternalIp, &found.ip_address)?);
-    }
-    let names = [
+        .flat_map(move |one| one.ipv4.iter().take(of_each));
+    let internal = internal.filter(|one| !one.is_empty()).take(ADDRESSES / 2);
+    let internal = internal.map(|one| (AddressType::InternalIp, one));
+    let others = [
+        (AddressType::ExternalIp, &found.ip_address),
         (AddressType::InternalDns, &found.private_dns_name),
         (AddressType::Hostname, &found.private_dns_name),
         (AddressType::ExternalDns, &found.dns_name),
     ];
-    let names = names.into_iter().filter(|(_, name)| !name.is_empty());
-    addresses.extend(names.map(|(address_type, name)| Address::new(address_type, name)));
-    Ok(addresses)
-}
-
-/// The attached interfaces, the primary one first.
-fn used(found: &ec2::Instance) -> Vec<&ec2::Interface> {
-    let all = found.interfaces.iter();
-    let mut used: Vec<_> = all.filter(|one| one.status == "in-use").collect();
-    used.sort_by_key(|one| one.device_index.unwrap_or(u32::MAX));
-    used
-}
-
-fn ip(address_type: AddressType, text: &str) -> Result<Address, String> {
-    let address = address(text).ok_or_else(|| text.to_owned())?;
-    Ok(Address::new(address_type, address))
+    internal.chain(others.into_iter().filter(|(_, text)| !text.is_empty()))
 }
 
 /// Adds labels that need further requests to nodes that lack them. They are optional: a failure is logged, and the
