@@ -20,13 +20,14 @@ const INSTANCES: &str = "reservationSet.*.instancesSet.*";
 /// How long zones are kept: they hardly change.
 const ZONES_AGE: Duration = Duration::from_secs(3600);
 
-/// A tag of an EC2 object.
+/// A tag of an EC2 object, or an attribute of a load balancer or a target group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
-    /// The tag's key, such as `kubernetes.io/cluster/ID`.
+    /// The key, such as `kubernetes.io/cluster/ID`.
+    #[serde(alias = "Key")]
     pub key: String,
-    /// The tag's value; may be empty.
-    #[serde(default)]
+    /// The value; may be empty.
+    #[serde(alias = "Value", default)]
     pub value: String,
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::wanted::{Port, Wanted};
+use crate::ec2::Tag;
 use crate::query::{Answer, Query, pairs, together};
 
 mod records;
@@ -21,14 +22,6 @@ const TARGETS: usize = 100;
 const LOAD_BALANCERS: &str = "LoadBalancers.*";
 const LISTENERS: &str = "Listeners.*";
 const TARGET_GROUPS: &str = "TargetGroups.*";
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Attribute {
-    key: String,
-    #[serde(default)]
-    value: String,
-}
 
 /// Attributes by their keys.
 pub type Attributes = BTreeMap<String, String>;
@@ -147,7 +140,7 @@ pub fn create_target_group(
         Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
             let query = Query::elb("DescribeTargetGroups").set("Names.member", [&name]);
             let left = set_health(query.one(TARGET_GROUPS)?, port)?;
-            let targets = targets(&[&left.target_group_arn])?.pop();
+            let targets = targets(std::slice::from_ref(&left))?.pop();
             Ok((left, targets.unwrap_or_default()))
         }
         made => Ok((made?, BTreeSet::new())),
@@ -247,7 +240,7 @@ pub fn put_listener(
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
+pub fn targets(groups: &[TargetGroup]) -> Result<Vec<BTreeSet<String>>, Error> {
     #[derive(Deserialize)]
     struct Description {
         #[serde(rename = "Target.Id")]
@@ -255,7 +248,9 @@ pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
         #[serde(rename = "TargetHealth.State", default)]
         state: String,
     }
-    let query = |group: &&str| Query::elb("DescribeTargetHealth").set("TargetGroupArn", *group);
+    let query = |group: &TargetGroup| {
+        Query::elb("DescribeTargetHealth").set("TargetGroupArn", &group.target_group_arn)
+    };
     let queries = groups.iter().map(query).collect();
     let answers: Vec<Vec<Description>> = together(queries, "TargetHealthDescriptions.*")?;
     let staying = |all: Vec<Description>| {
@@ -288,16 +283,17 @@ impl Targets {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn set_targets(
-    group: &str,
-    port: u16,
+    group: &TargetGroup,
     are: &BTreeSet<String>,
     wanted: &Targets,
 ) -> Result<(), Error> {
     let (leaving, coming) = wanted.changes(are);
     for (action, changed) in [("DeregisterTargets", leaving), ("RegisterTargets", coming)] {
         for some in changed.chunks(TARGETS) {
-            let query = Query::elb(action).set("TargetGroupArn", group);
-            let targets = some.iter().map(|id| json!({ "Id": id, "Port": port }));
+            let query = Query::elb(action).set("TargetGroupArn", &group.target_group_arn);
+            let targets = some
+                .iter()
+                .map(|id| json!({ "Id": id, "Port": group.port }));
             let targets: Vec<_> = targets.collect();
             query.set("Targets.member", targets).act()?;
         }
@@ -334,7 +330,7 @@ impl Object<'_> {
 /// A refusal by AWS, or no answer.
 pub fn attributes(object: Object<'_>) -> Answer<Attributes> {
     let query = object.query("Describe", "Attributes");
-    let described: Vec<Attribute> = query.read("Attributes.*")?;
+    let described: Vec<Tag> = query.read("Attributes.*")?;
     let pairs = described.into_iter().map(|one| (one.key, one.value));
     Ok(pairs.collect())
 }

@@ -166,7 +166,7 @@ fn change(
     let listening = listeners::apply(&wanted, load_balancer, known.listening, &known.targets)?;
     if reads_targets {
         // Also of those that were created above: AWS returns the group that an interrupted call left, with its nodes.
-        listeners::set_targets(&listening.registered(), &known.targets)?;
+        listening.set_targets(&known.targets)?;
     }
     let object = Object::LoadBalancer(&load_balancer.load_balancer_arn);
     let attributes = elb::set_attributes(object, known.attributes, &wanted.attributes)?;
@@ -253,18 +253,19 @@ fn update_network(
             let Some(load_balancer) = elb::by_name(&name)? else {
                 return Ok(false);
             };
-            let groups = elb::target_groups(Some(&load_balancer.load_balancer_arn))?;
+            let mut listening = Listening::default();
+            listening.groups = elb::target_groups(Some(&load_balancer.load_balancer_arn))?;
             // Its digest equals no other, so that the next call about the Service compares everything.
             Remembered {
                 load_balancer,
-                listening: Listening::of_groups(groups),
+                listening,
                 open: settings.opens_node_groups.then(BTreeSet::new),
                 ..Remembered::default()
             }
         }
     };
     let nodes = Nodes::look_up(settings, ids)?;
-    listeners::set_targets(&known.listening.registered(), &nodes.targets)?;
+    known.listening.set_targets(&nodes.targets)?;
     // Neither mistakes in annotations nor another kind may keep a node that leaves registered; the rules stay as they are
     // then, and the next `ensure` without a mistake compares them. It reports the mistake meanwhile.
     let wanted = Wanted::read(settings, service, &mut Vec::new()).ok();

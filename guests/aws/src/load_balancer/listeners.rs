@@ -15,14 +15,12 @@ use super::elb::{self, Listener, LoadBalancer, Object, TargetGroup, Targets};
 use super::wanted::{Port, Wanted};
 use crate::query::Answer;
 
-/// A target group's ARN, and the port of its targets.
-pub type Registered = (String, u16);
-
 /// The listeners of a load balancer, and the target groups behind them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listening {
     listeners: Vec<Listener>,
-    groups: Vec<TargetGroup>,
+    /// The target groups; those of the listeners, if there are any.
+    pub groups: Vec<TargetGroup>,
 }
 
 impl Listening {
@@ -40,18 +38,15 @@ impl Listening {
         Ok(Listening { listeners, groups })
     }
 
-    /// Target groups without listeners.
-    pub fn of_groups(groups: Vec<TargetGroup>) -> Listening {
-        let listeners = Vec::new();
-        Listening { listeners, groups }
-    }
-
-    /// The target groups, for [`set_targets`].
-    pub fn registered(&self) -> Vec<Registered> {
-        let groups = self.groups.iter();
-        groups
-            .map(|group| (group.target_group_arn.clone(), group.port))
-            .collect()
+    /// Makes the targets of all groups the wanted ones.
+    ///
+    /// # Errors
+    /// A refusal by AWS, or no answer.
+    pub fn set_targets(&self, wanted: &Targets) -> Result<(), Error> {
+        for (group, are) in self.groups.iter().zip(elb::targets(&self.groups)?) {
+            elb::set_targets(group, &are, wanted)?;
+        }
+        Ok(())
     }
 
     /// Deletes the target groups that listeners used before, and use no more. For an hour each call tries it again.
@@ -121,7 +116,7 @@ pub fn apply(
             (listener, _) => {
                 let (group, has) = elb::create_target_group(wanted, port, &load_balancer.vpc_id)?;
                 let to = &group.target_group_arn;
-                elb::set_targets(to, group.port, &has, targets)?;
+                elb::set_targets(&group, &has, targets)?;
                 let put = || elb::put_listener(wanted, arn, listener.as_ref(), port, to);
                 let listener = match put() {
                     // What goes makes room.
@@ -140,18 +135,6 @@ pub fn apply(
     }
     surplus.into_iter().try_for_each(delete)?;
     Ok(now)
-}
-
-/// Makes the targets of all groups the wanted ones.
-///
-/// # Errors
-/// A refusal by AWS, or no answer.
-pub fn set_targets(groups: &[Registered], wanted: &Targets) -> Result<(), Error> {
-    let arns: Vec<&str> = groups.iter().map(|(arn, _)| arn.as_str()).collect();
-    for ((arn, port), are) in groups.iter().zip(elb::targets(&arns)?) {
-        elb::set_targets(arn, *port, &are, wanted)?;
-    }
-    Ok(())
 }
 
 fn set_group_attributes(wanted: &Wanted, group: &TargetGroup) -> Result<(), Error> {
