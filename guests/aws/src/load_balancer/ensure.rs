@@ -45,17 +45,9 @@ fn reach(
     let known = match known {
         Some(known) if known.digest != digest && known.groups.as_ref() == Some(&wanted.groups) => {
             cached_state::forget(&name);
-            let LoadBalancer {
-                scheme, subnets, ..
-            } = &known.load_balancer;
-            events.extend(unchangeable(&wanted, scheme, subnets));
-            change(
-                settings,
-                wanted,
-                Remembered { digest, ..known },
-                None,
-                false,
-            )?
+            let found = &known.load_balancer;
+            events.extend(unchangeable(&wanted, &found.scheme, &found.subnets));
+            change(settings, &wanted, known, None, false)?
         }
         known => {
             let found = elb::by_name(&name)?;
@@ -72,7 +64,7 @@ fn reach(
                 return Err(unlike(&name));
             }
             let nodes = Nodes::look_up(settings, ids)?;
-            let made = make(settings, wanted, nodes, found, events)?;
+            let made = make(settings, &wanted, nodes, found, events)?;
             cached_state::set_fresh(&name);
             made
         }
@@ -85,32 +77,32 @@ fn reach(
 /// Reads all that belongs to the load balancer, or creates it, and makes it as wanted.
 fn make(
     settings: &Settings,
-    wanted: Wanted,
+    wanted: &Wanted,
     nodes: Nodes,
     found: Option<LoadBalancer>,
     events: &mut Vec<Event>,
 ) -> Result<Remembered, Error> {
     let vpc = subnets::vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
     let managed = match &found {
-        Some(found) => managed(&wanted, found),
+        Some(found) => managed(wanted, found),
         None => &wanted.groups,
     };
     let mut all = Vec::new();
     if settings.opens_node_groups || matches!(managed, Groups::Own(_)) {
         all = security_groups::list("vpc-id", &vpc)?;
     }
-    let ids = group_ids(managed, &wanted, &vpc, &mut all)?;
+    let ids = group_ids(managed, wanted, &vpc, &mut all)?;
     let is_new = found.is_none();
     let (load_balancer, chosen) = match found {
         Some(found) => {
-            events.extend(unchangeable(&wanted, &found.scheme, &found.subnets));
-            set_security_groups(settings, &wanted, &found, &ids, &all)?;
+            events.extend(unchangeable(wanted, &found.scheme, &found.subnets));
+            set_security_groups(settings, wanted, &found, &ids, &all)?;
             (found, None)
         }
         None => {
-            let chosen = subnets::choose(settings, &wanted, &vpc)?;
+            let chosen = subnets::choose(settings, wanted, &vpc)?;
             let subnets: Vec<String> = chosen.iter().map(|one| one.subnet_id.clone()).collect();
-            (elb::create(&wanted, &subnets, &ids)?, Some(chosen))
+            (elb::create(wanted, &subnets, &ids)?, Some(chosen))
         }
     };
     let (mut listening, mut attributes) = (Listening::default(), Attributes::new());
@@ -121,10 +113,8 @@ fn make(
     }
     let tagged = tagged(&all, settings);
     let opens = settings.opens_node_groups;
-    let open = opens.then(|| nodes.groups(settings, &wanted, &mut all, events));
+    let open = opens.then(|| nodes.groups(settings, wanted, &mut all, events));
     let known = Remembered {
-        digest: wanted.digest(),
-        groups: Some(wanted.groups.clone()),
         load_balancer,
         attributes,
         listening,
@@ -133,6 +123,7 @@ fn make(
         tagged,
         open,
         rules: Some(all),
+        ..Remembered::default()
     };
     let known = change(settings, wanted, known, chosen, !is_new)?;
     nodes.awaited.map_or(Ok(known), Err)
@@ -142,13 +133,13 @@ fn make(
 /// targets if `reads_targets`.
 fn change(
     settings: &Settings,
-    wanted: Wanted,
+    wanted: &Wanted,
     known: Remembered,
     chosen: Option<Vec<Subnet>>,
     reads_targets: bool,
 ) -> Result<Remembered, Error> {
     let load_balancer = &known.load_balancer;
-    let own = match managed(&wanted, load_balancer) {
+    let own = match managed(wanted, load_balancer) {
         Groups::Own(name) => Some(name),
         Groups::Named(_) | Groups::Unmanaged => None,
     };
@@ -161,9 +152,9 @@ fn change(
     };
     let mut were_so = true;
     if let Some(name) = own {
-        were_so &= security_groups::set_own(&groups, name, &security_groups::for_own(&wanted))?;
+        were_so &= security_groups::set_own(&groups, name, &security_groups::for_own(wanted))?;
     }
-    let listening = listeners::apply(&wanted, load_balancer, known.listening, &known.targets)?;
+    let listening = listeners::apply(wanted, load_balancer, known.listening, &known.targets)?;
     if reads_targets {
         // Also of those that were created above: AWS returns the group that an interrupted call left, with its nodes.
         listening.set_targets(&known.targets)?;
@@ -171,13 +162,15 @@ fn change(
     let object = Object::LoadBalancer(&load_balancer.load_balancer_arn);
     let attributes = elb::set_attributes(object, known.attributes, &wanted.attributes)?;
     if let Some(open) = &known.open {
-        let rules = for_nodes(&wanted, load_balancer, chosen)?;
+        let rules = for_nodes(wanted, load_balancer, chosen)?;
         let vpc = is_cached.then_some(load_balancer.vpc_id.as_str());
         were_so &= security_groups::open(settings, &groups, &wanted.name, open, &rules, vpc)?;
     }
     let is_open = |id: &String| known.open.as_ref().is_some_and(|open| open.contains(id));
     groups.retain(|group| is_open(&group.group_id) || Some(&group.group_name) == own);
     Ok(Remembered {
+        digest: wanted.digest(),
+        groups: Some(wanted.groups.clone()),
         attributes,
         listening,
         rules: were_so.then_some(groups),
@@ -316,38 +309,30 @@ impl Nodes {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
         let instances = ec2::by_ids(&texts)?;
         let id = |one: &Instance| one.instance_id.clone();
-        let mut found: BTreeSet<String> = instances.iter().map(id).collect();
-        let are_all = ids.is_subset(&found);
-        let gone = ["terminated", "shutting-down"];
+        let found: BTreeSet<String> = instances.iter().map(id).collect();
         // As in the Go provider, which takes one without the cluster's tag for another cluster's.
-        let is_untagged = |one: &Instance| one.tags.claim(&settings.cluster) != Claim::Ours;
-        let is_left_out = |one: &Instance| gone.contains(&one.state.as_str()) || is_untagged(one);
-        let (left_out, instances): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_left_out);
-        let untagged: Vec<String> = left_out
-            .iter()
-            .filter(|one| is_untagged(one))
-            .map(id)
-            .collect();
-        if !untagged.is_empty() {
-            let ids = untagged.join(" ");
-            log::warn(
-                "instances without the cluster's tag are no targets",
-                &[("ids", &ids)],
-            );
+        let is_ours = |one: &Instance| one.tags.claim(&settings.cluster) == Claim::Ours;
+        let (mut instances, others): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_ours);
+        if !others.is_empty() {
+            let ids: Vec<String> = others.iter().map(id).collect();
+            let ids = ids.join(" ");
+            let what = "instances without the cluster's tag are no targets";
+            log::warn(what, &[("ids", &ids)]);
         }
-        // The next call sees a tag that is added.
-        found.retain(|id| !untagged.contains(id));
+        instances.retain(|one| !["terminated", "shutting-down"].contains(&one.state.as_str()));
+        let left_out = &found - &instances.iter().map(id).collect();
         let is = |state: &'static str| move |one: &&Instance| one.state == state;
         let targets = Targets {
             running: instances.iter().filter(is("running")).map(id).collect(),
             // Answers that lack an instance do not end its registration.
-            existing: &ids - &left_out.iter().map(id).collect(),
+            existing: &ids - &left_out,
         };
         let not_yet = |id: String| Error::unavailable(format!("instance {id} does not run yet"));
         let awaited = instances.iter().find(is("pending")).map(id).map(not_yet);
         Ok(Nodes {
-            are_all,
-            ids: found,
+            are_all: ids.is_subset(&found),
+            // The next call sees a tag that is added.
+            ids: &found - &others.iter().map(id).collect(),
             instances,
             targets,
             awaited,
