@@ -33,7 +33,7 @@ const IS_SO: [&str; 2] = ["InvalidPermission.Duplicate", "InvalidPermission.NotF
 const FULL: &str = "RulesPerSecurityGroupLimitExceeded";
 
 /// A security group with its inbound rules.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
     /// The ID, `sg-…`.
@@ -334,15 +334,9 @@ fn difference(are: &Rules, name: &str, wanted: &Rules, shared: u16) -> Change {
     let sizes: Rules = clients
         .map(|(rule, _)| (Rule::packet_size(&rule.range), PACKET_SIZE.to_owned()))
         .collect();
-    let surplus = are
-        .iter()
-        .filter(|(rule, why)| *why == PACKET_SIZE && !sizes.contains_key(rule));
-    change.revoke.extend(surplus.map(|(rule, _)| rule.clone()));
-    change.grant.extend(
-        sizes
-            .into_iter()
-            .filter(|(rule, _)| !are.contains_key(rule)),
-    );
+    let sizes = Change::of(are, &sizes, |_, why| why == PACKET_SIZE);
+    change.revoke.extend(sizes.revoke);
+    change.grant.extend(sizes.grant);
     change
 }
 
@@ -413,8 +407,7 @@ pub fn create(name: &str, vpc: &str, tags: &[(String, String)]) -> Result<Group,
     Ok(Group {
         group_id,
         group_name: name.to_owned(),
-        permissions: Vec::new(),
-        tags: Tags::default(),
+        ..Group::default()
     })
 }
 
