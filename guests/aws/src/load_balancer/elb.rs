@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::wanted::{Port, Wanted};
-use crate::ec2::Tag;
+use crate::ec2::{Subnet, Tag};
 use crate::query::{Answer, Query, pairs, together};
 
 mod records;
@@ -68,7 +68,7 @@ fn chosen(
 /// A refusal by AWS, or no answer.
 pub fn create(
     wanted: &Wanted,
-    subnets: &[String],
+    subnets: &[Subnet],
     groups: &[String],
 ) -> Result<LoadBalancer, Error> {
     let scheme = if wanted.internal {
@@ -76,9 +76,9 @@ pub fn create(
     } else {
         "internet-facing"
     };
-    let mapping = |(index, subnet)| {
+    let mapping = |(index, subnet): (usize, &Subnet)| {
         json!({
-            "SubnetId": subnet,
+            "SubnetId": subnet.subnet_id,
             "AllocationId": wanted.allocations.get(index),
             "PrivateIPv4Address": wanted.private_addresses.get(index),
         })

@@ -6,7 +6,7 @@ use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Servic
 use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node, log};
 
 use super::cached_state::{self, Remembered};
-use super::elb::{self, Attributes, LoadBalancer, Object, Targets};
+use super::elb::{self, LoadBalancer, Object, Targets};
 use super::listeners::{self, Listening};
 use super::security_groups::{self, Group, Rules};
 use super::wanted::{self, Groups, Wanted};
@@ -92,40 +92,25 @@ fn make(
         all = security_groups::list("vpc-id", &vpc)?;
     }
     let ids = group_ids(managed, wanted, &vpc, &mut all)?;
-    let is_new = found.is_none();
-    let (load_balancer, chosen) = match found {
-        Some(found) => {
-            events.extend(unchangeable(wanted, &found.scheme, &found.subnets));
-            set_security_groups(settings, wanted, &found, &ids, &all)?;
-            (found, None)
-        }
-        None => {
-            let chosen = subnets::choose(settings, wanted, &vpc)?;
-            let subnets: Vec<String> = chosen.iter().map(|one| one.subnet_id.clone()).collect();
-            (elb::create(wanted, &subnets, &ids)?, Some(chosen))
-        }
-    };
-    let (mut listening, mut attributes) = (Listening::default(), Attributes::new());
-    if !is_new {
-        let arn = &load_balancer.load_balancer_arn;
-        listening = Listening::read(arn)?;
-        attributes = elb::attributes(Object::LoadBalancer(arn))?;
+    let (mut known, mut chosen) = (Remembered::default(), None);
+    if let Some(found) = found {
+        events.extend(unchangeable(wanted, &found.scheme, &found.subnets));
+        set_security_groups(settings, wanted, &found, &ids, &all)?;
+        known.listening = Listening::read(&found.load_balancer_arn)?;
+        known.attributes = elb::attributes(Object::LoadBalancer(&found.load_balancer_arn))?;
+        known.load_balancer = found;
+    } else {
+        let subnets = subnets::choose(settings, wanted, &vpc)?;
+        known.load_balancer = elb::create(wanted, &subnets, &ids)?;
+        chosen = Some(subnets);
     }
-    let tagged = tagged(&all, settings);
+    known.tagged = tagged(&all, settings);
     let opens = settings.opens_node_groups;
-    let open = opens.then(|| nodes.groups(settings, wanted, &mut all, events));
-    let known = Remembered {
-        load_balancer,
-        attributes,
-        listening,
-        ids: nodes.ids,
-        targets: nodes.targets,
-        tagged,
-        open,
-        rules: Some(all),
-        ..Remembered::default()
-    };
-    let known = change(settings, wanted, known, chosen, !is_new)?;
+    known.open = opens.then(|| nodes.groups(settings, wanted, &mut all, events));
+    known.rules = Some(all);
+    (known.ids, known.targets) = (nodes.ids, nodes.targets);
+    let reads_targets = chosen.is_none();
+    let known = change(settings, wanted, known, chosen, reads_targets)?;
     nodes.awaited.map_or(Ok(known), Err)
 }
 
@@ -446,19 +431,19 @@ pub(super) fn unchangeable(wanted: &Wanted, scheme: &str, has: &[String]) -> Opt
     if (scheme == "internal") != wanted.internal {
         what.push("internal");
     }
-    let is_id = |one: &&String| one.starts_with("subnet-");
-    let mut by_id = wanted.subnets.iter().filter(is_id);
-    let are_all = !wanted.subnets.is_empty() && wanted.subnets.iter().all(|one| is_id(&one));
-    if by_id.any(|one| !has.contains(one))
-        || are_all && has.iter().any(|one| !wanted.subnets.contains(one))
+    let (by_id, by_name): (Vec<_>, Vec<_>) = wanted
+        .subnets
+        .iter()
+        .partition(|one| one.starts_with("subnet-"));
+    let are_all = by_name.is_empty() && !by_id.is_empty();
+    if by_id.iter().any(|one| !has.contains(one))
+        || are_all && has.iter().any(|one| !by_id.contains(&one))
     {
         what.push("subnets");
     }
     (!what.is_empty()).then(|| {
         let why = "cannot be changed while the load balancer exists: make the Service anew";
-        Event::warning(
-            "LoadBalancerNotChanged",
-            format!("{}: {why}", what.join(", ")),
-        )
+        let why = format!("{}: {why}", what.join(", "));
+        Event::warning("LoadBalancerNotChanged", why)
     })
 }
