@@ -108,10 +108,9 @@ impl Cluster {
                 legacy |= key == LEGACY;
             }
         }
-        let mut all = ids.iter();
-        match (all.next(), all.next()) {
-            (Some(id), None) => Ok(Cluster {
-                id: (*id).to_owned(),
+        match ids.len() {
+            1 => Ok(Cluster {
+                id: ids.into_iter().collect(),
                 legacy,
             }),
             _ => Err(ids),

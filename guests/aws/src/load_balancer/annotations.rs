@@ -118,20 +118,14 @@ pub fn judge(service: &Service, is_classic: bool, read: &mut Values<'_>) -> Opti
     let keys = service.annotations.iter().map(|(key, _)| key);
     for name in keys.filter_map(|key| key.strip_prefix(PREFIX)) {
         read.text(name);
-        report.add(name, treatment(name, is_classic));
+        let row = ALL.iter().find(|(known, _)| *known == name);
+        // AWS Load Balancer Controller has many more of this prefix.
+        let unknown = Ignored("unknown");
+        let (network, classic) = row.map_or((unknown, unknown), |(_, both)| *both);
+        report.add(name, if is_classic { classic } else { network });
     }
     for mistake in report.mistakes() {
         read.mistake(mistake);
     }
     report.event("AnnotationIgnored")
-}
-
-fn treatment(name: &str, is_classic: bool) -> Treatment {
-    let row = ALL.iter().find(|(known, ..)| *known == name);
-    match row {
-        Some((_, (_, classic))) if is_classic => *classic,
-        Some((_, (network, _))) => *network,
-        // AWS Load Balancer Controller has many more of this prefix.
-        None => Ignored("unknown"),
-    }
 }

@@ -50,17 +50,14 @@ pub(super) fn unannotated(service: &Service) -> Health {
 
 /// Makes it the health check that Services share, if the configuration has one. Returns whether it is.
 pub(super) fn share(settings: &Settings, service: &Service, health: &mut Health) -> bool {
-    let Some(shared) = settings
-        .shared_health
-        .as_ref()
-        .filter(|_| !is_local(service))
-    else {
-        return false;
-    };
-    health.protocol = "HTTP".to_owned();
-    health.port = shared.port.to_string();
-    health.path = Some(shared.path.clone());
-    true
+    let shared = settings.shared_health.as_ref();
+    let shared = shared.filter(|_| !is_local(service));
+    if let Some(shared) = shared {
+        health.protocol = "HTTP".to_owned();
+        health.port = shared.port.to_string();
+        health.path = Some(shared.path.clone());
+    }
+    shared.is_some()
 }
 
 /// Reads the annotations about the health check.
