@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::{Address, AddressType, Error, Instance, Node, Provider};
+use crate::events::Events;
+use crate::{Address, AddressType, Error, Event, Instance, Node, Provider};
 
 pub use crate::bindings::instances::exports::ccm::provider::instances::{
     FindReply, Lookup, NodeEvent,
@@ -121,6 +122,13 @@ impl Lookup {
             )),
         }
     }
+
+    /// The answer about a node whose machine a person has to sort out, such as one of two with the same name: unknown,
+    /// and an event with the same text.
+    pub fn unclear(why: String) -> (Lookup, Option<Event>) {
+        let event = Event::warning("InstanceLookupFailed", &why);
+        (Lookup::Unknown(why), Some(event))
+    }
 }
 
 impl Readiness {
@@ -145,6 +153,20 @@ impl FindReply {
             lookups: lookups.into_iter().map(within_limits).collect(),
             events: Vec::new(),
         }
+    }
+}
+
+/// The answers about the nodes in their order, each with events about its node, as [`FindReply::new`] and [`Events`].
+impl<Of: IntoIterator<Item = Event>> FromIterator<(Lookup, Of)> for FindReply {
+    fn from_iter<Answers: IntoIterator<Item = (Lookup, Of)>>(answers: Answers) -> FindReply {
+        let (mut lookups, mut events) = (Vec::new(), Events::default());
+        for (lookup, of_node) in answers {
+            for event in of_node {
+                events.add(lookups.len(), event);
+            }
+            lookups.push(lookup);
+        }
+        FindReply::new(lookups).with_events(events.into_vec())
     }
 }
 

@@ -25,9 +25,8 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 use std::time::Duration;
 
-use crate::events::Events;
 use crate::http::{Request, Response};
-use crate::{Error, Event, FindReply, Instance, Lookup, MachineId, Node};
+use crate::{Error, FindReply, Instance, Lookup, MachineId, Node};
 use search::Search;
 
 pub use search::{Answers, List};
@@ -177,10 +176,8 @@ pub fn find<M: Machines>(
     let decides = plan.decides || questions.iter().zip(nodes).any(is_doubted);
     let answers = look_up(machines, asks.collect(), Plan { decides, ..plan })?;
 
-    let mut events = Events::default();
-    let mut lookups = Vec::with_capacity(nodes.len());
-    for (node, question) in nodes.iter().zip(questions) {
-        lookups.push(match question {
+    let answer = |(node, question): (&Node, Question<M::Id>)| {
+        let lookup = match question {
             Question::NotMine => Lookup::NotMine,
             Question::Unknown(reason) => Lookup::Unknown(reason),
             Question::Ask(ask) => match (answers.get(&ask), &ask) {
@@ -192,16 +189,13 @@ pub fn find<M: Machines>(
                     let message = format!(
                         "more than one machine has {ask}; it is unknown which one the node runs on"
                     );
-                    events.add(
-                        lookups.len(),
-                        Event::warning("InstanceLookupFailed", &message),
-                    );
-                    Lookup::Unknown(message)
+                    return Lookup::unclear(message);
                 }
             },
-        });
-    }
-    Ok(FindReply::new(lookups).with_events(events.into_vec()))
+        };
+        (lookup, None)
+    };
+    Ok(nodes.iter().zip(questions).map(answer).collect())
 }
 
 /// How a node is looked up.

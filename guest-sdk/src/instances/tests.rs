@@ -21,6 +21,16 @@ impl Instances for Scripted {
 }
 
 #[test]
+fn a_reply_collects_the_answers_with_the_events_about_their_nodes() {
+    let unclear = Lookup::unclear("two of a name".to_owned());
+    let reply: FindReply = [(Lookup::Gone, None), unclear].into_iter().collect();
+    let why = Lookup::Unknown("two of a name".to_owned());
+    assert_eq!(reply.lookups, [Lookup::Gone, why]);
+    let event = Event::warning("InstanceLookupFailed", "two of a name");
+    assert_eq!(reply.events, [NodeEvent { node: 1, event }]);
+}
+
+#[test]
 fn a_new_node_is_found_only_with_an_ip_address() {
     let (ip, name) = (Address::internal("10.0.7.3"), Address::hostname("a"));
     let key = "alpha.kubernetes.io/provided-node-ip";

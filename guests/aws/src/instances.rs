@@ -12,7 +12,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use ccm_guest::events::Events;
 use ccm_guest::{
     Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, event, log,
 };
@@ -68,29 +67,22 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
             .push(found);
     }
 
-    let (mut lookups, mut events) = (Vec::with_capacity(nodes.len()), Events::default());
-    for (index, (node, key)) in nodes.iter().zip(keys).enumerate() {
-        let lookup = match key {
-            Key::Answered(lookup) => lookup,
-            Key::Id(id) => match by_id.get(id) {
-                Some(found) if found.state != "terminated" => instance(settings, node, found),
-                // A new node's name may be anything: without a provider ID, the node was never this provider's.
-                _ if node.provider_id.is_none() => Lookup::NotMine,
-                _ => Lookup::Gone,
-            },
-            Key::Name(name) => {
-                let found = by_name.get(&name.to_lowercase()).map(Vec::as_slice);
-                by_its_name(settings, node, found.unwrap_or_default()).unwrap_or_else(|event| {
-                    let why = event.message.clone();
-                    events.add(index, event);
-                    Lookup::Unknown(why)
-                })
-            }
-        };
-        lookups.push(lookup);
-    }
-    label(nodes, &mut lookups);
-    Ok(FindReply::new(lookups).with_events(events.into_vec()))
+    let answer = |(node, key): (&Node, Key<'_>)| match key {
+        Key::Answered(lookup) => (lookup, None),
+        Key::Id(id) => match by_id.get(id) {
+            Some(found) if found.state != "terminated" => (instance(settings, node, found), None),
+            // A new node's name may be anything: without a provider ID, the node was never this provider's.
+            _ if node.provider_id.is_none() => (Lookup::NotMine, None),
+            _ => (Lookup::Gone, None),
+        },
+        Key::Name(name) => {
+            let found = by_name.get(&name.to_lowercase()).map(Vec::as_slice);
+            by_its_name(settings, node, found.unwrap_or_default())
+        }
+    };
+    let mut answers: Vec<_> = nodes.iter().zip(keys).map(answer).collect();
+    label(nodes, answers.iter_mut().map(|(lookup, _)| lookup));
+    Ok(answers.into_iter().collect())
 }
 
 fn key<'a>(settings: &Settings, node: &'a Node) -> Key<'a> {
@@ -116,7 +108,11 @@ fn key<'a>(settings: &Settings, node: &'a Node) -> Key<'a> {
 }
 
 /// Two VPCs may have machines of the same private name; a cluster's tag decides between them.
-fn by_its_name(settings: &Settings, node: &Node, found: &[ec2::Instance]) -> Result<Lookup, Event> {
+fn by_its_name(
+    settings: &Settings,
+    node: &Node,
+    found: &[ec2::Instance],
+) -> (Lookup, Option<Event>) {
     let of = |claim| {
         found
             .iter()
@@ -124,13 +120,16 @@ fn by_its_name(settings: &Settings, node: &Node, found: &[ec2::Instance]) -> Res
     };
     let (mut ours, mut untagged) = (of(Claim::Ours), of(Claim::Untagged));
     match (ours.next(), ours.next(), untagged.next(), untagged.next()) {
-        (Some(one), None, _, _) | (None, _, Some(one), None) => Ok(instance(settings, node, one)),
-        (None, _, None, _) => Ok(Lookup::NotMine),
+        (Some(one), None, _, _) | (None, _, Some(one), None) => {
+            (instance(settings, node, one), None)
+        }
+        (None, _, None, _) => (Lookup::NotMine, None),
         _ => {
             let ids: Vec<&str> = found.iter().map(|one| one.instance_id.as_str()).collect();
             let (name, ids) = (&node.name, event::listed(&ids));
-            let why = format!("several instances have the private name {name}: {ids}");
-            Err(Event::warning("InstanceLookupFailed", why))
+            Lookup::unclear(format!(
+                "several instances have the private name {name}: {ids}"
+            ))
         }
     }
 }
@@ -204,7 +203,7 @@ fn ipv4<'a>(
 
 /// Adds labels that need further requests to nodes that lack them. They are optional: a failure is logged, and the
 /// requests are supplementary, so that the host still believes that an instance is gone in the same answer.
-fn label(nodes: &[Node], lookups: &mut [Lookup]) {
+fn label<'a>(nodes: &[Node], lookups: impl Iterator<Item = &'a mut Lookup>) {
     let has = |node: &Node, key: &str| node.labels.iter().any(|(name, _)| name == key);
     let mut new: Vec<(&Node, &mut Instance)> = Vec::new();
     for (node, lookup) in nodes.iter().zip(lookups) {

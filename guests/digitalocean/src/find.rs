@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ccm_guest::events::Events;
 use ccm_guest::provider_id::{MachineId, number};
 use ccm_guest::{Error, Event, FindReply, Lookup, Node};
 
@@ -40,16 +39,9 @@ pub fn find(nodes: &[Node]) -> Result<FindReply, Error> {
     }
     search.run()?;
     search.prove_account()?;
-    let mut events = Events::default();
-    let mut lookups = Vec::with_capacity(nodes.len());
-    for (node, question) in nodes.iter().zip(questions) {
-        let (lookup, event) = search.lookup(node, question);
-        if let Some(event) = event {
-            events.add(lookups.len(), event);
-        }
-        lookups.push(lookup);
-    }
-    Ok(FindReply::new(lookups).with_events(events.into_vec()))
+    let answers = nodes.iter().zip(questions);
+    let answers = answers.map(|(node, question)| search.lookup(node, question));
+    Ok(answers.collect())
 }
 
 /// Those of these droplets that do not exist, as the API says now.
@@ -266,7 +258,7 @@ impl Search {
                 Some(Ok(droplets)) => match droplets.as_slice() {
                     [] => (Lookup::NotMine, None),
                     [droplet] => found(node, droplet),
-                    _ => unclear(format!(
+                    _ => Lookup::unclear(format!(
                         "more than one droplet is called {name:?}; it is unknown which one the node runs on"
                     )),
                 },
@@ -284,17 +276,11 @@ fn found(node: &Node, droplet: &Droplet) -> (Lookup, Option<Event>) {
     let is_known = node.initialized && node.provider_id.is_some();
     match has_private || is_known {
         true => (Lookup::Found(instance), None),
-        false => unclear(format!(
+        false => Lookup::unclear(format!(
             "droplet {} has no private IPv4 address, which a node needs: put it into a VPC",
             droplet.id
         )),
     }
-}
-
-/// An unknown droplet, with an event for the person who has to change something.
-fn unclear(message: String) -> (Lookup, Option<Event>) {
-    let event = Event::warning("InstanceLookupFailed", &message);
-    (Lookup::Unknown(message), Some(event))
 }
 
 fn is_address(name: &str) -> bool {

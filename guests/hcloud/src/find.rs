@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 
-use ccm_guest::events::Events;
 use ccm_guest::machines::{self, Match, Plan};
 use ccm_guest::{Error, Event, FindReply, Instance, Lookup, Node, log};
 
@@ -61,20 +60,15 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         dedicated,
     };
 
-    let mut events = Events::default();
-    let mut lookups = Vec::with_capacity(nodes.len());
-    for (index, (node, question)) in nodes.iter().zip(questions).enumerate() {
-        let mut of_node = Vec::new();
-        let lookup = answers.lookup(node, question, &mut of_node);
+    let answer = |(node, question)| {
+        let mut events = Vec::new();
+        let lookup = answers.lookup(node, question, &mut events);
         if settings.debug {
             show(node, &lookup);
         }
-        lookups.push(lookup);
-        for event in of_node {
-            events.add(index, event);
-        }
-    }
-    Ok(FindReply::new(lookups).with_events(events.into_vec()))
+        (lookup, events)
+    };
+    Ok(nodes.iter().zip(questions).map(answer).collect())
 }
 
 /// What the cloud answers about the servers of a call.
