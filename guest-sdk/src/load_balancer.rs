@@ -148,6 +148,16 @@ impl Service {
         std::iter::once('a').chain(letters).take(32).collect()
     }
 
+    /// Whether only nodes with endpoints of the Service receive its traffic (`externalTrafficPolicy: Local`).
+    pub fn is_local(&self) -> bool {
+        self.external_traffic_policy == Some(TrafficPolicy::Local)
+    }
+
+    /// The port on every node that says whether the node has such endpoints. `None` with other policies.
+    pub fn local_health_port(&self) -> Option<u16> {
+        self.health_check_node_port.filter(|_| self.is_local())
+    }
+
     /// The unmodified value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         let mut annotations = self.annotations.iter();

@@ -22,3 +22,21 @@ fn a_load_balancer_is_called_as_the_go_managers_call_it() {
         assert_eq!(service.default_name(), expected);
     }
 }
+
+#[test]
+fn the_port_of_the_health_check_counts_with_local_traffic_alone() {
+    let table = [
+        (None, None),
+        (Some(TrafficPolicy::Cluster), None),
+        (Some(TrafficPolicy::Local), Some(30_081)),
+    ];
+    for (external_traffic_policy, expected) in table {
+        let service = Service {
+            external_traffic_policy,
+            health_check_node_port: Some(30_081),
+            ..service("web", &[])
+        };
+        assert_eq!(service.is_local(), expected.is_some());
+        assert_eq!(service.local_health_port(), expected);
+    }
+}

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use ccm_guest::annotations::{Report, Treatment};
 use ccm_guest::event::listed;
-use ccm_guest::load_balancer::{Service, TrafficPolicy};
+use ccm_guest::load_balancer::Service;
 use ccm_guest::values::Values;
 use ccm_guest::{Error, Event, IpFamily, Node, Protocol};
 use serde_json::{Map, Value, json};
@@ -294,10 +294,8 @@ fn health_check(service: &Service, read: &mut Values<'_>) -> Value {
         }
         return check;
     }
-    let local = service.external_traffic_policy == Some(TrafficPolicy::Local);
-    let port = service.health_check_node_port.filter(|_| local);
     check["protocol"] = json!("http");
-    check["port"] = json!(port.unwrap_or(KUBE_PROXY_HEALTH));
+    check["port"] = json!(service.local_health_port().unwrap_or(KUBE_PROXY_HEALTH));
     check["path"] = json!(HEALTHZ);
     // Neither of the two health check servers understands the proxy protocol.
     check["proxy_protocol"] = json!(false);

@@ -32,7 +32,7 @@ pub(super) fn health(settings: &Settings, service: &Service, read: &mut Values<'
         unhealthy: 6,
         ..fields::unannotated(service)
     };
-    if !fields::is_local(service) && matches!(read.text(names::BACKEND), Some("https" | "ssl")) {
+    if !service.is_local() && matches!(read.text(names::BACKEND), Some("https" | "ssl")) {
         health.protocol = "SSL".to_owned();
     }
     let is_shared = fields::share(settings, service, &mut health);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ccm_guest::Protocol;
-use ccm_guest::load_balancer::{Service, TrafficPolicy};
+use ccm_guest::load_balancer::Service;
 use ccm_guest::values::Values;
 
 use super::Health;
@@ -19,14 +19,9 @@ pub(super) fn health(settings: &Settings, service: &Service, read: &mut Values<'
     health
 }
 
-/// Whether only nodes with endpoints of the Service receive its traffic.
-pub(super) fn is_local(service: &Service) -> bool {
-    service.external_traffic_policy == Some(TrafficPolicy::Local)
-}
-
 /// The health check without annotations.
 pub(super) fn unannotated(service: &Service) -> Health {
-    match service.health_check_node_port.filter(|_| is_local(service)) {
+    match service.local_health_port() {
         Some(port) => Health {
             protocol: "HTTP".to_owned(),
             port: port.to_string(),
@@ -51,7 +46,7 @@ pub(super) fn unannotated(service: &Service) -> Health {
 /// Makes it the health check that Services share, if the configuration has one. Returns whether it is.
 pub(super) fn share(settings: &Settings, service: &Service, health: &mut Health) -> bool {
     let shared = settings.shared_health.as_ref();
-    let shared = shared.filter(|_| !is_local(service));
+    let shared = shared.filter(|_| !service.is_local());
     if let Some(shared) = shared {
         health.protocol = "HTTP".to_owned();
         health.port = shared.port.to_string();

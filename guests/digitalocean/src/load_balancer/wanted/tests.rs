@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use ccm_guest::Address;
-use ccm_guest::load_balancer::ServicePort;
+use ccm_guest::load_balancer::{ServicePort, TrafficPolicy};
 
 use super::*;
 use crate::load_balancer::fixtures::{settings, web, worker};
