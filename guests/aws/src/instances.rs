@@ -93,13 +93,11 @@ fn key<'a>(settings: &Settings, node: &'a Node) -> Key<'a> {
             None => Key::Name(&node.name),
         };
     };
+    let region = &settings.region;
     match provider_id::read(text) {
-        Id::Instance {
-            zone: Some(zone), ..
-        } if !zone.starts_with(&settings.region) => unknown(format!(
-            "{text} is in another region than {}",
-            settings.region
-        )),
+        Id::Instance { zone, .. } if zone.is_some_and(|zone| !zone.starts_with(region)) => {
+            unknown(format!("{text} is in another region than {region}"))
+        }
         Id::Instance { id, .. } => Key::Id(id),
         Id::Fargate => unknown("nodes on Fargate have no instance and are left to EKS".to_owned()),
         Id::Unreadable => unknown(format!("{text} names no instance")),

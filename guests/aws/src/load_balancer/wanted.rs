@@ -250,17 +250,9 @@ impl Wanted {
 
     /// The name of a port's target group. It contains a digest of the fields that cannot be changed in a target group.
     pub fn group_name(&self, port: &Port) -> String {
-        let Port {
-            front,
-            back,
-            back_protocol,
-            health,
-            ..
-        } = port;
-        let fixed = format!(
-            "{front} {back} {back_protocol} {} {}",
-            health.protocol, health.interval
-        );
+        let (front, back, protocol) = (port.front, port.back, port.back_protocol);
+        let (check, interval) = (&port.health.protocol, port.health.interval);
+        let fixed = format!("{front} {back} {protocol} {check} {interval}");
         group_prefix(&self.name) + &digest(&fixed, 5)
     }
 
