@@ -1,5 +1,6 @@
 //! The interface `instances`, for providers that know machines.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::events::Events;
@@ -103,6 +104,33 @@ impl Node {
             addresses.insert(0, Address::hostname(&self.name));
         }
         addresses
+    }
+}
+
+/// What [`Instances::find`] has to ask the cloud about a node, for a provider that chooses its requests itself.
+/// [`machines`](crate::machines) chooses them for clouds with a list.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Question<Id, Name> {
+    /// Nothing: the provider ID determines the answer.
+    Answered(Lookup),
+    /// For the machine with this ID.
+    Id(Id),
+    /// For the machines with this name.
+    Name(Name),
+}
+
+impl<Id: Ord + Clone, Name: Ord + Clone> Question<Id, Name> {
+    /// The IDs and the names that these questions are about, each of them once.
+    pub fn subjects(questions: &[Question<Id, Name>]) -> (BTreeSet<Id>, BTreeSet<Name>) {
+        let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+        for question in questions {
+            match question {
+                Question::Answered(_) => {}
+                Question::Id(id) => drop(ids.insert(id.clone())),
+                Question::Name(name) => drop(names.insert(name.clone())),
+            }
+        }
+        (ids, names)
     }
 }
 

@@ -61,7 +61,7 @@ pub use bindings::host::ccm::provider::common::{
 };
 pub use bindings::lifecycle::exports::ccm::provider::lifecycle::{Capability, GrantedTarget};
 pub use config::Config;
-pub use instances::{FindReply, Instances, Lookup, NodeEvent, Readiness};
+pub use instances::{FindReply, Instances, Lookup, NodeEvent, Question, Readiness};
 pub use load_balancer::LoadBalancer;
 pub use provider_id::MachineId;
 pub use routes::Routes;

@@ -129,3 +129,17 @@ fn an_answer_beyond_a_limit_costs_no_other_node_its_answer() {
         assert!(matches!(reply.lookups[1], Lookup::Found(_)), "{expected}");
     }
 }
+
+#[test]
+fn each_subject_of_the_questions_is_asked_about_once() {
+    let questions = [
+        Question::Id(8),
+        Question::Name("b"),
+        Question::Answered(Lookup::NotMine),
+        Question::Id(7),
+        Question::Id(8),
+        Question::Name("b"),
+    ];
+    let (ids, names) = Question::subjects(&questions);
+    assert!(ids.into_iter().eq([7, 8]) && names.into_iter().eq(["b"]));
+}

@@ -9,11 +9,12 @@
 //! | no provider ID, one instance by its name | found, unless it is another cluster's |
 //! | the same, several instances | unknown, with an event |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ccm_guest::{
-    Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, event, log,
+    Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, Question,
+    event, log,
 };
 
 use crate::config::{Claim, Settings};
@@ -33,11 +34,7 @@ const TOPOLOGIES: usize = 100;
 const ADDRESSES: usize = 64;
 
 /// The way to a node's instance.
-enum Key<'a> {
-    Id(&'a str),
-    Name(&'a str),
-    Answered(Lookup),
-}
+type Key<'a> = Question<&'a str, &'a str>;
 
 /// See [`ccm_guest::Instances::find`].
 ///
@@ -45,14 +42,7 @@ enum Key<'a> {
 /// A failed request whose answer every look-up depends on.
 pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     let keys: Vec<Key<'_>> = nodes.iter().map(|node| key(settings, node)).collect();
-    let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
-    for key in &keys {
-        match key {
-            Key::Id(id) => drop(ids.insert(*id)),
-            Key::Name(name) => drop(names.insert(*name)),
-            Key::Answered(_) => {}
-        }
-    }
+    let (ids, names) = Question::subjects(&keys);
     let (ids, names): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), names.into_iter().collect());
 
     // If more instances are missing than `by_ids` asks for again, the host's own second call has to confirm their absence.

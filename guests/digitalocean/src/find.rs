@@ -29,14 +29,12 @@ const LIST_AGE: Duration = Duration::from_secs(10);
 /// Errors that affect every node: a refused credential, an exhausted request limit.
 pub fn find(nodes: &[Node]) -> Result<FindReply, Error> {
     let questions: Vec<Question> = nodes.iter().map(question).collect();
-    let mut search = Search::default();
-    for question in &questions {
-        match question {
-            Question::Id(id) => drop(search.ids.insert(*id)),
-            Question::Name(name) => drop(search.names.insert(name.clone())),
-            Question::Answered(_) => {}
-        }
-    }
+    let (ids, names) = Question::subjects(&questions);
+    let mut search = Search {
+        ids,
+        names,
+        ..Search::default()
+    };
     search.run()?;
     search.prove_account()?;
     let answers = nodes.iter().zip(questions);
@@ -64,15 +62,8 @@ pub fn missing(ids: BTreeSet<u64>) -> Result<BTreeSet<u64>, Error> {
     Ok(missing)
 }
 
-/// The look-up that a node needs.
-enum Question {
-    /// No request: the provider ID determines the result.
-    Answered(Lookup),
-    /// The droplet with this id.
-    Id(u64),
-    /// A droplet with this name, or address.
-    Name(String),
-}
+/// The look-up that a node needs; a name may be an address.
+type Question = ccm_guest::Question<u64, String>;
 
 /// The provider ID takes precedence. The name counts only without one: droplets can be renamed, and names are reused.
 fn question(node: &Node) -> Question {
