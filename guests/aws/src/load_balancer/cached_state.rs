@@ -15,10 +15,10 @@ use ccm_guest::state;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::elb::{Attributes, LoadBalancer, Targets};
+use super::elb::{LoadBalancer, Targets};
 use super::listeners::Listening;
 use super::security_groups::Group;
-use super::wanted::Groups;
+use super::wanted::{Attributes, Groups};
 
 /// How long an entry is kept: the host's maximum, and the time between two full comparisons.
 const AGE: Duration = Duration::from_secs(3600);

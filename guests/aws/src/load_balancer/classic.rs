@@ -10,10 +10,10 @@ use ccm_guest::{Error, Event, LoadBalancerStatus};
 use serde::{Deserialize, Serialize};
 
 use super::deletion::progress;
-use super::elb::{self as network, Attributes};
+use super::elb as network;
 use super::ensure::{Nodes, drop_own_group, group_ids, tagged, unchangeable, unlike};
 use super::security_groups::{self, Group};
-use super::wanted::{Groups, Wanted, group_of_classic, is_classic, name, named_group};
+use super::wanted::{Attributes, Groups, Wanted, group_of_classic, is_classic, name, named_group};
 use super::{cached_state, subnets};
 use crate::config::Settings;
 

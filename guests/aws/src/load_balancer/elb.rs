@@ -1,12 +1,12 @@
 //! The requests about network load balancers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use ccm_guest::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::wanted::{Port, Wanted};
+use super::wanted::{Attributes, Port, Wanted};
 use crate::ec2::{Subnet, Tag};
 use crate::query::{Answer, Query, pairs, together};
 
@@ -22,9 +22,6 @@ const TARGETS: usize = 100;
 const LOAD_BALANCERS: &str = "LoadBalancers.*";
 const LISTENERS: &str = "Listeners.*";
 const TARGET_GROUPS: &str = "TargetGroups.*";
-
-/// Attributes by their keys.
-pub type Attributes = BTreeMap<String, String>;
 
 /// The load balancer of this name.
 ///
@@ -48,10 +45,7 @@ pub fn by_list(name: &str) -> Result<Option<LoadBalancer>, Error> {
     chosen(query.pages(LOAD_BALANCERS)?, name)
 }
 
-fn chosen(
-    found: impl IntoIterator<Item = LoadBalancer>,
-    name: &str,
-) -> Result<Option<LoadBalancer>, Error> {
+fn chosen(found: Vec<LoadBalancer>, name: &str) -> Result<Option<LoadBalancer>, Error> {
     let found = found.into_iter().find(|one| one.load_balancer_name == name);
     match found {
         Some(other) if other.kind != "network" => {
@@ -340,33 +334,27 @@ pub fn attributes(object: Object<'_>) -> Answer<Attributes> {
 ///
 /// # Errors
 /// A refusal by AWS, or no answer.
-pub fn set_attributes<K: AsRef<str> + Ord>(
+pub fn set_attributes(
     object: Object<'_>,
     mut are: Attributes,
-    wanted: &BTreeMap<K, String>,
+    wanted: &Attributes,
 ) -> Answer<Attributes> {
     let changed = differing(&are, wanted);
     if !changed.is_empty() {
         let query = object.query("Modify", "Attributes");
         query.set("Attributes.member", pairs(&changed)).act()?;
-        let changed = changed.into_iter();
-        are.extend(changed.map(|(key, value)| (key.to_owned(), value.clone())));
+        are.extend(wanted.clone());
     }
     Ok(are)
 }
 
 /// The wanted attributes that differ. An attribute that AWS does not return is off or empty.
-pub fn differing<'a, K: AsRef<str> + Ord>(
-    are: &Attributes,
-    wanted: &'a BTreeMap<K, String>,
-) -> Vec<(&'a str, &'a String)> {
-    let is = |key: &str| match are.get(key) {
+pub fn differing<'a>(are: &Attributes, wanted: &'a Attributes) -> Vec<(&'a String, &'a String)> {
+    let is = |key: &String| match are.get(key) {
         Some(value) => value.as_str(),
         None if key.to_ascii_lowercase().ends_with(".enabled") => "false",
         None => "",
     };
-    let wanted = wanted.iter().map(|(key, value)| (key.as_ref(), value));
-    wanted
-        .filter(|(key, value)| is(key) != value.as_str())
-        .collect()
+    let wanted = wanted.iter();
+    wanted.filter(|(key, value)| is(key) != **value).collect()
 }

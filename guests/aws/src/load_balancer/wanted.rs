@@ -25,6 +25,9 @@ const EXTERNAL: &[&str] = &["external", "nlb-ip"];
 /// All IPv4 addresses.
 const ANYWHERE: &str = "0.0.0.0/0";
 
+/// Attributes of a load balancer or a target group, by their keys.
+pub type Attributes = BTreeMap<String, String>;
+
 /// A load balancer with all objects that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Wanted {
@@ -35,9 +38,9 @@ pub struct Wanted {
     /// The ports of the Service.
     pub ports: Vec<Port>,
     /// Load balancer attributes, by the API's keys; for a classic one by its fields.
-    pub attributes: BTreeMap<&'static str, String>,
+    pub attributes: Attributes,
     /// Attributes of all its target groups.
-    pub group_attributes: BTreeMap<String, String>,
+    pub group_attributes: Attributes,
     /// Tags of every object that is created.
     pub tags: Vec<(String, String)>,
     /// Subnets by ID or name; empty: chosen by zone and tag.

@@ -6,8 +6,8 @@ use ccm_guest::{Error, Ingress, LoadBalancerStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::elb::{Attributes, Targets, differing};
-use super::super::wanted::{Health, Port, Wanted};
+use super::super::elb::{Targets, differing};
+use super::super::wanted::{Attributes, Health, Port, Wanted};
 use crate::query::{Answer, Query, pairs};
 
 /// Load balancers on a page, AWS' maximum.
@@ -338,8 +338,7 @@ pub fn set_attributes(
         let query = classic.query("ModifyLoadBalancerAttributes");
         let query = query.set("LoadBalancerAttributes", &wanted.attributes);
         query.act()?;
-        let wanted = wanted.attributes.iter();
-        are.extend(wanted.map(|(key, value)| ((*key).to_owned(), value.clone())));
+        are.extend(wanted.attributes.clone());
     }
     Ok(are)
 }

@@ -1,12 +1,10 @@
 //! The parts of a Service's wanted state that differ for a classic load balancer. Pure.
 
-use std::collections::BTreeMap;
-
 use ccm_guest::load_balancer::Service;
 use ccm_guest::values::Values;
 
 use super::names::{self, list};
-use super::{Groups, Health, Wanted, fields};
+use super::{Attributes, Groups, Health, Wanted, fields};
 use crate::config::Settings;
 
 /// The name of a classic load balancer's own security group, as in the Go provider.
@@ -98,30 +96,22 @@ fn protocols(
 }
 
 /// Attributes with the Go provider's defaults, under the names of the API's fields.
-fn attributes(read: &mut Values<'_>) -> BTreeMap<&'static str, String> {
-    let mut attributes = BTreeMap::new();
-    let switches = [
-        ("AccessLog.Enabled", names::LOGS),
-        ("ConnectionDraining.Enabled", names::DRAINING),
-        ("CrossZoneLoadBalancing.Enabled", names::CROSS_ZONE),
-    ];
-    for (field, name) in switches {
-        let is_on = read.boolean(name).unwrap_or(false);
-        attributes.insert(field, is_on.to_string());
-    }
-    let is_on = |field: &str| attributes.get(field).is_some_and(|value| value == "true");
-    let (logs, drains) = (
-        is_on("AccessLog.Enabled"),
-        is_on("ConnectionDraining.Enabled"),
-    );
-    attributes.insert("ConnectionSettings.IdleTimeout", "60".to_owned());
+fn attributes(read: &mut Values<'_>) -> Attributes {
+    let mut attributes = Attributes::new();
+    let mut set = |field: &str, value: String| drop(attributes.insert(field.to_owned(), value));
+    let switches = [names::LOGS, names::DRAINING, names::CROSS_ZONE];
+    let [logs, drains, across] = switches.map(|name| read.boolean(name).unwrap_or(false));
+    set("AccessLog.Enabled", logs.to_string());
+    set("ConnectionDraining.Enabled", drains.to_string());
+    set("CrossZoneLoadBalancing.Enabled", across.to_string());
+    set("ConnectionSettings.IdleTimeout", "60".to_owned());
     // AWS' defaults: what an annotation said before it was removed would stay otherwise.
     if drains {
-        attributes.insert("ConnectionDraining.Timeout", "300".to_owned());
+        set("ConnectionDraining.Timeout", "300".to_owned());
     }
     if logs {
-        attributes.insert("AccessLog.EmitInterval", "60".to_owned());
-        attributes.insert("AccessLog.S3BucketPrefix", String::new());
+        set("AccessLog.EmitInterval", "60".to_owned());
+        set("AccessLog.S3BucketPrefix", String::new());
     }
     let numbers = [
         ("ConnectionSettings.IdleTimeout", names::IDLE, true),
@@ -135,16 +125,16 @@ fn attributes(read: &mut Values<'_>) -> BTreeMap<&'static str, String> {
     for (field, name, counts) in numbers {
         let number: Option<u32> = read.parse(name, "must be a number");
         if let Some(number) = number.filter(|_| counts) {
-            attributes.insert(field, number.to_string());
+            set(field, number.to_string());
         }
     }
     if logs {
         match read.text(names::LOGS_BUCKET) {
-            Some(bucket) => drop(attributes.insert("AccessLog.S3BucketName", bucket.to_owned())),
+            Some(bucket) => set("AccessLog.S3BucketName", bucket.to_owned()),
             None => read.mistake(format_args!("{}: is required for logs", names::LOGS_BUCKET)),
         }
         if let Some(folder) = read.text(names::LOGS_PREFIX) {
-            attributes.insert("AccessLog.S3BucketPrefix", folder.to_owned());
+            set("AccessLog.S3BucketPrefix", folder.to_owned());
         }
     }
     attributes

@@ -1,13 +1,11 @@
 //! Health checks, and the attributes of network load balancers. Pure.
 
-use std::collections::BTreeMap;
-
 use ccm_guest::Protocol;
 use ccm_guest::load_balancer::Service;
 use ccm_guest::values::Values;
 
-use super::Health;
 use super::names::{self, pairs};
+use super::{Attributes, Health};
 use crate::config::Settings;
 
 /// The health check of a network load balancer. As in the Go provider, the shared one overrides its annotations.
@@ -93,30 +91,27 @@ pub(super) fn check(health: &mut Health, protocols: &[&str], read: &mut Values<'
     }
 }
 
-pub(super) fn attributes(read: &mut Values<'_>) -> BTreeMap<&'static str, String> {
+pub(super) fn attributes(read: &mut Values<'_>) -> Attributes {
+    let mut attributes = Attributes::new();
+    let mut set = |key: &str, value: String| drop(attributes.insert(key.to_owned(), value));
     let across = read.boolean(names::CROSS_ZONE).unwrap_or(false);
     let logs = read.boolean(names::LOGS).unwrap_or(false);
-    let mut attributes = BTreeMap::from([
-        ("load_balancing.cross_zone.enabled", across.to_string()),
-        ("access_logs.s3.enabled", logs.to_string()),
-    ]);
+    set("load_balancing.cross_zone.enabled", across.to_string());
+    set("access_logs.s3.enabled", logs.to_string());
     // While logs are off, AWS accepts no empty bucket name.
     if logs {
         match read.text(names::LOGS_BUCKET) {
-            Some(bucket) => drop(attributes.insert("access_logs.s3.bucket", bucket.to_owned())),
+            Some(bucket) => set("access_logs.s3.bucket", bucket.to_owned()),
             None => read.mistake(format_args!("{}: is required for logs", names::LOGS_BUCKET)),
         }
         let folder = read.text(names::LOGS_PREFIX).unwrap_or_default();
-        attributes.insert("access_logs.s3.prefix", folder.to_owned());
+        set("access_logs.s3.prefix", folder.to_owned());
     }
     attributes
 }
 
-pub(super) fn group_attributes(
-    service: &Service,
-    read: &mut Values<'_>,
-) -> BTreeMap<String, String> {
-    let mut attributes = BTreeMap::new();
+pub(super) fn group_attributes(service: &Service, read: &mut Values<'_>) -> Attributes {
+    let mut attributes = Attributes::new();
     let mut ports = service.ports.iter();
     let is_udp = ports.any(|port| port.protocol == Protocol::Udp);
     for (key, value) in pairs(read.list(names::ATTRIBUTES)) {
