@@ -221,10 +221,8 @@ fn region_of(zone: &str) -> Option<&str> {
 
 /// The cluster that the configuration names; without one an empty cluster, and the instance whose tags name it.
 fn cluster(values: &mut Values<'_>) -> (Cluster, Option<String>) {
-    let (id, legacy) = (
-        values.text("KubernetesClusterID"),
-        values.text("KubernetesClusterTag"),
-    );
+    let id = values.text("KubernetesClusterID");
+    let legacy = values.text("KubernetesClusterTag");
     let instance = values.text("InstanceID");
     if instance.is_some_and(|id| !is_instance_id(id)) {
         let _: Option<()> = values.wrong("InstanceID", "must be the ID of an instance, i-…");

@@ -97,11 +97,6 @@ impl Rule {
         Rule::of(protocol, (port.into(), port.into()), range)
     }
 
-    /// All traffic from another group, by its ID.
-    fn everything_from(group: &str) -> Rule {
-        Rule::of(EVERYTHING, (-1, -1), group)
-    }
-
     /// ICMP type 3, code 4: fragmentation needed.
     fn packet_size(range: &str) -> Rule {
         Rule::of("icmp", (3, 4), range)
@@ -261,7 +256,7 @@ pub fn admit<'a>(
     source: &str,
     chosen: &BTreeSet<String>,
 ) -> Result<(), Error> {
-    let rule = Rule::everything_from(source);
+    let rule = Rule::of(EVERYTHING, (-1, -1), source);
     for group in groups {
         let mut wanted = Rules::new();
         if chosen.contains(&group.group_id) {

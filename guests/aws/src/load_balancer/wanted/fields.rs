@@ -19,26 +19,27 @@ pub(super) fn health(settings: &Settings, service: &Service, read: &mut Values<'
 
 /// The health check without annotations.
 pub(super) fn unannotated(service: &Service) -> Health {
-    match service.local_health_port() {
-        Some(port) => Health {
-            protocol: "HTTP".to_owned(),
-            port: port.to_string(),
-            path: Some("/healthz".to_owned()),
-            interval: 10,
-            timeout: 0,
-            healthy: 2,
-            unhealthy: 2,
-        },
-        None => Health {
-            protocol: "TCP".to_owned(),
-            port: "traffic-port".to_owned(),
-            path: Some("/".to_owned()),
-            interval: 30,
-            timeout: 0,
-            healthy: 3,
-            unhealthy: 3,
-        },
+    let mut health = Health {
+        protocol: "TCP".to_owned(),
+        port: "traffic-port".to_owned(),
+        path: Some("/".to_owned()),
+        interval: 30,
+        timeout: 0,
+        healthy: 3,
+        unhealthy: 3,
+    };
+    if let Some(port) = service.local_health_port() {
+        ask(&mut health, port, "/healthz");
+        (health.interval, health.healthy, health.unhealthy) = (10, 2, 2);
     }
+    health
+}
+
+/// Makes it one that asks by HTTP.
+fn ask(health: &mut Health, port: u16, path: &str) {
+    health.protocol = "HTTP".to_owned();
+    health.port = port.to_string();
+    health.path = Some(path.to_owned());
 }
 
 /// Makes it the health check that Services share, if the configuration has one. Returns whether it is.
@@ -46,9 +47,7 @@ pub(super) fn share(settings: &Settings, service: &Service, health: &mut Health)
     let shared = settings.shared_health.as_ref();
     let shared = shared.filter(|_| !service.is_local());
     if let Some(shared) = shared {
-        health.protocol = "HTTP".to_owned();
-        health.port = shared.port.to_string();
-        health.path = Some(shared.path.clone());
+        ask(health, shared.port, &shared.path);
     }
     shared.is_some()
 }
