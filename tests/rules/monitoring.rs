@@ -98,7 +98,7 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
 
 /// The section of an alert in the runbooks, as one line.
 fn section(alert: &str) -> String {
-    let page = text("docs/runbooks.md");
+    let page = text("deploy/docs/runbooks.md");
     let mut sections = page.split("\n## ");
     let section = sections.find(|section| section.lines().next() == Some(alert));
     let words: Vec<&str> = section.unwrap().split_whitespace().collect();

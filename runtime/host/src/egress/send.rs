@@ -128,7 +128,7 @@ async fn head(
         Ok(Err(error)) => Err(match broken(&error) {
             // The client's error says only that the time is over.
             FetchError::TimedOut(_) if error.is_connect() => FetchError::TimedOut(format!(
-                "no connection to {} in {:?}: its name was not resolved, or nobody answered (DNS, firewall, route){}",
+                "no connection to {} in {:?}: its name was not resolved, nobody answered, or TLS was not set up (DNS, firewall, route, proxy){}",
                 target.endpoint.origin().ascii_serialization(),
                 limits.connect,
                 target.through()

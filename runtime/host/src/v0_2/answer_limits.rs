@@ -1,6 +1,6 @@
 //! Caps and lengths that the contract documents for answers. An answer beyond one is an error of the guest and never
-//! truncated: a guest that miscounts may also have misread. Fields of records are named, so that a new one is not
-//! forgotten.
+//! truncated: a guest that miscounts may also have misread. The fields of records that have texts are named, so that a
+//! new one is not forgotten.
 
 mod load_balancer;
 mod routes;
@@ -142,7 +142,11 @@ fn check_instance(instance: &common::Instance) -> Result<(), String> {
 }
 
 fn check_event(event: &common::Event) -> Result<(), String> {
-    let reason = &event.reason;
+    let common::Event {
+        event_type: _,
+        reason,
+        message,
+    } = event;
     let is_word = reason.starts_with(|first: char| first.is_ascii_uppercase())
         && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !is_word || reason.len() > REASON_BYTES {
@@ -150,7 +154,7 @@ fn check_event(event: &common::Event) -> Result<(), String> {
             "its reason is not a CamelCase word of 1 to {REASON_BYTES} letters and digits"
         ));
     }
-    at_most("bytes of a message", event.message.len(), MESSAGE_BYTES)
+    at_most("bytes of a message", message.len(), MESSAGE_BYTES)
 }
 
 fn at_most(what: &str, found: usize, limit: usize) -> Result<(), String> {

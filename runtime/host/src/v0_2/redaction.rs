@@ -1,11 +1,11 @@
 //! Redaction of answers: removes credentials from texts that are shown later, in Events, annotations and logs. An
 //! answer with a credential in a name is rejected as a whole, because names become parts of objects and a redacted
 //! name would be another name. Guests get no credentials; this is for a cloud that repeats one in an unexpected
-//! encoding. Fields of records are named, so that a new one is not forgotten.
+//! encoding. The fields of records that have texts are named, so that a new one is not forgotten.
 
 use ccm_core::cloud::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus,
-    ProgressReply,
+    PortStatus, ProgressReply,
 };
 use ccm_core::cloud::route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use ccm_core::cloud::{CloudEvent, FindReply, Instance, Lookup, Owner, ProviderError};
@@ -176,9 +176,20 @@ fn of_service<'a>(
     events: &'a mut [CloudEvent],
     annotations: &'a mut [AnnotationChange],
 ) -> Vec<&'a mut String> {
-    let events = events.iter_mut().map(|event| &mut event.message);
-    let values = annotations.iter_mut().filter_map(|one| one.value.as_mut());
-    events.chain(values).collect()
+    let messages = events.iter_mut().map(|event| {
+        let CloudEvent {
+            event_type: _,
+            reason: _,
+            message,
+            is_from_provider: _,
+        } = event;
+        message
+    });
+    let values = annotations.iter_mut().filter_map(|change| {
+        let AnnotationChange { key: _, value } = change;
+        value.as_mut()
+    });
+    messages.chain(values).collect()
 }
 
 fn keys<'a>(events: &'a [CloudEvent], annotations: &'a [AnnotationChange]) -> Vec<&'a str> {
@@ -216,7 +227,14 @@ fn of_status(status: &LoadBalancerStatus) -> Vec<&str> {
                 ip_mode: _,
                 ports,
             } = one;
-            let errors = ports.iter().map(|port| &port.error);
+            let errors = ports.iter().map(|port| {
+                let PortStatus {
+                    port: _,
+                    protocol: _,
+                    error,
+                } = port;
+                error
+            });
             errors.chain([ip, hostname]).flatten()
         })
         .map(String::as_str)

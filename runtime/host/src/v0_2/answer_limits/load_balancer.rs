@@ -96,19 +96,23 @@ fn check_ingress(ingress: &common::Ingress) -> Result<(), String> {
     ports.iter().try_for_each(check_port)
 }
 
-fn check_port(port: &common::PortStatus) -> Result<(), String> {
-    if port.port == 0 {
+fn check_port(status: &common::PortStatus) -> Result<(), String> {
+    let common::PortStatus {
+        port,
+        protocol: _,
+        error,
+    } = status;
+    if *port == 0 {
         return Err("port 0 is none".to_owned());
     }
-    let Some(error) = &port.error else {
+    let Some(error) = error else {
         return Ok(());
     };
     at_most("bytes of a port's error", error.len(), ERROR_BYTES)?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
     if error.is_empty() || !error.bytes().all(is_name) {
         return Err(format!(
-            "the error of port {} is neither a CamelCase word nor a qualified name",
-            port.port
+            "the error of port {port} is neither a CamelCase word nor a qualified name"
         ));
     }
     Ok(())
@@ -141,14 +145,15 @@ pub(in crate::v0_2) fn check_events(events: &[common::Event]) -> Result<(), Stri
 }
 
 fn check_change(change: &common::AnnotationChange) -> Result<(), String> {
-    if change.key.is_empty() {
+    let common::AnnotationChange { key, value } = change;
+    if key.is_empty() {
         return Err("its key is empty".to_owned());
     }
-    at_most("bytes of a key", change.key.len(), KEY_BYTES)?;
-    let value = change.value.as_deref().unwrap_or_default();
+    at_most("bytes of a key", key.len(), KEY_BYTES)?;
+    let value = value.as_deref().unwrap_or_default();
     at_most("bytes of a value", value.len(), VALUE_BYTES)?;
     // People read annotations in terminals. The value is refused, because an altered value would be worse.
-    if change.key.contains(char::is_control) || value.contains(char::is_control) {
+    if key.contains(char::is_control) || value.contains(char::is_control) {
         return Err("it has control characters".to_owned());
     }
     Ok(())

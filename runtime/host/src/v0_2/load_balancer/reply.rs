@@ -1,6 +1,6 @@
 //! Converts a guest's answer to core's types. The shape was checked before (`answer_limits`), so nothing is cut here;
-//! only the time until the next call is clamped to the contract's range. Fields of records are named, so that a new one
-//! is not forgotten.
+//! only the time until the next call is clamped to the contract's range. The fields of `ensure`'s reply and of ingresses
+//! are named, so that a new one is not forgotten.
 
 use std::time::Duration;
 
