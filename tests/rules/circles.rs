@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::lists::{files, root};
+use super::lists::{files, root, text};
 
 const CRATE: &str = "runtime/core/src";
 const MOST: usize = 3;
@@ -22,7 +22,7 @@ fn no_circle_of_imports_in_core_has_more_than_three_files() {
 
 #[test]
 fn each_part_of_core_stands_on_those_before_it() {
-    let library = std::fs::read_to_string(root().join(CRATE).join("lib.rs")).unwrap();
+    let library = text(&format!("{CRATE}/lib.rs"));
     let (_, list) = library.split_once("From the ground up").unwrap();
     let (list, _) = list.split_once("#![").unwrap();
     let names = list.split("[`").skip(1);
@@ -83,7 +83,7 @@ fn modules() -> BTreeMap<Vec<String>, String> {
     };
     files(&[CRATE], "rs")
         .into_iter()
-        .map(|path| (name(&path), std::fs::read_to_string(&path).unwrap()))
+        .map(|path| (name(&path), text(&path)))
         .filter(|(name, _)| !name.iter().any(|part| part == "tests"))
         .collect()
 }

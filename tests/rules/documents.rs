@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_tests::documents::{Mark, Page, is_as_shown};
 
-use crate::lists::{assert_none, files, functions, root};
+use crate::lists::{assert_none, files, functions, root, text};
 
 /// Every page but those of the benchmarks, relative to the repository.
 fn pages() -> Vec<Page> {
@@ -35,7 +35,7 @@ fn pages() -> Vec<Page> {
 fn tests() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for path in files(&["tests", "runtime"], "rs") {
-        let text = std::fs::read_to_string(path).unwrap();
+        let text = text(&path);
         for name in functions(std::slice::from_ref(&text)).into_keys() {
             found.insert(name, text.clone());
         }
@@ -142,13 +142,12 @@ fn the_way_back_is_an_apply_of_the_files_as_they_were() {
 
 #[test]
 fn the_event_of_a_service_that_is_not_deleted_is_the_one_that_is_recorded() {
-    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
-    let scenario = read("tests/scenarios/service/f21_stays.txt");
+    let scenario = text("tests/scenarios/service/f21_stays.txt");
     let warnings = scenario
         .lines()
         .filter_map(|line| line.split_once("Warning "));
     let recorded: BTreeSet<&str> = warnings.map(|(_, reason)| reason).collect();
-    let page = read("deploy/docs/troubleshooting.md");
+    let page = text("deploy/docs/troubleshooting.md");
     let mut rows = page.lines();
     let row = rows.find(|row| row.starts_with("| a Service is not deleted |"));
     for reason in &recorded {
@@ -214,7 +213,7 @@ fn links_between_the_pages_lead_somewhere() {
     let mut problems = Vec::new();
     let mut links = 0;
     for page in pages() {
-        let text = std::fs::read_to_string(root().join(&page.path)).unwrap();
+        let text = text(&page.path);
         let folder = root().join(&page.path).parent().unwrap().to_owned();
         for link in text
             .split("](")

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lists::{assert_none, files, root};
+use crate::lists::{assert_none, files, text};
 
 /// The modules that one run of all suites compiles.
 const MODULES: &[&str] = &[
@@ -41,7 +41,7 @@ fn modules_that_are_compiled_in_one_run_agree_on_versions() {
     let mut seen: BTreeMap<String, (String, &str)> = BTreeMap::new();
     let mut problems = Vec::new();
     for file in MODULES {
-        let required = versions(&std::fs::read_to_string(root().join(file)).unwrap());
+        let required = versions(&text(file));
         assert!(required.len() > 50, "{file}: {required:?}");
         for (path, version) in required {
             match seen.get(&path) {
@@ -56,10 +56,6 @@ fn modules_that_are_compiled_in_one_run_agree_on_versions() {
         }
     }
     assert_none(&problems);
-}
-
-fn text(file: &str) -> String {
-    std::fs::read_to_string(root().join(file)).unwrap()
 }
 
 /// The text between the two, which has to exist.
@@ -84,7 +80,7 @@ fn every_list_of_kubernetes_versions_has_those_that_the_suites_run_on() {
     let mut others = BTreeMap::new();
     for path in files(&["tests/cluster/apiserver"], "mod") {
         let name = path.rsplit('/').next().unwrap().trim_end_matches(".mod");
-        let module = std::fs::read_to_string(&path).unwrap();
+        let module = text(&path);
         others.insert(name.trim_start_matches('v').to_owned(), pinned(&module));
     }
     let usual = others.remove("go").unwrap();

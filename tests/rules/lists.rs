@@ -23,7 +23,7 @@ pub(crate) fn shipped() -> Vec<String> {
         .collect()
 }
 
-/// The text of a file, whose path is relative to the root of the repository.
+/// The text of a file, by its path from the root, or as [`files`] gives it.
 pub(crate) fn text(file: &str) -> String {
     std::fs::read_to_string(root().join(file)).unwrap()
 }

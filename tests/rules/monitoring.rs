@@ -105,7 +105,8 @@ fn section(alert: &str) -> String {
     words.join(" ")
 }
 
-/// The results of failed calls about load balancers and routes.
+/// The results of failed calls about load balancers and routes. `held` is never a result: to the metric a brake is
+/// `throttled`.
 fn failures() -> [&'static str; 12] {
     let text = String::new;
     let conflict = ProviderError::Conflict {

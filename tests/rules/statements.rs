@@ -158,89 +158,92 @@ fn the_log_line_of_the_page_is_one_that_the_program_writes() {
     }
 }
 
-#[test]
-fn a_trial_ends_at_once_after_as_many_errors_as_the_page_says() {
-    let words = ["no", "one", "two", "three", "four"];
-    let number = words[RolloutRules::default().errors_at_once as usize];
-    let expected = format!("so do {number} errors of a kind that the active version does not show");
-    let page = text("deploy/docs/providers.md");
-    let page: Vec<&str> = page.split_whitespace().collect();
-    assert!(page.join(" ").contains(&expected), "{expected}");
+/// The number as pages write it: up to ten as a word.
+fn written(number: u64) -> String {
+    let words = [
+        "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    ];
+    let word = usize::try_from(number).ok().and_then(|at| words.get(at));
+    word.map_or_else(|| number.to_string(), |word| (*word).to_owned())
 }
 
-/// A number that changes in one of the two places has to change in the other.
+/// The words of the page, with a space between two.
+fn words(page: &str) -> String {
+    let page = text(page);
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_trial_ends_at_once_after_as_many_errors_as_the_page_says() {
+    let number = written(u64::from(RolloutRules::default().errors_at_once));
+    let expected = format!("so do {number} errors of a kind that the active version does not show");
+    let page = words("deploy/docs/providers.md");
+    assert!(page.contains(&expected), "{expected}");
+}
+
+/// The number that follows this text of a source, which has it once.
+fn number_after(start: &str, source: &str) -> u64 {
+    let text = text(source);
+    let parts: Vec<&str> = text.split(start).collect();
+    assert_eq!(parts.len(), 2, "{source}: {start}");
+    let number = parts[1].split([';', ')']).next().unwrap();
+    number.parse().unwrap()
+}
+
+/// Each sentence of a page has the number of a constant, divided by the unit, in place of the `…`.
 #[test]
 fn numbers_that_a_page_repeats_are_those_of_the_code() {
     let history = "runtime/core/src/node_lifecycle/not_ready_history.rs";
     let survey = "runtime/core/src/node_lifecycle/survey.rs";
-    let rise = "runtime/core/src/safety/brake/rise.rs";
     let polls = "guests/digitalocean/src/load_balancer/ensure.rs";
     let safety = "deploy/docs/safety.md";
-    let rises = "the allowance rises for them every four minutes";
-    let step = "const STEP: Duration = Duration::from_secs(240);";
-    for (source, code, page, statement) in [
+    let step = (
+        "runtime/core/src/safety/brake/rise.rs",
+        "const STEP: Duration = Duration::from_secs(",
+        60,
+    );
+    let rises = "the allowance rises for them every … minutes";
+    for ((source, start, unit), page, sentence) in [
         (
-            history,
-            "const MOST_CHANGES: u32 = 4;",
+            (history, "const MOST_CHANGES: u32 = ", 1),
             safety,
-            "has changed its answer about this node: four times at most",
+            "has changed its answer about this node: … times at most",
         ),
         (
-            history,
-            "const MEMORY: Duration = Duration::from_secs(3600);",
+            (history, "most: Duration::from_secs(", 1),
             safety,
-            "none once the last change is an hour ago",
+            "at intervals that grow to … s while its machine is found",
         ),
         (
-            history,
-            "first: Duration::from_secs(5), most: Duration::from_secs(60),",
+            (survey, "const FIRST_WITNESSES: usize = ", 1),
             safety,
-            "at intervals that grow to 60 s while its machine is found",
+            "up to … nodes that should exist",
         ),
         (
-            survey,
-            "const FIRST_WITNESSES: usize = 2;",
+            (survey, "const WITNESSES: usize = ", 1),
             safety,
-            "up to two nodes that should exist",
+            "or … once one is called gone",
         ),
+        (step, "deploy/docs/pod-networks.md", rises),
+        (step, "deploy/docs/load-balancers.md", rises),
         (
-            survey,
-            "const WITNESSES: usize = 3;",
-            safety,
-            "or three once one is called gone",
-        ),
-        (rise, step, "deploy/docs/pod-networks.md", rises),
-        (rise, step, "deploy/docs/load-balancers.md", rises),
-        (
-            "runtime/controllers/src/executor/budget_lease.rs",
-            "const KEPT: [(Brake, &str); 3]",
-            "deploy/docs/runbooks.md",
-            "shows the spent budgets of deletions. The Lease records no others",
-        ),
-        (
-            "runtime/ccm/src/builtin_grants/unknown.rs",
-            "const SHOWN: usize = 10;",
+            (
+                "runtime/ccm/src/builtin_grants/unknown.rs",
+                "const SHOWN: usize = ",
+                1,
+            ),
             "deploy/docs/hcloud.md",
-            "(the first ten, and how many more)",
+            "(the first …, and how many more)",
         ),
         (
-            polls,
-            "[Duration::from_secs(30), Duration::from_secs(30)];",
+            (polls, "const LATER: Duration = Duration::from_secs(", 1),
             "guests/README.md",
-            "polled twice after 30 seconds",
-        ),
-        (
-            polls,
-            "const LATER: Duration = Duration::from_secs(15);",
-            "guests/README.md",
-            "and then every 15 |",
+            "and then every … |",
         ),
     ] {
-        for (path, expected) in [(source, code), (page, statement)] {
-            let text = text(path);
-            let words: Vec<&str> = text.split_whitespace().collect();
-            assert!(words.join(" ").contains(expected), "{path}: {expected}");
-        }
+        let number = written(number_after(start, source) / unit);
+        let expected = sentence.replace('…', &number);
+        assert!(words(page).contains(&expected), "{page}: {expected}");
     }
 }
 

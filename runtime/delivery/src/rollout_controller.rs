@@ -118,7 +118,7 @@ pub struct RolloutInputs {
     pub mode: Mode,
 }
 
-/// Manages the versions of one provider. See the module's documentation.
+/// Manages the versions of one provider.
 pub struct RolloutController {
     name: String,
     resources: Arc<Resources>,

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::limits;
 
-/// Backoff of one generation; a version that replaces a bad one starts without a delay. See the module docs.
+/// Backoff of one generation; a version that replaces a bad one starts without a delay.
 #[derive(Default)]
 pub(crate) struct CallBackoff {
     row: Mutex<Row>,

@@ -35,7 +35,7 @@ pub(in crate::egress) enum Unusable {
     Issuer(#[from] DialError),
 }
 
-/// See the module docs. Holds secrets: neither printed nor compared.
+/// How the requests of one target are authenticated. Holds secrets: neither printed nor compared.
 pub(in crate::egress) enum Authentication {
     /// Requests are sent without authentication.
     None,

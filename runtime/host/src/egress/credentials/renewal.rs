@@ -29,7 +29,7 @@ const PAUSES: Backoff = Backoff {
 /// A credential that its target refuses is exchanged again, unless it is younger than this.
 const NEW: Duration = Duration::from_secs(30);
 
-/// See the module docs.
+/// The credential of one target, which is renewed before it ends.
 pub(in crate::egress) struct Renewal {
     source: Source,
     target: String,
