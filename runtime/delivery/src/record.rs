@@ -27,7 +27,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub use cluster::{ClusterRecordStore, provider_kind};
+pub use cluster::{ClusterRecordStore, provider_resource};
 pub use memory::MemoryRecordStore;
 
 /// Stores the record of one provider.

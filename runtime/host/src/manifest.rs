@@ -143,7 +143,7 @@ impl Target {
 }
 
 ccm_core::named_enum! {
-    /// Kind of credential for a target.
+    /// Kind of credential for a target. Its name is fixed in the manifest.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum AuthKind {

@@ -3,7 +3,7 @@
 mod table;
 
 use anyhow::{Context as _, bail};
-use ccm_delivery::record::provider_kind;
+use ccm_delivery::record::provider_resource;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(super) async fn status(options: &Status) -> anyhow::Result<Verdict> {
 }
 
 async fn read(options: &Status, client: Client) -> anyhow::Result<Verdict> {
-    let api: Api<DynamicObject> = Api::all_with(client, &provider_kind());
+    let api: Api<DynamicObject> = Api::all_with(client, &provider_resource());
     let listed = api.list(&ListParams::default()).await;
     let mut objects = match listed {
         Ok(list) => list.items,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_controllers::api_error::describe;
-use ccm_delivery::record::provider_kind;
+use ccm_delivery::record::provider_resource;
 use ccm_watch::{list_and_watch, with_pauses};
 use futures::StreamExt as _;
 use k8s_openapi::jiff::Timestamp;
@@ -111,7 +111,7 @@ impl ProviderObjects {
     }
 
     async fn follow(&self, client: Client, listed: &watch::Sender<bool>) {
-        let api: Api<DynamicObject> = Api::all_with(client, &provider_kind());
+        let api: Api<DynamicObject> = Api::all_with(client, &provider_resource());
         let events = with_pauses(list_and_watch(api, watcher::Config::default()));
         let mut events = std::pin::pin!(events);
         let mut fresh = BTreeMap::new();

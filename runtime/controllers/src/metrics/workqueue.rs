@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use crate::clock::Clock;
 
 ccm_core::named_enum! {
-    /// A queue that upstream has metrics for.
+    /// A queue that upstream has metrics for, with its name there.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub(crate) enum QueueName {
         /// The node controller's nodes.

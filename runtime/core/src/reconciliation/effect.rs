@@ -92,7 +92,7 @@ pub enum Modification<'a> {
 }
 
 crate::named_enum! {
-    /// Kinds of objects in plans and in the audit log.
+    /// Kinds of objects. Their names are fixed in plans, metrics, logs and the audit log.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum ObjectKind {
         /// A Node.

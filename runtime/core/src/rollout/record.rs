@@ -61,7 +61,7 @@ pub struct Placed {
 }
 
 crate::named_enum! {
-    /// Phase of a version that is not active yet.
+    /// Phase of a version that is not active yet. Its name is fixed in the record.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Phase {
         /// Its bytes are here.

@@ -21,7 +21,8 @@ pub use rise::Rise;
 pub use shared::{BudgetShare, HeldSpender, SharedBudget, Spender};
 
 crate::named_enum! {
-    /// A kind of change that has a budget.
+    /// A kind of change that has a budget. Its name is fixed in settings, metrics, logs and Events; `ALL` is the display
+    /// order.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Brake {
         /// Changing or removing an InternalIP of a Ready node: running connections and certificates depend on it.

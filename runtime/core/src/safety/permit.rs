@@ -28,7 +28,7 @@ pub const LOAD_BALANCER_CHANGES: u32 = 256;
 pub const ROUTE_CHANGES: u32 = 4;
 
 crate::named_enum! {
-    /// Whether the manager makes changes.
+    /// Whether the manager makes changes. Its name is fixed in settings, logs and errors.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum Mode {
         /// Makes all changes.

@@ -25,7 +25,7 @@ use super::{
     Inherited, MemoryRecordStore, RecordFuture, RecordStore, RecordStoreError, Report,
     StoredRecord, annotations, status_json,
 };
-pub use request::provider_kind;
+pub use request::provider_resource;
 use request::{FOUND_WITHIN, code_of_list, describe, in_time, in_time_or};
 
 /// Watch timeout in seconds, so that a connection that died silently is noticed soon.
@@ -351,7 +351,7 @@ impl ClusterRecordStore {
     }
 
     fn api(&self, client: Client) -> Api<DynamicObject> {
-        Api::all_with(client, &provider_kind())
+        Api::all_with(client, &provider_resource())
     }
 
     fn writing(&self) -> Result<Client, RecordStoreError> {

@@ -21,7 +21,7 @@ pub(super) const REQUEST_TIME: Duration = Duration::from_secs(60);
 pub(super) const FOUND_WITHIN: Duration = Duration::from_secs(10);
 
 /// The API resource of the object `Provider`.
-pub fn provider_kind() -> ApiResource {
+pub fn provider_resource() -> ApiResource {
     let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
     ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL)
 }

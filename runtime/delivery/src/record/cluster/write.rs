@@ -12,7 +12,9 @@ use kube::api::{DynamicObject, Patch, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::request::{FOUND_WITHIN, in_time, in_time_or, params, provider_kind, remove_undeclared};
+use super::request::{
+    FOUND_WITHIN, in_time, in_time_or, params, provider_resource, remove_undeclared,
+};
 use super::{ClusterRecordStore, recorded};
 use crate::record::{
     RecordStoreError, Report, Specification, StoredRecord, annotations, conditions, event,
@@ -201,7 +203,7 @@ impl ClusterRecordStore {
     }
 
     async fn create(&self, api: &Api<DynamicObject>) -> Result<(), RecordStoreError> {
-        let object = DynamicObject::new(&self.name, &provider_kind());
+        let object = DynamicObject::new(&self.name, &provider_resource());
         let how = PostParams::default();
         match in_time_or(api.create(&how, &object)).await? {
             Ok(object) => {
