@@ -1,7 +1,7 @@
 //! One call of a provider: its admission, time and result. A guest that traps, spins, floods or waits forever
 //! ends in a [`ProviderError`], never in a panic and never late. The sandbox decides where it runs.
 //!
-//! A call has two times: one for its wait, which ends without effect as `NotBegun`, and one from its begin on.
+//! A call has two times: one for its wait, which ends without effect as `NotBegun`, and one from its start.
 
 mod admission;
 mod backoff;

@@ -57,7 +57,7 @@ pub enum InjectedFault {
 pub struct CallUsage {
     /// The called function of the contract.
     pub function: &'static str,
-    /// Duration of the call, from its begin on.
+    /// Duration of the call, from its start.
     pub took: Duration,
     /// CPU time of the guest.
     pub computed: Duration,

@@ -77,7 +77,7 @@ pub const INSTANCES: usize = 128;
 /// How long a call may wait until it begins, or as long as it may last if that is longer: for its turn, for memory and
 /// for a pause after bad calls. So each place of a slow provider becomes free once meanwhile.
 pub const WAIT: Duration = Duration::from_secs(60);
-/// Duration of a call from its begin on, unless the manifest or the permit says otherwise.
+/// Duration of a call from its start, unless the manifest or the permit says otherwise.
 pub const CALL: Duration = Duration::from_secs(60);
 /// Longest call that a manifest may ask for. Guests return `pending` rather than wait for minutes.
 pub const CALL_CEILING: Duration = Duration::from_secs(300);

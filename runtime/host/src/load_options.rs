@@ -48,7 +48,7 @@ pub struct CallLimits {
     /// Linear memory of the guest, in MiB.
     #[serde(rename = "memoryMiB")]
     pub memory_mib: usize,
-    /// Duration from its begin on, in seconds.
+    /// Duration from its start, in seconds.
     pub call_seconds: u64,
     /// Memory that the host holds for the call beside the guest's, in MiB: cloud responses, header fields, paths,
     /// log.

@@ -47,19 +47,24 @@ fn head(report: &StatusReport) -> String {
         brakes: _,
         decisions: _,
     } = report;
-    let up = now.0.as_second() - started.0.as_second();
     let mut rows = vec![
         row(["component", component]),
         row(["version", version]),
         row(["mode", mode]),
         row(["API server", api_server]),
-        row(["running for", &length(up.max(0).unsigned_abs())]),
+        row(["running for", &length_since(*started, *now)]),
     ];
     if leases.is_empty() {
         rows.push(row(["leader", report.without_candidacy()]));
     }
     rows.extend(leases.iter().map(|one| row(["leader", &leader(one, *now)])));
     aligned(&rows)
+}
+
+/// The time since then. Clocks can be set back: then it is zero.
+fn length_since(since: Time, now: Time) -> String {
+    let seconds = now.0.as_second() - since.0.as_second();
+    length(seconds.max(0).unsigned_abs())
 }
 
 fn leader(report: &LeaseReport, now: Time) -> String {
@@ -142,7 +147,7 @@ fn details(text: &mut String, report: &ProviderReport, now: Time) {
     }) = trial
     {
         let since = since.map_or_else(String::new, |since| {
-            format!(", since {}", since.seen_from(now))
+            format!(", for {}", length_since(since, now))
         });
         let _ = writeln!(text, "\n{name}, {phase}: {version} ({digest}){since}");
         for line in lines {
@@ -180,7 +185,7 @@ fn grants(text: &mut String, provider: &str, target: &TargetReport) {
         false => "may change",
     };
     let reads = match reads.len() {
-        1 => "1 kind of reads".to_owned(),
+        1 => "1 kind of read".to_owned(),
         many => format!("{many} kinds of reads"),
     };
     let through = proxy.as_ref();
@@ -275,7 +280,7 @@ fn holds(held: &HeldReport, now: Time) -> String {
         || "no such change is allowed".to_owned(),
         |free| format!("room again {}", free.seen_from(now)),
     );
-    format!("{object} since {}; {free}", at.seen_from(now))
+    format!("{object} for {}; {free}", length_since(*at, now))
 }
 
 fn budgets(report: &StatusReport) -> String {

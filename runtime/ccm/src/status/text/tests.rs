@@ -71,10 +71,10 @@ hcloud     serves   0.1.0     sha256:0a   embedded:hcloud
 
 hcloud has trouble: the registry is away
 
-hcloud, canary: 0.2.0 (sha256:0b), since 3 min ago
+hcloud, canary: 0.2.0 (sha256:0b), for 3 min
   find: 10 answers, 0 faults
 
-hcloud at api (https://api.hetzner.cloud/v1 through http://proxy:3128): 1 kind of reads; may change
+hcloud at api (https://api.hetzner.cloud/v1 through http://proxy:3128): 1 kind of read; may change
   POST /load_balancers
 
 hcloud may set annotations of Services under load-balancer.hetzner.cloud/, example.com/
@@ -82,8 +82,8 @@ hcloud may set annotations of Services under load-balancer.hetzner.cloud/, examp
 HELD DELETIONS   NEXT TRY          SINCE      ATTEMPT   PROVIDER   CONTROLLER                        WHY
 node/b           when it changes   60 s ago   1         hcloud     cloud-node-lifecycle-controller   it is young
 
-BRAKE           PROVIDER   STATE     SPENT              HOLDS                                        RELEASED BY
-node-deletion   hcloud     engaged   3 of 3 in 10 min   node/b since 60 s ago; room again in 5 min   time
+BRAKE           PROVIDER   STATE     SPENT              HOLDS                                  RELEASED BY
+node-deletion   hcloud     engaged   3 of 3 in 10 min   node/b for 60 s; room again in 5 min   time
 
 WAITING       NEXT TRY   SINCE       ATTEMPT   PROVIDER   CONTROLLER              WHY
 node/laptop   in 12 s    3 min ago   3         hcloud     cloud-node-controller   no such machine
@@ -115,7 +115,7 @@ fn a_change_that_is_not_allowed_has_no_time_at_which_there_is_room() {
     let mut report = report();
     report.brakes[0].held.as_mut().unwrap().free = None;
     let text = describe(&report);
-    let expected = "node/b since 60 s ago; no such change is allowed   time";
+    let expected = "node/b for 60 s; no such change is allowed   time";
     assert!(text.contains(expected), "{text}");
 }
 
