@@ -1074,8 +1074,8 @@ pub mod ccm {
                 Denied(_rt::String),
                 /// Not a request: bad path, header or target name.
                 Invalid(_rt::String),
-                /// The target limits the rate of requests, the operator's budget of requests is spent, or a brake on changes is engaged: the
-                /// host holds requests back for this many milliseconds. Nothing was sent.
+                /// The target limits the rate of requests, the operator's budget of requests is spent, or a brake on changes is
+                /// engaged: the host holds requests back for this many milliseconds. Nothing was sent.
                 Throttled(u64),
                 /// No complete answer in time: it begins within 15 s and ends within 30 s. Whether the cloud acted on the request is
                 /// not known.

@@ -108,7 +108,8 @@ pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
 /// Marks a control-plane node. Cannot be set with a kubelet's permissions.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
-/// This program's name as a component: upstream's, because people filter Events by it, and files of leader migration name it.
+/// This program's name as a component: upstream's, because people filter Events by it, and files of leader migration
+/// name it.
 pub const COMPONENT: &str = "cloud-controller-manager";
 /// The node controller's Event source component, and its name in logs and in `--controllers` (NODE-001).
 pub const NODE_CONTROLLER: &str = "cloud-node-controller";

@@ -1,5 +1,5 @@
-//! Admission of the calls of one generation: how many are under way at once, so that the memory of their guests fits into
-//! the provider's share. Load balancers and routes leave one of them to nodes. Copies of nodes do not count
+//! Admission of the calls of one generation: how many are under way at once, so that the memory of their guests fits
+//! into the provider's share. Load balancers and routes leave one of them to nodes. Copies of nodes do not count
 //! against the share. Otherwise those for load-balancer calls would use up the place that is kept for nodes.
 //!
 //! A call about a load balancer cannot be split as look-ups can. So its guest gets more memory where its targets are

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::cloud::instance::AddressType;
 use crate::node::answer_check::MAX_ADDRESSES;
 
-/// IPs of one node in their order, at most [`MAX_ADDRESSES`]. Those that it reports, that are answered, and that count are nearly
-/// always equal, and then share one list.
+/// IPs of one node in their order, at most [`MAX_ADDRESSES`]. Those that it reports, that are answered, and that count
+/// are nearly always equal, and then share one list.
 pub(super) type NodeIps = Arc<[NodeIp]>;
 
 /// An InternalIP or an ExternalIP, in canonical form.
