@@ -26,7 +26,7 @@ use std::fmt::{Debug, Display};
 use std::time::Duration;
 
 use crate::http::{Request, Response};
-use crate::{Error, FindReply, Instance, Lookup, MachineId, Node};
+use crate::{Error, FindReply, Lookup, MachineId, Node};
 use search::Search;
 
 pub use search::{Answers, List};
@@ -140,7 +140,8 @@ pub fn look_up<M: Machines>(
 }
 
 /// Answers [`Instances::find`](crate::Instances::find) for a cloud with one scheme: `parse` reads the ID in a provider
-/// ID, and `instance` describes a machine.
+/// ID, and `found` answers about a node with this machine: [`Lookup::Found`], or [`Lookup::found_with_ip`] for a cloud
+/// whose machines can be without an address, as new ones are in many clouds.
 ///
 /// A node with a provider ID is `found`, `gone` or `unknown`; one without is looked up by its name, and is `found`,
 /// `not-mine` or `unknown`.
@@ -153,7 +154,7 @@ pub fn find<M: Machines>(
     scheme: &str,
     plan: Plan,
     parse: impl Fn(&str) -> Option<M::Id>,
-    instance: impl Fn(&Node, &M::Machine) -> Instance,
+    found: impl Fn(&Node, &M::Machine) -> Lookup,
 ) -> Result<FindReply, Error> {
     let question = |node: &Node| match node.machine_id(scheme) {
         MachineId::Unset => Question::Ask(Ask::Name(node.name.clone())),
@@ -181,7 +182,7 @@ pub fn find<M: Machines>(
             Question::NotMine => Lookup::NotMine,
             Question::Unknown(reason) => Lookup::Unknown(reason),
             Question::Ask(ask) => match (answers.get(&ask), &ask) {
-                (Match::One(machine), _) => Lookup::Found(instance(node, machine)),
+                (Match::One(machine), _) => found(node, machine),
                 (Match::None, Ask::Id(_)) => Lookup::Gone,
                 (Match::None, Ask::Name(_)) => Lookup::NotMine,
                 (Match::Unknown(reason), _) => Lookup::Unknown(reason.to_owned()),

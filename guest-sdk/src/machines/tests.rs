@@ -11,6 +11,7 @@ use super::*;
 use crate::http::{self, CountedListing, Next, Page};
 use crate::state;
 use crate::testing::{Answer, Seen, TestHost, json, node, ready};
+use crate::{Address, Instance};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Machine {
@@ -200,8 +201,15 @@ fn nodes(ids: impl IntoIterator<Item = u64>) -> Vec<Node> {
 
 fn found(cloud: Cloud, nodes: &[Node]) -> Result<FindReply, Error> {
     let parse = crate::provider_id::number;
-    let instance = |_: &Node, machine: &Machine| Instance::new(format!("acme://{}", machine.id));
-    find(&cloud, nodes, "acme", Plan::default(), parse, instance)
+    let found = |node: &Node, machine: &Machine| {
+        let mut instance = Instance::new(format!("acme://{}", machine.id));
+        instance.addresses = vec![Address::hostname(&machine.name)];
+        if machine.name != "no-ip" {
+            instance.addresses.push(Address::internal("10.0.0.1"));
+        }
+        Lookup::found_with_ip(node, instance, "wait")
+    };
+    find(&cloud, nodes, "acme", Plan::default(), parse, found)
 }
 
 /// Each look-up as the provider ID found, or as its case.
@@ -221,6 +229,7 @@ fn each_node_gets_the_answer_that_its_provider_id_asks_for() {
         let mut account = Account::of(25);
         account.machines[4].name = "twin".to_owned();
         account.machines[5].name = "twin".to_owned();
+        account.machines[7].name = "no-ip".to_owned();
         let (_host, _) = account.serve();
         let table = [
             (Some("acme://1"), "a", "acme://1"),
@@ -230,6 +239,7 @@ fn each_node_gets_the_answer_that_its_provider_id_asks_for() {
             (None, "machine-7", "acme://7"),
             (None, "machine-99", "not mine"),
             (None, "twin", "unknown"),
+            (None, "no-ip", "unknown"),
         ];
         let asked: Vec<Node> = table.iter().map(|(id, name, _)| node(name, *id)).collect();
         let reply = found(cloud, &asked).unwrap();
