@@ -14,9 +14,9 @@
 //!   cache answered, or in two lists that were read completely. A machine that could not be read is unknown.
 //! - A list can lack a machine and still be consistent: between two pages a machine moves to one that was read already.
 //!   So a small call that decides about nodes looks up the few machines that a list lacks one by one.
-//! - Nor does a list prove an absence that changes while it is read. If its first page says how many pages there are,
-//!   up to 256 machines that it lacks are looked up by their IDs, and the others are unknown. The host asks about those
-//!   apart from the others.
+//! - Nor does a list prove an absence that changes while it is read. If its first page says how long it is, up to 256
+//!   machines that it lacks are looked up by their IDs, and the others are unknown. The host asks about those apart from
+//!   the others.
 //! - N nodes cost at most the pages of one list and nine more requests, or of two lists and one, unless the list
 //!   changes. Without doubt about any node it is one list, and none for machines that are looked up with fewer requests.
 //! - Only the machines that were asked about are held in memory.
@@ -55,7 +55,7 @@ pub trait Machines: Sized {
     /// Lists machines from answers that are at most `max_age` old: hands each page to [`List::add`], which
     /// [`List::follow`] does. The list holds at least every machine that [`List::asks`] names and that exists; a cloud
     /// that can filter need not list others. If the first page says how many pages come after it, [`List::is_enough`]
-    /// says whether they are needed.
+    /// says whether they are needed; [`List::follow`] asks it.
     ///
     /// # Errors
     /// The reason why the list is not complete.

@@ -69,6 +69,22 @@ impl Next {
         }
     }
 
+    /// Number of pages after the first one, which has this many items and goes on so; not above [`MAX_PAGES`]. `None` if
+    /// the page does not say it.
+    pub(crate) fn pages_left(&self, items: usize) -> Option<usize> {
+        let total = self.total?;
+        if self.is_end() {
+            return Some(0);
+        }
+        let pages = (items > 0).then(|| total.div_ceil(items))?;
+        Some(pages.saturating_sub(1).min(MAX_PAGES))
+    }
+
+    /// Whether no page comes after this one.
+    pub(crate) fn is_end(&self) -> bool {
+        self.step == Step::End
+    }
+
     fn step(step: Option<Step>) -> Next {
         Next {
             step: step.unwrap_or(Step::End),
@@ -126,7 +142,8 @@ pub fn follow_with<T>(
     Ok(items)
 }
 
-/// Reads a list whose items `read` takes; it returns their number and how the list goes on.
+/// Reads a list whose items `read` takes; it returns their number and how the list goes on. If the list changes its
+/// length, all pages are read before the error is returned: the items are valid, only absence is not proven.
 pub(crate) fn walk(
     first: Request,
     mut check: impl FnMut(Response) -> Result<Response, Error>,
@@ -134,19 +151,16 @@ pub(crate) fn walk(
 ) -> Result<(), Error> {
     let label = first.label();
     let wrong = |why: String| inconsistent(&label, &why);
-    let mut items = 0;
-    let mut total = None;
+    let (mut items, mut total, mut has_changed) = (0, None, false);
     let mut sent = Vec::new();
     let mut request = first.clone();
     loop {
         let (count, next) = read(check(request.clone().send()?)?)?;
         items += count;
-        if !sent.is_empty() && next.total != total {
-            return Err(wrong(
-                "the list changed its length while it was read".to_owned(),
-            ));
+        if sent.is_empty() {
+            total = next.total;
         }
-        total = next.total;
+        has_changed |= next.total != total;
         sent.push(request);
         request = match next.step {
             Step::End => break,
@@ -165,6 +179,9 @@ pub(crate) fn walk(
         }
     }
     match total {
+        _ if has_changed => Err(wrong(
+            "the list changed its length while it was read".to_owned(),
+        )),
         Some(total) if total != items => Err(wrong(format!(
             "{total} items were announced and {items} came"
         ))),

@@ -75,7 +75,7 @@ pub struct List<'a, M: Machines> {
     asks: &'a BTreeSet<Ask<M::Id>>,
     kept: BTreeMap<M::Id, M::Machine>,
     pages: usize,
-    /// Number of pages of the whole list, if the first page said it.
+    /// Number of pages of the whole list, if the first page said it or the last one was read.
     length: Option<usize>,
     /// Whether look-ups may take the place of the pages after the first.
     may_stop: bool,
@@ -113,7 +113,8 @@ impl<'a, M: Machines> List<'a, M> {
         }
     }
 
-    /// Adds every page of a list whose pages name the next one: see [`follow`](crate::http::follow).
+    /// Adds every page of a list whose pages name the next one: see [`follow`](crate::http::follow). If the first page
+    /// states the length by [`Next::of`] and [is enough](List::is_enough), it is the only one.
     ///
     /// # Errors
     /// As [`follow`](crate::http::follow).
@@ -139,6 +140,15 @@ impl<'a, M: Machines> List<'a, M> {
             let (page, next) = read(answer)?;
             let count = page.len();
             self.add(page);
+            if self.pages == 1
+                && let Some(left) = next.pages_left(count)
+                && self.is_enough(left)
+            {
+                return Ok((count, Next::end()));
+            }
+            if next.is_end() {
+                self.length = Some(self.pages);
+            }
             Ok((count, next))
         })
     }

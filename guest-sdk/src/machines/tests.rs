@@ -1,5 +1,5 @@
 //! How many requests look-ups of machines cost, and which answers prove an absence. The clouds here differ in their
-//! APIs: page numbers with a total, a cursor, nothing but a list, a list of the machines that were asked for.
+//! APIs: page numbers with a total, a cursor with or without one, nothing but a list.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::cell::RefCell;
@@ -24,11 +24,22 @@ struct Machine {
 enum Cloud {
     /// Page numbers, the length on the first page, and look-ups.
     Counted,
+    /// A cursor, the length on each page, and look-ups.
+    CountedCursor,
     /// A cursor, and look-ups.
     Cursor,
     /// One answer with every machine, and no look-ups.
     Whole,
 }
+
+const ALL: [Cloud; 4] = [
+    Cloud::Counted,
+    Cloud::CountedCursor,
+    Cloud::Cursor,
+    Cloud::Whole,
+];
+/// Those that say how long the list is.
+const COUNTED: [Cloud; 2] = [Cloud::Counted, Cloud::CountedCursor];
 
 /// Machines on a page of a list.
 const PER_PAGE: usize = 10;
@@ -65,10 +76,16 @@ impl Machines for Cloud {
                 pages.drain(..).for_each(|page| list.add(page));
                 outcome
             }
-            Cloud::Cursor => list.follow(request().query("page", 1), |answer| {
-                let (machines, page) = counted(&answer)?;
-                Ok((machines, Next::query("page", page.next).of(page.total)))
-            }),
+            Cloud::CountedCursor | Cloud::Cursor => {
+                list.follow(request().query("page", 1), |answer| {
+                    let (machines, page) = counted(&answer)?;
+                    let next = Next::query("page", page.next);
+                    Ok(match self {
+                        Cloud::CountedCursor => (machines, next.of(page.total)),
+                        _ => (machines, next),
+                    })
+                })
+            }
             Cloud::Whole => {
                 list.add(
                     request()
@@ -225,7 +242,7 @@ fn brief(reply: &FindReply) -> Vec<String> {
 
 #[test]
 fn each_node_gets_the_answer_that_its_provider_id_asks_for() {
-    for cloud in [Cloud::Counted, Cloud::Cursor, Cloud::Whole] {
+    for cloud in ALL {
         let mut account = Account::of(25);
         account.machines[4].name = "twin".to_owned();
         account.machines[5].name = "twin".to_owned();
@@ -265,7 +282,8 @@ fn each_node_gets_the_answer_that_its_provider_id_asks_for() {
 
 #[test]
 fn nodes_cost_the_pages_of_one_list_or_less() {
-    // Machines, nodes asked about, whether they are ready, and requests of each cloud.
+    // Machines, nodes asked about, whether they are ready, and requests of a cloud that counts, of one that does not, and
+    // of one without pages.
     let table: [(u64, Vec<u64>, bool, [usize; 3]); 8] = [
         (100, vec![], true, [0, 0, 0]),
         (100, vec![7], true, [1, 1, 1]),
@@ -280,10 +298,13 @@ fn nodes_cost_the_pages_of_one_list_or_less() {
         (100, (1..=200).collect(), false, [20, 20, 2]),
     ];
     for (count, ids, is_ready, expected) in table {
-        for (cloud, expected) in [Cloud::Counted, Cloud::Cursor, Cloud::Whole]
-            .into_iter()
-            .zip(expected)
-        {
+        let [counted, cursor, whole] = expected;
+        for (cloud, expected) in [
+            (Cloud::Counted, counted),
+            (Cloud::CountedCursor, counted),
+            (Cloud::Cursor, cursor),
+            (Cloud::Whole, whole),
+        ] {
             let (host, _) = Account::of(count).serve();
             let asked: Vec<Node> = match is_ready {
                 true => nodes(ids.clone()).into_iter().map(ready).collect(),
@@ -302,7 +323,7 @@ fn nodes_cost_the_pages_of_one_list_or_less() {
 
 #[test]
 fn a_list_that_lacks_a_machine_proves_nothing() {
-    for cloud in [Cloud::Counted, Cloud::Cursor] {
+    for cloud in [Cloud::Counted, Cloud::CountedCursor, Cloud::Cursor] {
         let mut account = Account::of(30);
         account.hidden = vec![3, 17];
         let (_host, _) = account.serve();
@@ -315,7 +336,7 @@ fn a_list_that_lacks_a_machine_proves_nothing() {
 
 #[test]
 fn a_list_that_fails_is_replaced_by_few_look_ups_and_otherwise_unknown() {
-    for cloud in [Cloud::Counted, Cloud::Cursor, Cloud::Whole] {
+    for cloud in ALL {
         let fails = match cloud {
             Cloud::Whole => "all",
             _ => "2",
@@ -353,7 +374,10 @@ fn what_a_list_lacks_that_changes_at_every_read_is_looked_up_256_machines_at_a_t
         (600, 0, [(256, 344), (256, 88)]),
         (70, 70, [(70, 70), (0, 70)]),
     ];
-    for (gone, nameless, expected) in table {
+    let rows = table
+        .iter()
+        .flat_map(|row| COUNTED.map(|cloud| (cloud, row)));
+    for (cloud, &(gone, nameless, expected)) in rows {
         let mut account = Account::of(50);
         account.grows = true;
         let (host, _) = account.serve();
@@ -361,14 +385,37 @@ fn what_a_list_lacks_that_changes_at_every_read_is_looked_up_256_machines_at_a_t
         asked.extend((0..nameless).map(|number| node(&format!("node-of-others-{number}"), None)));
         for expected in expected {
             let before = host.requests().len();
-            let reported = brief(&found(Cloud::Counted, &asked).unwrap());
+            let reported = brief(&found(cloud, &asked).unwrap());
             let count = |wanted: &str| reported.iter().filter(|word| *word == wanted).count();
-            assert_eq!((count("gone"), count("unknown")), expected, "{gone}");
+            assert_eq!(
+                (count("gone"), count("unknown")),
+                expected,
+                "{cloud:?} {gone}"
+            );
             // Beside the look-ups the pages of one list.
             assert!(host.requests().len() - before <= 256 + 7, "{gone}");
             let mut words = reported.iter();
             asked.retain(|_| words.next().unwrap() == "unknown");
         }
+    }
+}
+
+#[test]
+fn a_list_that_grows_while_it_is_read_still_finds_every_machine() {
+    // Whoever follows a cursor sees the page that was added.
+    for (cloud, requests) in [
+        (Cloud::Counted, 11),
+        (Cloud::CountedCursor, 12),
+        (Cloud::Cursor, 12),
+    ] {
+        let mut account = Account::of(100);
+        account.grows = true;
+        let (host, _) = account.serve();
+        let asked: Vec<Node> = nodes(1..=100).into_iter().map(ready).collect();
+        let reported = brief(&found(cloud, &asked).unwrap());
+        let unknown = reported.iter().filter(|word| *word == "unknown").count();
+        assert_eq!(unknown, 0, "{cloud:?}");
+        assert_eq!(host.requests().len(), requests, "{cloud:?}");
     }
 }
 
@@ -400,20 +447,22 @@ fn absence_is_told_together_with_something_that_exists() {
 
 #[test]
 fn the_number_of_pages_is_remembered_and_not_needed() {
-    let (host, _) = Account::of(50).serve();
-    let asked: Vec<Node> = nodes([1, 12, 23]).into_iter().map(ready).collect();
-    found(Cloud::Counted, &asked).unwrap();
-    assert_eq!(host.requests().len(), 3, "one page, and two look-ups");
-    found(Cloud::Counted, &asked).unwrap();
-    assert_eq!(
-        host.requests().len(),
-        6,
-        "three look-ups are less than five pages"
-    );
-    host.forget_state();
-    assert_eq!(state::get("machines/pages"), None);
-    found(Cloud::Counted, &asked).unwrap();
-    assert_eq!(host.requests().len(), 9);
+    for cloud in COUNTED {
+        let (host, _) = Account::of(50).serve();
+        let asked: Vec<Node> = nodes([1, 12, 23]).into_iter().map(ready).collect();
+        found(cloud, &asked).unwrap();
+        assert_eq!(host.requests().len(), 3, "one page, and two look-ups");
+        found(cloud, &asked).unwrap();
+        assert_eq!(
+            host.requests().len(),
+            6,
+            "three look-ups are less than five pages"
+        );
+        host.forget_state();
+        assert_eq!(state::get("machines/pages"), None);
+        found(cloud, &asked).unwrap();
+        assert_eq!(host.requests().len(), 9);
+    }
 }
 
 #[test]
