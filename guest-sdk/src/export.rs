@@ -77,8 +77,8 @@ fn report_panics() {
 /// The arguments come in any order. `interfaces` is any subset of `instances`, `load_balancer`, `routes` and
 /// `self_check`; the provider type must implement the trait of each. `lifecycle` is always exported. `manifest` is a
 /// path relative to the crate's `Cargo.toml`; the file becomes the custom section `ccm:manifest`, which the host reads
-/// without running the component. Mistakes in it are compiler errors. The macro adds the version of `Cargo.toml`; a
-/// manifest that states a version must state the same one.
+/// without running the component. A mistake in its shape is a compiler error. The macro adds the version of
+/// `Cargo.toml`; a manifest that states a version must state the same one.
 ///
 /// Outside Wasm the types and the manifest are only checked: component export names do not link into a native library.
 #[macro_export]

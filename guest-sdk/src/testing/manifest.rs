@@ -10,7 +10,9 @@ use crate::Config;
 use crate::bindings::host::ccm::provider::http::{FetchError, Request};
 use crate::http::method_name;
 
-/// The parts of a manifest that are enforced here; the host checks the whole of it when it loads the module.
+mod mistakes;
+
+/// The parts of a manifest that are checked or enforced here; the host checks the whole of it when it loads the module.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Manifest {
@@ -35,6 +37,8 @@ pub(super) struct Manifest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Limits {
+    #[serde(rename = "memoryMiB", alias = "memoryMib")]
+    memory_mib: Option<u64>,
     pub(super) call_seconds: Option<u64>,
 }
 
@@ -51,6 +55,7 @@ pub(super) struct ConfigKey {
 #[derive(Debug, Deserialize)]
 struct Target {
     name: String,
+    endpoint: Option<String>,
     #[serde(default)]
     auth: String,
     rules: Vec<Rule>,
@@ -113,12 +118,20 @@ impl Manifest {
     /// Parses a manifest.
     ///
     /// # Panics
-    /// When it cannot be parsed.
+    /// When it cannot be parsed, or has a mistake that authors make.
     pub(super) fn parse(manifest: &str) -> Manifest {
-        match serde_json::from_str(manifest) {
-            Ok(rules) => rules,
+        let manifest: Manifest = match serde_json::from_str(manifest) {
+            Ok(manifest) => manifest,
             Err(error) => panic!("the manifest cannot be read: {error}"),
-        }
+        };
+        let mistakes = mistakes::mistakes(&manifest);
+        assert!(
+            mistakes.is_empty(),
+            "the manifest has {} mistake(s): {}",
+            mistakes.len(),
+            mistakes.join("; ")
+        );
+        manifest
     }
 
     /// Withholds the targets that the configuration does not grant, and those alone.

@@ -69,6 +69,21 @@ fn escapes(text: &str) -> impl Iterator<Item = bool> {
     })
 }
 
+/// Checks the literal segments of a rule's path.
+///
+/// # Errors
+/// The first mistake in them, in the real host's words.
+pub(super) fn check_pattern(pattern: &str) -> Result<(), &'static str> {
+    let rest = pattern.strip_prefix('/').unwrap_or(pattern);
+    let segments = rest.split('/').filter(|_| !rest.is_empty());
+    for raw in segments.filter(|raw| !raw.starts_with('{')) {
+        if path([segment(raw)?]) != format!("/{raw}") {
+            return Err("only characters that need no percent-encoding, and no braces");
+        }
+    }
+    Ok(())
+}
+
 /// Whether the request's segments match a rule's path, in which `{name}` is one segment of any content.
 pub(super) fn matches(pattern: &str, segments: &[String]) -> bool {
     let rest = pattern.strip_prefix('/').unwrap_or(pattern);
