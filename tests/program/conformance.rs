@@ -151,7 +151,10 @@ fn digitalocean_keeps_every_law() {
 }
 
 /// A cloud with two machines, in which the last request for a load balancer that does not exist creates it.
-fn plain_cloud(runtime: &tokio::runtime::Runtime, world: &Arc<Mutex<World>>) -> SocketAddr {
+pub(crate) fn plain_cloud(
+    runtime: &tokio::runtime::Runtime,
+    world: &Arc<Mutex<World>>,
+) -> SocketAddr {
     let world = world.clone();
     let router = Router::new().fallback(move |method: Method, uri: Uri| {
         let status = world.lock().unwrap().answer(&method, uri.path());
@@ -164,15 +167,27 @@ fn plain_cloud(runtime: &tokio::runtime::Runtime, world: &Arc<Mutex<World>>) -> 
 }
 
 #[derive(Default)]
-struct World {
+pub(crate) struct World {
     /// With the number of times that each was looked at.
     balancers: BTreeMap<String, u32>,
     missed: Option<String>,
     /// Whether the second look at each load balancer fails.
     second_fails: bool,
+    /// Whether it keeps no load balancer that is made, as if each were on a page that is not read.
+    forgets: bool,
+    /// How many load balancers were made.
+    pub(crate) posts: usize,
 }
 
 impl World {
+    /// A cloud in which no load balancer that was made is found again.
+    pub(crate) fn forgetful() -> Arc<Mutex<World>> {
+        Arc::new(Mutex::new(World {
+            forgets: true,
+            ..World::default()
+        }))
+    }
+
     fn answer(&mut self, method: &Method, path: &str) -> StatusCode {
         if let Some(name) = path.strip_prefix("/v1/machines/") {
             return match name.starts_with("worker-") {
@@ -186,7 +201,9 @@ impl World {
         let is_there = self.balancers.contains_key(uid);
         match *method {
             Method::POST => {
-                let made = self.missed.take().map(|uid| (uid, 0));
+                self.posts += 1;
+                let made = self.missed.take().filter(|_| !self.forgets);
+                let made = made.map(|uid| (uid, 0));
                 self.balancers.extend(made);
             }
             _ if !is_there => {
@@ -329,6 +346,25 @@ fn a_load_balancer_that_cannot_be_looked_at_again_is_removed_all_the_same() {
     }
     let left = &world.lock().unwrap().balancers;
     assert!(left.is_empty(), "{left:?}: {report:#}");
+}
+
+#[test]
+fn a_guest_that_makes_load_balancers_without_end_is_stopped() {
+    let world = World::forgetful();
+    let words = [("behaviour", "honest-requests"), ("balancing", "honest")];
+    let arguments = [
+        "--node=worker-1=misbehaving://worker-1",
+        "--suite=load-balancer",
+        "--allow-changes",
+        "--timeout=60s",
+    ];
+    let report = misbehaving_before(&world, &words, &arguments);
+    let mut broken = laws(&report, "fail");
+    let made = broken.find(|law| law["law"] == "load-balancer/made");
+    // Eight, one for each of the two ports, and one for each port and node are within the limit.
+    let why = "ensure: POST /balancers (write) succeeded in 13 calls, and it is not done";
+    assert_eq!(made.unwrap()["why"], why);
+    assert_eq!(world.lock().unwrap().posts, 13);
 }
 
 #[test]

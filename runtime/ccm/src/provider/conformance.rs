@@ -22,6 +22,7 @@ mod routes;
 
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use ccm_core::cloud_provider::CloudProvider as _;
 
 use super::Verdict;
@@ -29,6 +30,7 @@ use super::arguments::{ReportForm, Suite, Test};
 use super::loadable::{ClusterProperties, Loadable, Purpose};
 use super::terminal::Screen;
 use super::try_command::objects::{completed, read_service};
+use crate::termination_signals::TerminationSignals;
 use law::Findings;
 use module_under_test::{ModuleUnderTest, Subjects};
 use report::Report;
@@ -57,16 +59,11 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
     let suites = suites(&options.suite, enabled);
     let bar = screen.busy("testing");
     let mut findings = Findings::new(&tested, bar);
-    contract::begin(&tested, &mut findings).await;
-    for suite in &suites {
-        match suite {
-            Suite::Contract => {}
-            Suite::Instances => instances::judge(&tested, &mut findings).await,
-            Suite::LoadBalancer => load_balancers::judge(&tested, &mut findings).await,
-            Suite::Routes => routes::judge(&tested, &mut findings).await,
-        }
+    let mut signals = TerminationSignals::listen()?;
+    tokio::select! {
+        () = judge(&tested, &suites, &mut findings) => {}
+        () = signals.next() => return Err(interrupted(&tested)),
     }
-    contract::end(&tested, &mut findings).await;
     let report = Report::new(&loadable, warnings, findings.findings());
     let text = match options.output {
         ReportForm::Text => report.text(),
@@ -77,6 +74,27 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
         text,
         is_yes: report.conforms(),
     })
+}
+
+async fn judge(tested: &ModuleUnderTest, suites: &[Suite], findings: &mut Findings<'_>) {
+    contract::begin(tested, findings).await;
+    for suite in suites {
+        match suite {
+            Suite::Contract => {}
+            Suite::Instances => instances::judge(tested, findings).await,
+            Suite::LoadBalancer => load_balancers::judge(tested, findings).await,
+            Suite::Routes => routes::judge(tested, findings).await,
+        }
+    }
+    contract::end(tested, findings).await;
+}
+
+/// The error of a test that a signal ends, with the objects that a person may have to remove.
+fn interrupted(tested: &ModuleUnderTest) -> anyhow::Error {
+    match tested.left().as_slice() {
+        [] => anyhow!("interrupted; nothing is left at the cloud"),
+        left => anyhow!("interrupted; left at the cloud: {}", left.join(", ")),
+    }
 }
 
 /// The suites that are tested: those that were chosen, or those of the enabled interfaces.

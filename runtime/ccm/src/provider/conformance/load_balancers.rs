@@ -223,8 +223,13 @@ async fn settled(
 async fn clean(tested: &ModuleUnderTest, service: &Arc<CloudService>) {
     let cleaned = async { removed(&tested.load().await?, service).await };
     if let Err(error) = cleaned.await {
-        tested.leave(format!("the load balancer of {} ({error:#})", service.name));
+        tested.leave(name_of_balancer(service), format!("{error:#}"));
     }
+}
+
+/// What reports call the load balancer of a Service.
+fn name_of_balancer(service: &CloudService) -> String {
+    format!("the load balancer of {}", service.name)
 }
 
 async fn idempotent(
@@ -291,7 +296,7 @@ async fn deleted(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow:
     }
     let changes = loaded.changes_since(0);
     if let Err(error) = absent(&tested.load().await?, service).await {
-        tested.leave(format!("the load balancer of {}", service.name));
+        tested.leave(name_of_balancer(service), format!("{error:#}"));
         return Err(error);
     }
     let again = tested.load().await?;

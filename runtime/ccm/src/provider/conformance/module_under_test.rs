@@ -1,6 +1,7 @@
 //! Loads the module again for each part of a law, so that no part depends on an earlier one, and calls it. Remembers
 //! the objects that were made, so that they can be removed.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -83,7 +84,8 @@ pub(super) struct ModuleUnderTest {
     known: OnceLock<Vec<CloudNode>>,
     observed: Mutex<Vec<Arc<ObservedCalls>>>,
     failures: Mutex<Vec<String>>,
-    left: Mutex<Vec<String>>,
+    /// What was made at the cloud and not removed, each with the reason.
+    left: Mutex<BTreeMap<String, String>>,
 }
 
 /// The requests that a fault counts.
@@ -137,14 +139,27 @@ impl ModuleUnderTest {
         self.failures.lock().clone()
     }
 
-    /// Records an object that could not be removed.
-    pub(super) fn leave(&self, what: String) {
-        self.left.lock().push(what);
+    /// Records an object that is about to be made.
+    pub(super) fn make(&self, what: String) {
+        self.leave(what, "it was not removed yet");
     }
 
-    /// The objects that could not be removed.
+    /// Records an object that could not be removed, and why.
+    pub(super) fn leave(&self, what: String, why: impl Into<String>) {
+        self.left.lock().insert(what, why.into());
+    }
+
+    /// Records that an object was removed.
+    pub(super) fn remove(&self, what: &str) {
+        self.left.lock().remove(what);
+    }
+
+    /// The objects that were not removed, each with the reason.
     pub(super) fn left(&self) -> Vec<String> {
-        self.left.lock().clone()
+        let left = self.left.lock();
+        left.iter()
+            .map(|(what, why)| format!("{what} ({why})"))
+            .collect()
     }
 
     /// Whether nodes of this provider ID scheme are this provider's.

@@ -125,7 +125,13 @@ impl RouteTest<'_> {
         self.node.pod_cidrs.first().map_or("", String::as_str)
     }
 
+    /// What reports call the route.
+    fn name(&self) -> String {
+        format!("the route to {}", self.destination())
+    }
+
     async fn create(&self, loaded: &LoadedModule<'_>, hints: Hints) -> anyhow::Result<bool> {
+        self.tested.make(self.name());
         let node = Arc::new(self.node.clone());
         let done = until_done(loaded, hints, async |hint| {
             let request = CreateRouteRequest {
@@ -346,9 +352,9 @@ impl RouteTest<'_> {
 
     /// Removes the node's route, and notes if that fails.
     async fn clean(&self) {
-        if let Err(error) = self.try_to_clean().await {
-            let tested = self.tested;
-            tested.leave(format!("the route to {} ({error:#})", self.destination()));
+        match self.try_to_clean().await {
+            Ok(()) => self.tested.remove(&self.name()),
+            Err(error) => self.tested.leave(self.name(), format!("{error:#}")),
         }
     }
 

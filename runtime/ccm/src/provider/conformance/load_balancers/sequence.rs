@@ -14,12 +14,15 @@ use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::LOAD_BALANCER_CHANGES;
 use tokio::time::{Instant, sleep};
 
-use super::all_targets;
-use crate::provider::conformance::module_under_test::LoadedModule;
+use super::{all_targets, name_of_balancer};
+use crate::provider::conformance::module_under_test::{LoadedModule, ModuleUnderTest};
 use crate::provider::observed_calls::ObservedCall;
 
 /// Number of failures in a row that end a sequence. One fault causes one or two.
 const MOST_FAILURES: usize = 8;
+/// Number of calls of a sequence in which the same rule's POST may be carried out, beside one for each port and one for
+/// each port and node: a module may create one object in each call. Beyond it, the module makes objects without end.
+const MOST_POSTING_CALLS: usize = 8;
 /// The wait after a failure.
 const BACK_OFF: Duration = Duration::from_millis(200);
 
@@ -85,9 +88,9 @@ pub(in crate::provider::conformance) fn no_more_posts(
 }
 
 /// How often each rule's POST was carried out.
-fn posts(calls: &[ObservedCall]) -> BTreeMap<&str, usize> {
+fn posts<'a>(calls: impl IntoIterator<Item = &'a ObservedCall>) -> BTreeMap<&'a str, usize> {
     let mut counts = BTreeMap::new();
-    for request in calls.iter().flat_map(ObservedCall::changes) {
+    for request in calls.into_iter().flat_map(ObservedCall::changes) {
         if request.method == "POST" && request.is_done() {
             *counts.entry(request.rule.as_str()).or_default() += 1;
         }
@@ -101,17 +104,38 @@ pub(in crate::provider::conformance) enum Step<T> {
     Pending(Pending),
 }
 
+/// Verifies that the calls of a sequence that is not done do not create objects again and again.
+///
+/// # Errors
+/// The same rule's POST was carried out in more calls than [`MOST_POSTING_CALLS`] permits.
+fn posts_end(tested: &ModuleUnderTest, calls: &[ObservedCall]) -> anyhow::Result<()> {
+    let spec = tested.subjects.service.spec.as_ref();
+    let ports = spec.and_then(|spec| spec.ports.as_ref());
+    let ports = ports.map_or(0, Vec::len);
+    let most = MOST_POSTING_CALLS + ports * (1 + tested.known().len());
+    let rules = calls.iter().flat_map(|call| posts([call]).into_keys());
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for rule in rules {
+        let count = counts.entry(rule).or_default();
+        *count += 1;
+        if *count > most {
+            bail!("{rule} succeeded in {count} calls, and it is not done");
+        }
+    }
+    Ok(())
+}
+
 /// Repeats a call until it is done. Every failure counts as temporary.
 ///
 /// # Errors
-/// The last of [`MOST_FAILURES`] failures in a row, or the time is over.
+/// The last of [`MOST_FAILURES`] failures in a row, objects without end, or the time is over.
 pub(in crate::provider::conformance) async fn until_done<T>(
     loaded: &LoadedModule<'_>,
     hints: Hints,
     mut call: impl AsyncFnMut(Option<Arc<[u8]>>) -> Result<Step<T>, ProviderError>,
 ) -> anyhow::Result<(T, bool)> {
     let timeout = loaded.tested.subjects.pending_timeout;
-    let until = Instant::now() + timeout;
+    let (mark, until) = (loaded.mark(), Instant::now() + timeout);
     let (mut hint, mut has_hints, mut failures) = (None, false, 0);
     loop {
         let wait = match loaded.recorded(call(hint.take()).await) {
@@ -130,6 +154,7 @@ pub(in crate::provider::conformance) async fn until_done<T>(
                 BACK_OFF
             }
         };
+        posts_end(loaded.tested, &loaded.since(mark))?;
         if Instant::now() + wait > until {
             bail!("it is not done within {timeout:?}");
         }
@@ -148,6 +173,7 @@ pub(super) async fn made(
     hints: Hints,
 ) -> anyhow::Result<Made> {
     let (mark, targets) = (loaded.mark(), all_targets(loaded.tested));
+    loaded.tested.make(name_of_balancer(service));
     let done = until_done(loaded, hints, async |hint| {
         let request = EnsureRequest {
             service: service.clone(),
@@ -212,7 +238,9 @@ pub(super) async fn removed(
             .delete_load_balancer(&request, loaded.changing(LOAD_BALANCER_CHANGES));
         Ok(step(reply.await?.progress))
     });
-    done.await.map(drop).context("delete")
+    done.await.context("delete")?;
+    loaded.tested.remove(&name_of_balancer(service));
+    Ok(())
 }
 
 /// Converts the progress of a call.
