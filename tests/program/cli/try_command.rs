@@ -331,3 +331,43 @@ fn without_a_self_check_a_look_up_is_asked_and_a_closed_port_is_no_yes() {
         assert!(output.out.contains(part), "{part}: {}", output.out);
     }
 }
+
+#[test]
+fn a_self_check_that_proves_nothing_is_found() {
+    let world = World::new();
+    let module = file(&world.folder, "guest.wasm", test_guests::WITNESS);
+    let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
+    let endpoint = world.cloud.endpoint();
+    let check = |targets: &[&str]| {
+        // The requests have no token.
+        let granted = targets.iter().map(|&target| At {
+            target,
+            endpoint: &endpoint,
+            credential: Value::Null,
+        });
+        let granted: Vec<_> = granted.collect();
+        let config = configuration(program, text(&module), &granted, &[]).unwrap();
+        let config = file(&world.folder, "witness.yaml", config.as_bytes());
+        let more = ["--config", text(&config), text(&module), &COMPILED];
+        let test = ["provider", "test", "--suite=contract"];
+        let tested = ccm(&[&test[..], &more].concat());
+        assert_eq!(tested.code, 2, "{}{}", tested.out, tested.err);
+        let checked = ccm(&[&["provider", "check", "--online"][..], &more].concat());
+        (tested.out, checked)
+    };
+    let (tested, checked) = check(&["api"]);
+    assert!(tested.contains("it sends no request"), "{tested}");
+    assert_eq!(checked.code, 0, "{}{}", checked.out, checked.err);
+
+    // Where `more` is granted, the guest asks there, and believes any answer.
+    let (tested, checked) = check(&["api", "more"]);
+    let why = "it succeeds although the cloud answers 401";
+    assert!(tested.contains(why), "{tested}");
+    assert_eq!(checked.code, 2, "{}{}", checked.out, checked.err);
+    for part in [
+        "the self-check succeeded although the cloud answered 401",
+        "GET / on target more",
+    ] {
+        assert!(checked.out.contains(part), "{part}: {}", checked.out);
+    }
+}

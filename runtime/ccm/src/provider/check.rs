@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use ccm_core::cloud::load_balancer::{CloudService, Found};
 use ccm_core::cloud::{CloudNode, Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
@@ -37,8 +38,10 @@ pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Ver
         true => {
             let _bar = screen.busy("asking the cloud");
             let before = observed.count();
-            let asked = ask(&provider, loadable.inspection.self_check).await?;
-            Some((asked, observed.since(before)))
+            let question = ask(&provider, loadable.inspection.self_check).await?;
+            let asked = (question, observed.since(before));
+            is_plausible(&asked)?;
+            Some(asked)
         }
         false => None,
     };
@@ -105,6 +108,24 @@ async fn ask(provider: &Provider, has_self_check: bool) -> Result<Question, Refu
         return Ok(Question::LookUp("the routes", answer));
     }
     Ok(Question::Nothing)
+}
+
+/// Verifies that the self-check did not succeed in spite of a refused credential. The other questions have answers
+/// that are printed.
+fn is_plausible((question, calls): &Asked) -> Result<(), Refusal> {
+    let mut requests = calls.iter().flat_map(|call| &call.requests);
+    match (question, requests.find(|one| one.status == Some(401))) {
+        (Question::SelfCheck, Some(refused)) => Err(Refusal::new(
+            "the self-check succeeded although the cloud answered 401".to_owned(),
+            anyhow!(
+                "{} {} on target {}",
+                refused.method,
+                refused.path,
+                refused.target
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The interfaces that `init` has enabled, as the contract names them.

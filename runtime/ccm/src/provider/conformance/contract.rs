@@ -1,8 +1,10 @@
 //! The laws that hold for every module, whatever it does.
 
+use ccm_core::cloud_provider::CloudProvider as _;
+use ccm_host::InjectedFault;
+
 use super::law::{self, Findings, Verdict};
 use super::module_under_test::ModuleUnderTest;
-use ccm_core::cloud_provider::CloudProvider as _;
 
 /// Tests the laws that come first.
 pub(super) async fn begin(tested: &ModuleUnderTest, findings: &mut Findings<'_>) {
@@ -50,9 +52,26 @@ async fn self_check(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     if let Err(error) = loaded.recorded(loaded.provider.self_check(loaded.reading()).await) {
         return Ok(Verdict::Fail(error.to_string()));
     }
-    Ok(match loaded.changes_since(mark) {
-        0 => Verdict::Pass("once".to_owned()),
-        changes => Verdict::Fail(format!("{changes} change(s) were tried")),
+    let changes = loaded.changes_since(mark);
+    if changes > 0 {
+        return Ok(Verdict::Fail(format!("{changes} change(s) were tried")));
+    }
+    if loaded
+        .since(mark)
+        .iter()
+        .all(|call| call.requests.is_empty())
+    {
+        return Ok(match tested.needs_a_target() {
+            true => Verdict::Fail("it sends no request".to_owned()),
+            false => Verdict::Pass("once, without a request".to_owned()),
+        });
+    }
+    let refused = tested.load().await?;
+    refused.disturb_all(InjectedFault::Answer(401));
+    let answer = refused.provider.self_check(refused.reading()).await;
+    Ok(match refused.recorded(answer) {
+        Err(_) => Verdict::Pass("once, and once with the answer 401".to_owned()),
+        Ok(()) => Verdict::Fail("it succeeds although the cloud answers 401".to_owned()),
     })
 }
 

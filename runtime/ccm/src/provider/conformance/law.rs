@@ -122,7 +122,7 @@ macro_rules! laws {
 
 laws! {
     STEADY_INIT = "contract/steady-init", Contract: "init enables the same interfaces every time";
-    SELF_CHECK = "contract/self-check", Contract: "the self-check succeeds, and changes nothing";
+    SELF_CHECK = "contract/self-check", Contract: "the self-check succeeds, changes nothing, and fails where the cloud answers 401";
     FOUND = "instances/found", Instances: "each node is found under its provider ID";
     BY_NAME = "instances/by-name", Instances: "a node without a provider ID is found by its name, as the same machine";
     ORDER = "instances/order", Instances: "there is one look-up for each node, in the order of the nodes";

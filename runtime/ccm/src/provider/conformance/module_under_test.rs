@@ -173,6 +173,12 @@ impl ModuleUnderTest {
         self.loadable.inspection.self_check
     }
 
+    /// Whether the module cannot work without one of its targets.
+    pub(super) fn needs_a_target(&self) -> bool {
+        let targets = &self.loadable.inspection.manifest.targets;
+        targets.iter().any(|target| target.required)
+    }
+
     /// Looks the nodes up once, so that they have provider IDs and addresses from then on.
     pub(super) async fn learn(&self) -> anyhow::Result<()> {
         let mut nodes = self.subjects.nodes.clone();
@@ -313,6 +319,11 @@ impl LoadedModule<'_> {
             let is_it = counts && seen.fetch_add(1, Ordering::Relaxed) == number;
             if is_it { fault } else { InjectedFault::None }
         });
+    }
+
+    /// Injects this fault into every request.
+    pub(super) fn disturb_all(&self, fault: InjectedFault) {
+        self.observed.inject(move |_: &CloudRequest| fault);
     }
 
     /// The number of calls so far, for [`LoadedModule::since`].
