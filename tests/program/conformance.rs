@@ -227,7 +227,7 @@ impl World {
 }
 
 /// A guest's behaviour, and the law that it breaks.
-const BREAKING: [(&str, &str, &str); 9] = [
+const BREAKING: [(&str, &str, &str); 11] = [
     ("http-in-init", "", "contract/init-silent"),
     ("other-path", "", "contract/granted"),
     ("panic", "", "contract/no-trap"),
@@ -240,8 +240,11 @@ const BREAKING: [(&str, &str, &str); 9] = [
         "instances/not-gone-by-failing",
     ),
     ("honest-requests", "panic", "load-balancer/planned"),
-    // It sends the targets again and again; otherwise it is honest.
+    // It sends the targets again and again, and changes nothing else; otherwise it is honest.
     ("honest-requests", "honest", "load-balancer/targets"),
+    // It sends no request about load balancers, and answers that all is done.
+    ("honest-requests", "markup-events", "load-balancer/changed"),
+    ("honest-requests", "markup-events", "load-balancer/apart"),
 ];
 
 /// The report on the misbehaving guest with these words, before a cloud of its own.

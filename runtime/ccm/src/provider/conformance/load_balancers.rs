@@ -1,5 +1,6 @@
 //! How the laws about load balancers are tested.
 
+mod changes;
 pub(super) mod sequence;
 
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use ccm_core::cloud::ProviderError;
 use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, LoadBalancerStatus,
-    Progress, TargetNodes,
+    Progress, TargetNodes, UpdateRequest,
 };
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::{LOAD_BALANCER_CHANGES, Permit};
@@ -24,7 +25,7 @@ use super::law::{self, Findings, Law, Verdict};
 use super::module_under_test::{Counted, LoadedModule, ModuleUnderTest};
 use crate::provider::observed_calls::ObservedCall;
 use crate::provider::try_command::objects::completed;
-use sequence::{Hints, Made, made, no_more_posts, removed, targets_set};
+use sequence::{Hints, Made, made, no_more_posts, removed};
 
 /// Maximum number of requests at which each fault is tried.
 const MOST_PLACES: usize = 16;
@@ -34,6 +35,7 @@ const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
 /// The laws after the first two; they need a load balancer that those have made.
 const LATER: &[Law] = &[
     law::IDEMPOTENT,
+    law::CHANGED,
     law::TARGETS,
     law::APART,
     law::DELETED,
@@ -81,7 +83,12 @@ pub(super) async fn judge(tested: &ModuleUnderTest, findings: &mut Findings<'_>)
     findings
         .judge(law::IDEMPOTENT, idempotent(tested, &shared))
         .await;
-    findings.judge(law::TARGETS, targets(tested, &shared)).await;
+    findings
+        .judge(law::CHANGED, changes::changed(tested, &shared))
+        .await;
+    findings
+        .judge(law::TARGETS, changes::targets(tested, &shared))
+        .await;
     findings.judge(law::APART, apart(tested, &shared)).await;
     findings.judge(law::DELETED, deleted(tested, &shared)).await;
     findings
@@ -120,15 +127,16 @@ fn all_targets(tested: &ModuleUnderTest) -> TargetNodes {
     tested.known().into_iter().map(Arc::new).collect()
 }
 
-/// Calls `ensure` once, for all nodes and without a hint.
+/// Calls `ensure` once, without a hint.
 async fn ensure(
     loaded: &LoadedModule<'_>,
     service: &Arc<CloudService>,
+    targets: TargetNodes,
     permit: Arc<Permit>,
 ) -> Result<EnsureReply, ProviderError> {
     let request = EnsureRequest {
         service: service.clone(),
-        targets: all_targets(loaded.tested),
+        targets,
         adopt: None,
         hint: None,
     };
@@ -140,7 +148,8 @@ async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let loaded = tested.load().await?;
     let service = service(tested);
     let permit = loaded.reading();
-    let answer = ensure(&loaded, &service, permit.clone()).await;
+    let targets = all_targets(tested);
+    let answer = ensure(&loaded, &service, targets, permit.clone()).await;
     if !permit.has_withheld() {
         return Ok(Verdict::Fail(match answer {
             Ok(_) => "ensure tried no change, and gave an answer".to_owned(),
@@ -209,7 +218,7 @@ async fn settled(
     let loaded = tested.load().await?;
     let mark = loaded.mark();
     let permit = loaded.changing(LOAD_BALANCER_CHANGES);
-    let answer = ensure(&loaded, service, permit).await?;
+    let answer = ensure(&loaded, service, all_targets(tested), permit).await?;
     let changes = loaded.changes_since(mark);
     match answer.ensured {
         _ if changes > 0 => bail!("one more ensure makes {changes} change(s)"),
@@ -242,42 +251,22 @@ async fn idempotent(
     Ok(Verdict::Pass("2 times".to_owned()))
 }
 
-async fn targets(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow::Result<Verdict> {
-    let all = all_targets(tested);
-    let Some((_, fewer)) = all.split_last().filter(|(_, fewer)| !fewer.is_empty()) else {
-        let why = "it needs two machines: --node NAME=PROVIDER_ID, twice";
-        return Ok(Verdict::NotApplicable(why.to_owned()));
-    };
-    let fewer: TargetNodes = fewer.into();
-    let (service, loaded) = (&shared.service, tested.load().await?);
-    let mark = loaded.mark();
-    targets_set(&loaded, service, &fewer).await?;
-    let removing = loaded.changes_since(mark);
-    let again = tested.load().await?;
-    targets_set(&again, service, &fewer).await?;
-    let repeated = again.changes_since(0);
-    let back = tested.load().await?;
-    made(&back, service, Hints::Kept).await?;
-    let adding = back.changes_since(0);
-    Ok(match (removing, repeated, adding) {
-        (0, ..) => Verdict::Fail("update-targets with one node less changes nothing".to_owned()),
-        (_, 0, 0) => Verdict::Fail("ensure does not bring the node back".to_owned()),
-        (_, 0, _) => {
-            settled(tested, service, &shared.made.status).await?;
-            Verdict::Pass(format!("{removing} change(s), and {adding} back"))
-        }
-        (_, again, _) => Verdict::Fail(format!(
-            "update-targets with the same nodes makes {again} change(s)"
-        )),
-    })
-}
-
 async fn apart(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow::Result<Verdict> {
     let other = service(tested);
     let loaded = tested.load().await?;
     // This Service has no load balancer yet: its removal must not remove another one's.
     let unmade = removed(&loaded, &other).await;
     unmade.context("delete of a Service without one")?;
+    let request = UpdateRequest {
+        service: other.clone(),
+        targets: all_targets(tested),
+        hint: None,
+    };
+    let permit = loaded.changing(LOAD_BALANCER_CHANGES);
+    let answer = loaded.provider.update_targets(&request, permit).await;
+    if loaded.recorded(answer).is_ok() {
+        bail!("update-targets of a Service without one is no error");
+    }
     let made = made(&loaded, &other, Hints::Kept).await;
     clean(tested, &other).await;
     made.context("of a second Service")?;
@@ -414,7 +403,7 @@ async fn throttled(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result<Ver
     let (service, loaded) = (service(tested), tested.load().await?);
     loaded.disturb(Counted::Changes, 0, InjectedFault::Throttle(THROTTLE_PAUSE));
     let permit = loaded.changing(LOAD_BALANCER_CHANGES);
-    let throttled = match ensure(&loaded, &service, permit).await {
+    let throttled = match ensure(&loaded, &service, all_targets(tested), permit).await {
         Err(ProviderError::Throttled { .. }) => Ok(()),
         Err(error) => Err(anyhow!("after 429 the error is: {error}")),
         Ok(_) => Err(anyhow!("after 429 there is an answer")),

@@ -1,0 +1,134 @@
+//! How the laws about changes of a load balancer that was made are tested: by `ensure`, and by `update-targets`.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use ccm_core::cloud::load_balancer::{CloudService, TargetNodes};
+use ccm_core::safety::permit::LOAD_BALANCER_CHANGES;
+
+use super::sequence::{Hints, made, targets_set};
+use super::{MadeLoadBalancer, all_targets, ensure, settled};
+use crate::provider::conformance::law::Verdict;
+use crate::provider::conformance::module_under_test::ModuleUnderTest;
+
+/// The Service with another node port; `None` if it has none.
+fn with_other_node_port(service: &CloudService) -> Option<CloudService> {
+    let mut other = service.clone();
+    let used = service.ports.iter().filter_map(|port| port.node_port);
+    let free = used.max()?.checked_add(1);
+    let mut ports = other.ports.iter_mut();
+    let port = ports.find(|port| port.node_port.is_some())?;
+    port.node_port = Some(free?);
+    Some(other)
+}
+
+pub(super) async fn changed(
+    tested: &ModuleUnderTest,
+    shared: &MadeLoadBalancer,
+) -> anyhow::Result<Verdict> {
+    let Some(other) = with_other_node_port(&shared.service) else {
+        let why = "no port of the Service has a node port that could change";
+        return Ok(Verdict::NotApplicable(why.to_owned()));
+    };
+    let other = Arc::new(other);
+    let there = async {
+        let there = made(&tested.load().await?, &other, Hints::Kept).await?;
+        settled(tested, &other, &there.status).await?;
+        anyhow::Ok(there.changes())
+    };
+    let there = there.await;
+    // The next laws begin with the usual load balancer, whatever this one has found.
+    let back = made(&tested.load().await?, &shared.service, Hints::Kept).await;
+    let (there, back) = (there.context("with another node port")?, back?.changes());
+    Ok(match (there, back) {
+        (0, _) => Verdict::Fail("ensure with another node port changes nothing".to_owned()),
+        (_, 0) => Verdict::Fail("ensure does not bring the node port back".to_owned()),
+        _ => {
+            settled(tested, &shared.service, &shared.made.status).await?;
+            Verdict::Pass(format!("{there} change(s), and {back} back"))
+        }
+    })
+}
+
+pub(super) async fn targets(
+    tested: &ModuleUnderTest,
+    shared: &MadeLoadBalancer,
+) -> anyhow::Result<Verdict> {
+    let all = all_targets(tested);
+    let Some((_, fewer)) = all.split_last().filter(|(_, fewer)| !fewer.is_empty()) else {
+        let why = "it needs two machines: --node NAME=PROVIDER_ID, twice";
+        return Ok(Verdict::NotApplicable(why.to_owned()));
+    };
+    let fewer: TargetNodes = fewer.into();
+    let (service, loaded) = (&shared.service, tested.load().await?);
+    let mark = loaded.mark();
+    targets_set(&loaded, service, &fewer).await?;
+    let removing = loaded.changes_since(mark);
+    let again = tested.load().await?;
+    targets_set(&again, service, &fewer).await?;
+    let repeated = again.changes_since(0);
+    // It repairs what update-targets has changed beside the targets.
+    let same = tested.load().await?;
+    let permit = same.changing(LOAD_BALANCER_CHANGES);
+    let ensured = ensure(&same, service, fewer, permit).await;
+    let ensuring = same.changes_since(0);
+    let back = tested.load().await?;
+    made(&back, service, Hints::Kept).await?;
+    let adding = back.changes_since(0);
+    ensured.context("ensure with one node less")?;
+    let verdict = verdict_on_targets([removing, repeated, ensuring, adding]);
+    if let Verdict::Pass(_) = verdict {
+        settled(tested, service, &shared.made.status).await?;
+    }
+    Ok(verdict)
+}
+
+/// Judges the numbers of changes: of update-targets with one node less, of the same again, of ensure with the same nodes,
+/// and of ensure with all nodes.
+fn verdict_on_targets([removing, repeated, ensuring, adding]: [usize; 4]) -> Verdict {
+    if removing == 0 {
+        return Verdict::Fail("update-targets with one node less changes nothing".to_owned());
+    }
+    if repeated > 0 {
+        return Verdict::Fail(format!(
+            "update-targets with the same nodes makes {repeated} change(s)"
+        ));
+    }
+    if ensuring > 0 {
+        return Verdict::Fail(format!(
+            "after update-targets, ensure with the same nodes makes {ensuring} change(s)"
+        ));
+    }
+    match adding {
+        0 => Verdict::Fail("ensure does not bring the node back".to_owned()),
+        _ => Verdict::Pass(format!("{removing} change(s), and {adding} back")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, verdict_on_targets};
+
+    #[test]
+    fn update_targets_changes_the_targets_once_and_nothing_else() {
+        for (changes, why) in [
+            (
+                [0, 0, 1, 1],
+                "update-targets with one node less changes nothing",
+            ),
+            (
+                [1, 2, 0, 1],
+                "update-targets with the same nodes makes 2 change(s)",
+            ),
+            (
+                [1, 0, 1, 1],
+                "after update-targets, ensure with the same nodes makes 1 change(s)",
+            ),
+            ([1, 0, 0, 0], "ensure does not bring the node back"),
+        ] {
+            assert_eq!(verdict_on_targets(changes), Verdict::Fail(why.to_owned()));
+        }
+        let kept = Verdict::Pass("1 change(s), and 2 back".to_owned());
+        assert_eq!(verdict_on_targets([1, 0, 0, 2]), kept);
+    }
+}
