@@ -147,7 +147,7 @@ fn as_json(found: &Inspection, in_registry: Option<&str>) -> Value {
 const ONE_VERSION: &str = "    # Exactly these bytes: another version is refused until its digest stands here. To have all versions that you
     # sign instead, put this in its place:
     #   keys: [{ file: /etc/ccm/provider.pub }]
-    # While you write the module, put this in its place, so that each build that you copy over the file takes over:
+    # While you write the module, put this in its place, so that each build that you rename over the file takes over:
     #   unsigned: true
 ";
 
