@@ -439,7 +439,14 @@ fn verify_needs_no_name_where_there_is_one_entry() {
     );
     let token = file(&folder, "token", b"secret");
     let written = written.replace("env: API_SECRET", &format!("file: {}", text(&token)));
-    assert!(written.contains("unsigned: true"), "{written}");
+    for part in [
+        "unsigned: true",
+        "each build that you rename over the file takes over",
+        "  config:\n    behaviour: \"\" # which of its behaviours it shows\n",
+        "\n  #   authority: \"\" # host and port",
+    ] {
+        assert!(written.contains(part), "{part}: {written}");
+    }
     let config = file(&folder, "ccm.yaml", written.as_bytes());
     let output = ccm(&["provider", "verify", "--config", text(&config)]);
     assert_eq!(output.code, 0, "{}{}", output.out, output.err);

@@ -7,7 +7,7 @@ use ccm_core::name_syntax::is_dns_label;
 use ccm_core::well_known::PROVIDER_KIND;
 use ccm_delivery::source::Location;
 use ccm_host::Inspection;
-use ccm_host::manifest::Target;
+use ccm_host::manifest::{Manifest, Target};
 use serde_json::{Map, Value, json};
 
 use super::arguments::Init;
@@ -78,7 +78,7 @@ impl Object<'_> {
             text.push_str("  # Optional targets, to be moved into the list above:\n");
             write(&mut text, "  #   ", &json!(optional))?;
         }
-        self.keys(&mut text);
+        text.push_str(&config_keys(manifest));
         Ok(with_hints(&text))
     }
 
@@ -124,30 +124,32 @@ impl Object<'_> {
         granted["rules"] = json!(target.rules);
         granted
     }
+}
 
-    /// Adds the module's own keys; optional ones as comments.
-    fn keys(&self, text: &mut String) {
-        let keys = &self.found.manifest.config;
-        if keys.is_empty() {
-            return;
-        }
-        let is_needed = keys.iter().any(|key| key.required);
-        text.push_str(if is_needed {
-            "  config:\n"
-        } else {
-            "  # config:\n"
-        });
-        for key in keys {
-            let mark = if key.required { "" } else { "# " };
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "  {mark}  {}: \"\" # {}",
-                one_line(&key.key),
-                one_line(&key.why)
-            );
-        }
+/// The module's configuration keys below an entry or a spec, without values; optional ones as comments.
+pub(super) fn config_keys(manifest: &Manifest) -> String {
+    let keys = &manifest.config;
+    let mut text = String::new();
+    if keys.is_empty() {
+        return text;
     }
+    let is_needed = keys.iter().any(|key| key.required);
+    text.push_str(if is_needed {
+        "  config:\n"
+    } else {
+        "  # config:\n"
+    });
+    for key in keys {
+        let mark = if key.required { "" } else { "# " };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "  {mark}  {}: \"\" # {}",
+            one_line(&key.key),
+            one_line(&key.why)
+        );
+    }
+    text
 }
 
 /// Appends a value as YAML, each line after `indent`.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::arguments::{Inspect, InspectForm};
 use super::credential_form::{credential_form, with_hints};
+use super::init::config_keys;
 use super::terminal::Screen;
 use super::{Verdict, output};
 
@@ -151,8 +152,8 @@ const ONE_VERSION: &str = "    # Exactly these bytes: another version is refused
     #   unsigned: true
 ";
 
-/// A configuration that grants all requests of the module, to be read and used with `--config`. Optional
-/// targets are commented out.
+/// A configuration that grants all requests of the module, to be read, completed and used with `--config`. Optional
+/// targets and keys are commented out.
 fn as_grants(found: &Inspection) -> anyhow::Result<String> {
     let manifest = &found.manifest;
     let document = Document {
@@ -183,6 +184,7 @@ fn as_grants(found: &Inspection) -> anyhow::Result<String> {
             let _ = writeln!(text, "#     {line}");
         }
     }
+    text.push_str(&config_keys(manifest));
     Ok(with_hints(&text))
 }
 
