@@ -184,7 +184,8 @@ impl FindReply {
     }
 }
 
-/// The answers about the nodes in their order, each with events about its node, as [`FindReply::new`] and [`Events`].
+/// The answers about the nodes in their order, each with events about its node, within the limits of [`FindReply::new`] and
+/// of [`Events`].
 impl<Of: IntoIterator<Item = Event>> FromIterator<(Lookup, Of)> for FindReply {
     fn from_iter<Answers: IntoIterator<Item = (Lookup, Of)>>(answers: Answers) -> FindReply {
         let (mut lookups, mut events) = (Vec::new(), Events::default());

@@ -4,8 +4,8 @@
 //! the same messages: about requests (targets, rules, paths, headers, sizes), about the cloud's answers (status, sizes),
 //! about what `init` may do, and, for a provider that is called through it ([`TestHost::init`], [`TestHost::find`] and
 //! the others), about its configuration, the granted targets, the number of its requests and changes, and the lengths and
-//! counts of its answers. Of the manifest it checks schemes, endpoints, kinds of credential, rules and limits; `ccm
-//! provider inspect` checks all of it. Of what the manager drops or disbelieves afterwards it refuses only provider IDs
+//! counts of its answers. Of the manifest it checks schemes, kinds of credential, limits, the literal segments and
+//! the access of rules, and that endpoints are https; `ccm provider inspect` checks all of it. Of what the manager drops or disbelieves afterwards it refuses only provider IDs
 //! of other schemes and an unproven `Found::Absent`: it checks neither the syntax of addresses, nor keys and values of
 //! labels, nor whether the requests of `find` and `list` prove their answer. It is no sandbox: it neither isolates nor
 //! limits memory and computing time.

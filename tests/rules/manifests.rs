@@ -112,10 +112,11 @@ fn manifests_declare_exactly_the_keys_that_are_read() {
     }
 }
 
-/// The literals of a source that are spelled like keys, except words of a choice: `("word", …)` and `=> "word"`. Comments
-/// do not count.
+/// The literals of a source that are spelled like keys, except words of a choice: `("word", …)` and `=> "word"`. Lines
+/// that are comments do not count.
 fn keys(source: &str) -> Vec<String> {
-    let code = source.lines().map(|line| line.split("//").next().unwrap());
+    let is_comment = |line: &&str| line.trim_start().starts_with("//");
+    let code = source.lines().filter(|line| !is_comment(line));
     let source = code.collect::<Vec<_>>().join("\n");
     let parts: Vec<&str> = source.split('"').collect();
     let mut keys = Vec::new();

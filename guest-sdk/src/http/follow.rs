@@ -69,8 +69,8 @@ impl Next {
         }
     }
 
-    /// Number of pages after the first one, which has this many items and goes on so; not above [`MAX_PAGES`]. `None` if
-    /// the page does not say it.
+    /// Number of pages after the first one, which says this and has this many items; at most [`MAX_PAGES`]. `None` if
+    /// the page does not state the number of all items.
     pub(crate) fn pages_left(&self, items: usize) -> Option<usize> {
         let total = self.total?;
         if self.is_end() {

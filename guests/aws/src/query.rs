@@ -313,9 +313,11 @@ fn meaning(code: &str, status: u16, message: String) -> Error {
     let begins = |prefix: &str| code.starts_with(prefix);
     let is_gone = code.ends_with("NotFound") && !NAMED.contains(&code);
     let is_there = begins("Duplicate") || code.ends_with(".Duplicate");
-    // A quota may be raised, or other objects deleted. The limit of tags is fixed: an annotation of the Service exceeds it.
+    // Of these two services. The limit is fixed, and an annotation of the Service exceeds it.
+    let has_too_many_tags = matches!(code, "TooManyTags" | "TagLimitExceeded");
+    // A quota may be raised, or other objects deleted.
     let is_over_quota =
-        begins("TooMany") && code != "TooManyTags" || code.ends_with("LimitExceeded");
+        !has_too_many_tags && (begins("TooMany") || code.ends_with("LimitExceeded"));
     if THROTTLED.contains(&code) || begins("Throttl") || begins("TooManyRequests") {
         Error::throttled(message, None)
     } else if DENIED.contains(&code) || begins("AccessDenied") {

@@ -264,9 +264,10 @@ impl Answers<'_> {
 
 /// The node's machine is ambiguous; a person must fix that.
 fn unclear(events: &mut Vec<Event>, why: String) -> Lookup {
-    let message = format!("{why}; it is unknown which one the node runs on");
-    events.push(Event::warning("InstanceLookupFailed", &message));
-    Lookup::Unknown(message)
+    let (lookup, event) =
+        Lookup::unclear(format!("{why}; it is unknown which one the node runs on"));
+    events.extend(event);
+    lookup
 }
 
 fn show(node: &Node, lookup: &Lookup) {

@@ -206,7 +206,7 @@ pub fn check_proxy_address(proxy: &ProxyGrant) -> Result<(), String> {
     ranges.map(drop).map_err(|error| error.to_string())
 }
 
-/// Egress of one generation of one provider; see the module docs.
+/// Egress of one generation of one provider: its targets, and what all of its calls share.
 pub struct Egress {
     provider: String,
     digest: String,

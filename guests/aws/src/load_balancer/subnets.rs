@@ -78,9 +78,9 @@ fn one_of_each_zone(
         true => ("kubernetes.io/role/internal-elb", Vec::new()),
         false => ("kubernetes.io/role/elb", ec2::route_tables("vpc-id", vpc)?),
     };
-    let mut zones = ec2::zones()?;
-    zones.retain(|zone| zone.zone_type.as_ref().is_some_and(|kind| kind != ORDINARY));
-    let is_ordinary = |name: &String| zones.iter().all(|zone| zone.zone_name != *name);
+    let mut special = ec2::zones()?;
+    special.retain(|zone| zone.zone_type.as_ref().is_some_and(|kind| kind != ORDINARY));
+    let is_ordinary = |name: &String| special.iter().all(|zone| zone.zone_name != *name);
     let claim = |subnet: &Subnet| subnet.tags.claim(&settings.cluster);
     let has_usable = all.iter().any(|one| claim(one) != Claim::Others);
     all.retain(|one| match has_usable {

@@ -64,6 +64,7 @@ fn the_error_code_decides_and_not_the_status() {
         ("TooManyRequestsException", 400, "throttled"),
         ("TooManyLoadBalancers", 400, "unavailable"),
         ("TooManyTags", 400, "invalid"),
+        ("TagLimitExceeded", 400, "invalid"),
         ("RouteLimitExceeded", 400, "unavailable"),
         // Objects that an annotation names: a person has to correct it.
         ("CertificateNotFound", 400, "invalid"),

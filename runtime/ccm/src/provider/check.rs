@@ -110,11 +110,21 @@ async fn ask(provider: &Provider, has_self_check: bool) -> Result<Question, Refu
     Ok(Question::Nothing)
 }
 
-/// Verifies that the self-check did not succeed in spite of a refused credential. The other questions have answers
-/// that are printed.
+/// Verifies that the self-check did not succeed in spite of a refused credential: a target answered 401, and no request
+/// with success. The other questions have answers that are printed.
 fn is_plausible((question, calls): &Asked) -> Result<(), Refusal> {
-    let mut requests = calls.iter().flat_map(|call| &call.requests);
-    match (question, requests.find(|one| one.status == Some(401))) {
+    let requests: Vec<_> = calls.iter().flat_map(|call| &call.requests).collect();
+    let is_accepted = |target: &str| {
+        let mut answers = requests.iter().filter(|one| one.target == target);
+        answers.any(|one| {
+            one.status
+                .is_some_and(|status| (200..300).contains(&status))
+        })
+    };
+    let refused = requests
+        .iter()
+        .find(|one| one.status == Some(401) && !is_accepted(&one.target));
+    match (question, refused) {
         (Question::SelfCheck, Some(refused)) => Err(Refusal::new(
             "the self-check succeeded although the cloud answered 401".to_owned(),
             anyhow!(

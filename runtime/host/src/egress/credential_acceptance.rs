@@ -15,7 +15,7 @@ pub(super) enum AcceptanceChange {
     Accepted,
 }
 
-/// Acceptance state of one target; see the module docs.
+/// Whether a target accepts its credential, as its last answers said.
 #[derive(Debug, Default)]
 pub(super) struct Acceptance {
     is_refused: AtomicBool,

@@ -29,7 +29,7 @@ use super::rules::{Line, Rule};
 use crate::grant::RequestBudget;
 use crate::manifest::{Contract, GrantedTarget};
 
-/// Granted target; see the module docs.
+/// A granted target: its endpoint, its credential, and the state that all requests to it share.
 pub(super) struct Target {
     /// Name of the target in the grant and in the manifest.
     pub name: String,

@@ -30,8 +30,8 @@ The endpoint of the configuration is a simulator or a test account: load balance
 Answers are lost, refused and throttled between the module and that endpoint. Laws that need more than is given are listed
 as not applicable, with what they need.
 
-Exit codes: 0 no law is broken, 1 something could not be read or compiled here, or the test was interrupted, 2 a law is broken, or the
-module is refused or not trusted.";
+Exit codes: 0 no law is broken, 1 something could not be read or compiled here, or the test was interrupted, 2 a law is
+broken, or the module is refused or not trusted.";
 
 /// How a document is printed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

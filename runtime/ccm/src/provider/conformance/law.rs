@@ -137,7 +137,7 @@ laws! {
     PLANNED = "load-balancer/planned", LoadBalancer: "where changes are refused, ensure makes none and get finds none";
     MADE = "load-balancer/made", LoadBalancer: "ensure makes a load balancer, and get finds it with the same status";
     IDEMPOTENT = "load-balancer/idempotent", LoadBalancer: "a second ensure changes nothing and answers the same";
-    CHANGED = "load-balancer/changed", LoadBalancer: "ensure with another node port changes the load balancer once, and back";
+    CHANGED = "load-balancer/changed", LoadBalancer: "ensure with another port changes the load balancer once, and back";
     TARGETS = "load-balancer/targets", LoadBalancer: "update-targets changes the targets once, and nothing else; ensure changes them back";
     APART = "load-balancer/apart", LoadBalancer: "what is done for one Service leaves another one's load balancer as it is, and update-targets fails where there is none";
     DELETED = "load-balancer/deleted", LoadBalancer: "delete removes it, get proves that, and a second delete changes nothing";

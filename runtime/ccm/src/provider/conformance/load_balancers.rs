@@ -263,9 +263,11 @@ async fn apart(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow::R
         hint: None,
     };
     let permit = loaded.changing(LOAD_BALANCER_CHANGES);
+    tested.make(name_of_balancer(&other));
     let answer = loaded.provider.update_targets(&request, permit).await;
-    if loaded.recorded(answer).is_ok() {
-        bail!("update-targets of a Service without one is no error");
+    if !matches!(loaded.recorded(answer), Err(ProviderError::Unavailable(_))) {
+        clean(tested, &other).await;
+        bail!("the answer to update-targets of a Service without one is not `unavailable`");
     }
     let made = made(&loaded, &other, Hints::Kept).await;
     clean(tested, &other).await;

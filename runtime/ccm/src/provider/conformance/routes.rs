@@ -160,7 +160,9 @@ impl RouteTest<'_> {
                 .delete_route(&request, loaded.changing(ROUTE_CHANGES));
             Ok(step(reply.await?.progress))
         });
-        done.await.map(drop).context("delete")
+        done.await.context("delete")?;
+        self.tested.remove(&self.name());
+        Ok(())
     }
 
     async fn list(&self) -> anyhow::Result<ListRoutesReply> {

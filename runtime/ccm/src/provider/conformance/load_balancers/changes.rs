@@ -11,14 +11,12 @@ use super::{MadeLoadBalancer, all_targets, ensure, settled};
 use crate::provider::conformance::law::Verdict;
 use crate::provider::conformance::module_under_test::ModuleUnderTest;
 
-/// The Service with another node port; `None` if it has none.
-fn with_other_node_port(service: &CloudService) -> Option<CloudService> {
+/// The Service with another port; `None` if it has none. Not with another node port: a cloud that keeps the destination of
+/// packets does not use node ports.
+fn with_other_port(service: &CloudService) -> Option<CloudService> {
     let mut other = service.clone();
-    let used = service.ports.iter().filter_map(|port| port.node_port);
-    let free = used.max()?.checked_add(1);
-    let mut ports = other.ports.iter_mut();
-    let port = ports.find(|port| port.node_port.is_some())?;
-    port.node_port = Some(free?);
+    let free = service.ports.iter().map(|port| port.port).max()?;
+    other.ports.first_mut()?.port = free.checked_add(1)?;
     Some(other)
 }
 
@@ -26,8 +24,8 @@ pub(super) async fn changed(
     tested: &ModuleUnderTest,
     shared: &MadeLoadBalancer,
 ) -> anyhow::Result<Verdict> {
-    let Some(other) = with_other_node_port(&shared.service) else {
-        let why = "no port of the Service has a node port that could change";
+    let Some(other) = with_other_port(&shared.service) else {
+        let why = "the Service has no port that could change";
         return Ok(Verdict::NotApplicable(why.to_owned()));
     };
     let other = Arc::new(other);
@@ -39,10 +37,10 @@ pub(super) async fn changed(
     let there = there.await;
     // The next laws begin with the usual load balancer, whatever this one has found.
     let back = made(&tested.load().await?, &shared.service, Hints::Kept).await;
-    let (there, back) = (there.context("with another node port")?, back?.changes());
+    let (there, back) = (there.context("with another port")?, back?.changes());
     Ok(match (there, back) {
-        (0, _) => Verdict::Fail("ensure with another node port changes nothing".to_owned()),
-        (_, 0) => Verdict::Fail("ensure does not bring the node port back".to_owned()),
+        (0, _) => Verdict::Fail("ensure with another port changes nothing".to_owned()),
+        (_, 0) => Verdict::Fail("ensure does not bring the port back".to_owned()),
         _ => {
             settled(tested, &shared.service, &shared.made.status).await?;
             Verdict::Pass(format!("{there} change(s), and {back} back"))
