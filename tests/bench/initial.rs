@@ -17,6 +17,8 @@ use crate::{fat, gate, progress, trace};
 pub(crate) const CONNECTIONS: usize = 8;
 /// The other numbers of connections, at this many nodes.
 const OTHER_CONNECTIONS: ([usize; 2], usize) = ([1, 32], 1_000);
+/// How long a manager is measured with nothing to do before its processor time is judged.
+const SETTLED: Duration = Duration::from_secs(600);
 /// The largest cluster in which the peer is measured with its defaults, unless everything is.
 pub(crate) const PEERS_DEFAULTS: usize = 1_000;
 
@@ -235,11 +237,10 @@ fn add_idle(course: &mut Course<'_>, nodes: usize, subject: Subject, idle: &Idle
     let calls = Figure::new(key(what), idle.calls_per_check, "");
     course.add(calls.at_most(goal(1.0)));
     let minute = idle.cpu.as_secs_f64() / idle.lasted.as_secs_f64() * 60e3;
-    course.add(Figure::new(
-        key("CPU a minute with nothing to do"),
-        minute,
-        "ms",
-    ));
+    let minute = Figure::new(key("CPU a minute with nothing to do"), minute, "ms");
+    // A second an hour. In a shorter time the work that follows a start is a part of it.
+    let is_long = idle.lasted >= SETTLED;
+    course.add(minute.at_most(goal(1e3 / 60.0).filter(|_| is_long)));
 }
 
 /// A start that has to compile the module first.

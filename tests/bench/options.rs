@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// Default: 14, which leaves a minute for the report; with --full no limit.
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
+    /// How long a manager with nothing to do is measured (W1), in minutes. Default: ten seconds; with --full a minute.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_440))]
+    idle: Option<u64>,
     /// Only these workloads; default: all.
     #[arg(long, value_delimiter = ',', value_name = "W,W")]
     only: Vec<Workload>,
@@ -171,7 +174,7 @@ impl Options {
         } else {
             15
         };
-        Duration::from_secs(60 * minutes)
+        Duration::from_secs(60 * (minutes + self.idle.unwrap_or(0)))
     }
 
     /// The programs under test at a size. The peer's defaults take minutes for a thousand nodes.
@@ -254,7 +257,8 @@ impl Options {
 
     /// How long a manager without work is measured.
     pub(crate) fn idle(&self) -> Duration {
-        Duration::from_secs(self.by_form(2, 10, 60))
+        let chosen = self.idle.map(|minutes| minutes * 60);
+        Duration::from_secs(chosen.unwrap_or(self.by_form(2, 10, 60)))
     }
 
     /// How long a manager is measured with a node that is not ready. It asks about such a node less and less often, at last
