@@ -1,7 +1,9 @@
-//! Deletes a Service's load balancers and certificates, and reports whether any exist.
+//! Deletes a Service's load balancer and certificates, and reports whether there is one.
 //!
 //! # Guarantees
 //! - Only objects with the Service's label are touched; the label is checked in the response, not only in the query.
+//! - Of several load balancers with the label none is deleted: `ensure` never makes a second one, so a person has put the
+//!   label on the wrong one, and a deletion would lose its address.
 //! - A load balancer protected from deletion stays unchanged, with its address. The Service's label is removed from
 //!   it, so that it has no owner, and an event reports it. It can be deleted manually, or adopted by a Service that
 //!   names it.
@@ -53,11 +55,11 @@ pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let service = &request.service;
     let mut hint: Hint = request.hint().unwrap_or_default();
     let mut events = Vec::new();
-    let found = api::by_owner(&service.uid)?;
+    let found = owner::of_service(&service.uid)?;
     // An earlier call may have deleted the load balancer and failed afterwards: then no hint is left.
-    hint.certificates |= found.is_empty();
-    let is_hint_lost = found.is_empty() && hint.gone.is_empty();
-    for found in found {
+    hint.certificates |= found.is_none();
+    let is_hint_lost = found.is_none() && hint.gone.is_empty();
+    if let Some(found) = found {
         hint.certificates |= shows_certificates(&found);
         match remove(&found, &mut hint, &mut events) {
             Ok(()) => {}

@@ -82,6 +82,34 @@ fn one_that_is_protected_stays_and_is_nobodys() {
 }
 
 #[test]
+fn of_several_with_the_label_none_is_deleted() {
+    let mut project = Project::new();
+    let own = project.put("shop", &label());
+    let mislabelled = project.put("another", &label());
+    let (_host, project) = serve(project);
+    let request = DeleteRequest {
+        service: service(&[]),
+        hint: None,
+    };
+    let refused = delete(&request).unwrap_err();
+    assert!(matches!(refused, Error::Invalid(_)), "{refused:?}");
+    let both = format!("{own} and {mislabelled}");
+    assert!(refused.message().contains(&both), "{refused:?}");
+    assert_eq!(project.borrow().load_balancers.len(), 2);
+    // A person takes the label off.
+    let mut corrected = project.borrow().load_balancers[&mislabelled].clone();
+    corrected["labels"] = json!({});
+    project
+        .borrow_mut()
+        .load_balancers
+        .insert(mislabelled, corrected);
+    to_the_end(&service(&[]), false);
+    let project = project.borrow();
+    let left: Vec<&u64> = project.load_balancers.keys().collect();
+    assert_eq!(left, [&mislabelled]);
+}
+
+#[test]
 fn managed_certificates_go_and_uploaded_ones_stay() {
     // The failing request: the list, the load balancer, the certificates, the certificate.
     for trouble in [None, Some(0), Some(1), Some(2), Some(3)] {

@@ -178,8 +178,8 @@ fn two_with_one_label_are_named_and_nothing_is_done() {
     }
     assert!(world.update_targets().is_err());
     assert_eq!(world.requests(0), ["GET /load_balancers"; 2]);
-    world.delete().unwrap();
-    assert!(world.project.borrow().load_balancers.is_empty());
+    assert!(matches!(world.delete(), Err(Error::Invalid(_))));
+    assert_eq!(world.project.borrow().load_balancers.len(), 2);
 }
 
 #[test]
