@@ -376,14 +376,20 @@ impl Ensuring<'_> {
 
     fn deprecated(&mut self, found: &LoadBalancer) {
         let kind = &found.load_balancer_type;
-        if let Some(since) = &kind.deprecated {
-            let message = format!(
-                "load balancer type {} is deprecated since {since}, and will not be available for new load balancers",
-                kind.name
-            );
-            self.events
-                .push(Event::warning("LoadBalancerTypeDeprecated", &message));
-        }
+        let name = &kind.name;
+        let announced = kind.deprecation.as_ref();
+        let end = announced.and_then(|one| one.unavailable_after.as_deref());
+        let message = match (end, &kind.deprecated) {
+            (Some(end), _) => format!(
+                "load balancer type {name} is deprecated, and is not available for new load balancers after {end}"
+            ),
+            (None, Some(since)) => format!(
+                "load balancer type {name} is deprecated since {since}, and will not be available for new load balancers"
+            ),
+            (None, None) => return,
+        };
+        self.events
+            .push(Event::warning("LoadBalancerTypeDeprecated", &message));
     }
 }
 

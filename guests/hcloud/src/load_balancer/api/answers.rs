@@ -89,8 +89,17 @@ pub struct Type {
     pub max_targets: Option<usize>,
     /// Maximum number of listening ports.
     pub max_services: Option<usize>,
-    /// Date from which the type is no longer available; `None`: not announced.
+    /// When it was announced that the type will not be available for new load balancers; `None`: it was not.
     pub deprecated: Option<String>,
+    /// The same announcement, with its end.
+    pub deprecation: Option<Deprecation>,
+}
+
+/// The announcement that a type will not be available for new load balancers.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Deprecation {
+    /// The last time at which it is available.
+    pub unavailable_after: Option<String>,
 }
 
 /// The operations of an object that the API refuses.

@@ -286,11 +286,24 @@ fn a_type_that_is_deprecated_is_an_event() {
     let mut world = World::new(Project::new());
     world.ensure().unwrap();
     assert!(!world.reasons().contains(&"LoadBalancerTypeDeprecated"));
-    for found in world.project.borrow_mut().load_balancers.values_mut() {
-        found["load_balancer_type"]["deprecated"] = json!("2026-01-01T00:00:00+00:00");
+    let announced = "2026-01-01T00:00:00+00:00";
+    let end = "2026-07-01T00:00:00+00:00";
+    let both = json!({"announced": announced, "unavailable_after": end});
+    for (deprecation, expected) in [
+        (both, format!("after {end}")),
+        (Value::Null, format!("since {announced},")),
+    ] {
+        for found in world.project.borrow_mut().load_balancers.values_mut() {
+            found["load_balancer_type"]["deprecated"] = json!(announced);
+            found["load_balancer_type"]["deprecation"] = deprecation.clone();
+        }
+        world.events.clear();
+        world.ensure().unwrap();
+        let mut events = world.events.iter();
+        let event = events.find(|one| one.reason == "LoadBalancerTypeDeprecated");
+        let message = &event.unwrap().message;
+        assert!(message.contains(&expected), "{message}");
     }
-    world.ensure().unwrap();
-    assert!(world.reasons().contains(&"LoadBalancerTypeDeprecated"));
 }
 
 #[test]
