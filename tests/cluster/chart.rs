@@ -125,6 +125,31 @@ fn what_the_pod_needs_follows_from_several_values() {
     }
 }
 
+/// A network plugin may allocate the pods' addresses itself.
+#[test]
+fn pod_cidrs_can_be_switched_off_in_a_private_network() {
+    let helm = Helm::new().unwrap();
+    for (set, expected) in [
+        ("networking.enabled=false", &[][..]),
+        ("networking.enabled=true", &["--allocate-node-cidrs=true"]),
+        (
+            "networking.enabled=true,args.allocate-node-cidrs=false",
+            &["--allocate-node-cidrs=false"],
+        ),
+    ] {
+        let objects = helm.template(&chart(), &["--set", set]).unwrap();
+        let mut pods = objects
+            .iter()
+            .filter_map(|one| one.pointer("/spec/template/spec"));
+        let arguments = pods.next().unwrap()["containers"][0]["args"].as_array();
+        let arguments = arguments.unwrap().iter().filter_map(Value::as_str);
+        let found: Vec<&str> = arguments
+            .filter(|one| one.starts_with("--allocate-node-cidrs"))
+            .collect();
+        assert_eq!(found, expected, "{set}");
+    }
+}
+
 #[test]
 fn without_an_election_the_old_pod_ends_before_the_new_one_begins() {
     let helm = Helm::new().unwrap();

@@ -121,7 +121,7 @@ fn only_controllers_that_run_have_rights() {
     let service = ["service-lb-controller"];
     let every = [&nodes[..], &network, &service].concat();
     let lb_only = "args.controllers=*\\,-cloud-node\\,-cloud-node-lifecycle";
-    let table: [(&[&str], Vec<&str>); 8] = [
+    let table: [(&[&str], Vec<&str>); 9] = [
         (&[], [&nodes[..], &service].concat()),
         (&["networking.enabled=true"], every.clone()),
         (
@@ -131,6 +131,10 @@ fn only_controllers_that_run_have_rights() {
         (
             &["args.allocate-node-cidrs="],
             [&nodes[..], &service, &network[1..]].concat(),
+        ),
+        (
+            &["networking.enabled=true", "args.allocate-node-cidrs=false"],
+            [&nodes[..], &service, &network[..1]].concat(),
         ),
         (
             &[

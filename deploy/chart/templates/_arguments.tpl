@@ -60,7 +60,7 @@
 {{/* The controllers that run, as a JSON list: by --controllers, and where flags say that there is nothing to do for one. */}}
 {{- define "ccm.controllers" -}}
 {{- $listed := splitList "," (include "ccm.flag" (dict "root" . "name" "controllers" "default" "*")) -}}
-{{- $allocates := or .Values.networking.enabled (include "ccm.isOn" (dict "root" . "name" "allocate-node-cidrs" "default" "false")) -}}
+{{- $allocates := include "ccm.isOn" (dict "root" . "name" "allocate-node-cidrs" "default" (toString .Values.networking.enabled)) -}}
 {{- $hasRange := or .Values.networking.enabled (include "ccm.flag" (dict "root" . "name" "cluster-cidr" "default" "")) -}}
 {{- $routes := and $hasRange (include "ccm.isOn" (dict "root" . "name" "configure-cloud-routes" "default" "true")) -}}
 {{- $all := list
@@ -106,7 +106,9 @@
 {{- end }}
 {{- end }}
 {{- if .Values.networking.enabled }}
+{{- if kindIs "invalid" (index .Values.args "allocate-node-cidrs") }}
 - --allocate-node-cidrs=true
+{{- end }}
 - --cluster-cidr={{ .Values.networking.clusterCIDR }}
 {{- end }}
 {{- end -}}
@@ -116,10 +118,8 @@
 {{- if and .Values.config (not (kindIs "invalid" (index .Values.args "config"))) -}}
 {{- fail "config and args.config both name the configuration: remove one of them" -}}
 {{- end -}}
-{{- range $flag := list "allocate-node-cidrs" "cluster-cidr" -}}
-{{- if and $.Values.networking.enabled (not (kindIs "invalid" (index $.Values.args $flag))) -}}
-{{- fail (printf "networking.enabled sets --%s: remove args.%s, or set networking.enabled=false" $flag $flag) -}}
-{{- end -}}
+{{- if and .Values.networking.enabled (not (kindIs "invalid" (index .Values.args "cluster-cidr"))) -}}
+{{- fail "networking.enabled sets --cluster-cidr: remove args.cluster-cidr, or set networking.enabled=false" -}}
 {{- end -}}
 {{- $several := or (eq .Values.kind "DaemonSet") (gt (int .Values.replicaCount) 1) -}}
 {{- if and $several (not (include "ccm.elects" .)) -}}
