@@ -16,6 +16,7 @@ use kube::{Api, Config, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
+use url::Url;
 
 use crate::api_server_proxy::unbound_client;
 use crate::flags::{RunFlags, go_bool};
@@ -128,6 +129,13 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
         differences.push(Difference::new(
             "--allocate-node-cidrs",
             "the vendor's manager has no allocator and ignores it; here nodes without a pod CIDR get one, unless kube-controller-manager allocates them",
+        ));
+    }
+    let endpoint = variable("HCLOUD_ENDPOINT").and_then(|text| Url::parse(&text).ok());
+    if endpoint.is_some_and(|url| url.domain().is_some()) {
+        differences.push(Difference::new(
+            "HCLOUD_ENDPOINT",
+            "a name that resolves to private addresses is reached only with a file of --config whose grants have them as addresses, and http only at loopback addresses; the vendor's manager reaches any address",
         ));
     }
     let network = variable("HCLOUD_NETWORK").unwrap_or_default();

@@ -35,6 +35,10 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
     let login = ["ROBOT_USER=u", "ROBOT_PASSWORD=p"];
     let ranges = "--cluster-cidr=10.244.0.0/16,fd00:10:244::/56";
     let two = ("--cluster-cidr", "HCLOUD_NETWORK_ROUTES_ENABLED=false");
+    let by_name = (
+        "HCLOUD_ENDPOINT",
+        "a name that resolves to private addresses",
+    );
     let no_routes = ["HCLOUD_NETWORK=pods", "HCLOUD_NETWORK_ROUTES_ENABLED=false"];
     for (flags, variables, expected) in [
         (&[HCLOUD][..], &[][..], &[][..]),
@@ -92,6 +96,12 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
             &["HCLOUD_NETWORK=pods"],
             &[],
         ),
+        (
+            &[HCLOUD],
+            &["HCLOUD_ENDPOINT=https://hetzner.internal/v1"],
+            &[by_name],
+        ),
+        (&[HCLOUD], &["HCLOUD_ENDPOINT=https://10.0.0.9/v1"], &[]),
         // The vendor's settings are none of another cloud's.
         (
             &[
