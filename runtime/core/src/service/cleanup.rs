@@ -74,7 +74,10 @@ fn delete(facts: &Facts, now: Now) -> Step<'_> {
         return Step::Wait(Obstacle::Begun { again });
     }
     let mut effects = Vec::new();
-    if !is_begun && !facts.has_recorded(reasons::DELETING_LOAD_BALANCER) {
+    if !is_begun
+        && !has_found_nothing(facts)
+        && !facts.has_recorded(reasons::DELETING_LOAD_BALANCER)
+    {
         effects.push(normal(
             reasons::DELETING_LOAD_BALANCER,
             "Deleting load balancer",
@@ -99,9 +102,7 @@ fn budget(facts: &Facts, now: Now) -> Option<Step<'_>> {
                 let service = Arc::new(cloud_service(&facts.service));
                 return Some(Step::Do(vec![ServiceAction::Get(service)]));
             }
-            Work::Looked(Ok(reply)) if reply.found == Found::Absent && reply.complete => {
-                return None;
-            }
+            Work::Looked(Ok(_)) if has_found_nothing(facts) => return None,
             Work::Looked(Err(error)) if *error != ProviderError::Elsewhere => {
                 return Some(Step::Wait(Obstacle::Provider(Doing::Look, error)));
             }
@@ -126,6 +127,14 @@ fn budget(facts: &Facts, now: Now) -> Option<Step<'_>> {
             None => Some(Step::Do(vec![ServiceAction::ReadNamespace])),
         },
         Some(Ok(())) => None,
+    }
+}
+
+/// Whether the look before the deletion was complete and found no load balancer.
+fn has_found_nothing(facts: &Facts) -> bool {
+    match &facts.state.work {
+        Work::Looked(Ok(reply)) => reply.found == Found::Absent && reply.complete,
+        _ => false,
     }
 }
 
