@@ -250,6 +250,24 @@ pub(crate) fn service_rules(
     }
 }
 
+/// Settings of the node controller, for a cluster whose API server has these addresses.
+pub(crate) fn node_settings(flags: &NodeFlags, api_server: Vec<IpAddr>) -> NodeSettings {
+    NodeSettings {
+        status_update_frequency: flags.status_update_frequency,
+        concurrent_syncs: flags.concurrent_syncs.unwrap_or(NODE_SYNCS),
+        concurrent_status_updates: flags.concurrent_status_updates,
+        rules: NodeRules {
+            reconcile_labels: flags.reconcile_labels,
+            addresses: AddressRules {
+                refused: flags.service_cidrs.clone(),
+                api_server,
+                internal: flags.internal_cidrs.clone(),
+            },
+            confirm_after: flags.confirm_after,
+        },
+    }
+}
+
 /// Settings of the controllers, for a cluster whose API server has these addresses.
 pub(crate) fn settings(
     node: &NodeFlags,
@@ -269,20 +287,7 @@ pub(crate) fn settings(
         audit: Arc::new(NoAudit),
         plan: SharedPlan::default(),
         reports: Reports::default(),
-        node: NodeSettings {
-            status_update_frequency: node.status_update_frequency,
-            concurrent_syncs: node.concurrent_syncs.unwrap_or(NODE_SYNCS),
-            concurrent_status_updates: node.concurrent_status_updates,
-            rules: NodeRules {
-                reconcile_labels: node.reconcile_labels,
-                addresses: AddressRules {
-                    refused: node.service_cidrs.clone(),
-                    api_server,
-                    internal: node.internal_cidrs.clone(),
-                },
-                confirm_after: node.confirm_after,
-            },
-        },
+        node: node_settings(node, api_server),
         mode: Mode::Enforce,
         call_time: limits::CALL_WITH_WAIT,
         drain: DRAIN,

@@ -167,6 +167,7 @@ struct Prepared {
 
 /// Validates all inputs, opens the endpoints and loads the providers.
 async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::Result<Prepared> {
+    let configz = configz::of(&flags);
     let kubernetes = match &examination {
         Some(examination) => examination.kubernetes.clone(),
         None => kubernetes(flags.kubeconfig, flags.master).await?,
@@ -184,6 +185,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let mut served = Served::start(
         flags.serving,
         &flags.matches,
+        configz,
         &kubernetes,
         clients,
         registry,

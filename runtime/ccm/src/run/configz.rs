@@ -1,21 +1,33 @@
 //! The configuration that `/configz` shows, in the form of upstream's `CloudControllerManagerConfiguration` v1alpha1
-//! (PROC-010), for tools that read it from the Go binary. It cannot be loaded, as upstream's cannot.
+//! (PROC-010), for tools that read it from the Go binary. It cannot be loaded, as upstream's cannot. Where a flag that
+//! is not given means another value than the Go manager's default, which `--help` names, the value in force is shown.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
-use crate::flags::{self, shown_duration};
+use crate::flags::{self, RunFlags, shown_duration};
 use crate::leader_migration::{Migration, canonical};
+use crate::provider_loading::{node_settings, service_settings};
+
+/// What client-go takes for no limit of requests per second.
+const UNLIMITED: i64 = -1;
 
 /// The object, under its group, from the values of all flags. Files are read as the controllers read them, which report
 /// the mistakes in them.
-pub(super) fn of(matches: &ArgMatches) -> Value {
+pub(super) fn of(run: &RunFlags) -> Value {
+    let matches = &run.matches;
+    // The addresses of the API server are not shown.
+    let node = node_settings(&run.node, Vec::new());
+    let service = service_settings(&run.service);
+    let (qps, burst) = match run.client_limit {
+        Some(limit) => (rate(limit.per_second()), limit.burst()),
+        None => (json!(UNLIMITED), 0),
+    };
     let text = |name: &str| {
         let value = matches.get_one::<String>(name);
         value.cloned().unwrap_or_default()
     };
     let flag = |name: &str| matches.get_one(name) == Some(&true);
-    let number = |name: &str| json!(matches.get_one::<u32>(name).copied().unwrap_or_default());
     let list = |name: &str| flags::list(matches, name);
     let duration = |name: &str| {
         json!(shown_duration(
@@ -24,10 +36,6 @@ pub(super) fn of(matches: &ArgMatches) -> Value {
     };
     let controllers = list("controllers");
     let controllers: Vec<String> = controllers.iter().map(|entry| resolved(entry)).collect();
-    let status_updates = match number("concurrent-node-status-updates") {
-        unset if unset == 0 => number("concurrent-node-syncs"),
-        given => given,
-    };
     json!({"cloudcontrollermanager.config.k8s.io": {
         "kind": "CloudControllerManagerConfiguration",
         "apiVersion": "cloudcontrollermanager.config.k8s.io/v1alpha1",
@@ -40,8 +48,8 @@ pub(super) fn of(matches: &ArgMatches) -> Value {
                 "kubeconfig": text("kubeconfig"),
                 "acceptContentTypes": "",
                 "contentType": text("kube-api-content-type"),
-                "qps": rate(matches, "kube-api-qps"),
-                "burst": number("kube-api-burst"),
+                "qps": qps,
+                "burst": burst,
             },
             "ControllerStartInterval": duration("controller-start-interval"),
             "LeaderElection": {
@@ -79,11 +87,11 @@ pub(super) fn of(matches: &ArgMatches) -> Value {
             "NodeSyncPeriod": duration("node-sync-period"),
         },
         "NodeController": {
-            "ConcurrentNodeSyncs": number("concurrent-node-syncs"),
-            "ConcurrentNodeStatusUpdates": status_updates,
+            "ConcurrentNodeSyncs": node.concurrent_syncs,
+            "ConcurrentNodeStatusUpdates": node.status_updates(),
         },
         "ServiceController": {
-            "ConcurrentServiceSyncs": number("concurrent-service-syncs"),
+            "ConcurrentServiceSyncs": service.concurrent_syncs,
         },
         "NodeStatusUpdateFrequency": duration("node-status-update-frequency"),
         "Webhook": {"Webhooks": list("webhooks")},
@@ -99,8 +107,7 @@ fn resolved(entry: &str) -> String {
 }
 
 /// A number, without a fraction where it has none, as Go writes it.
-fn rate(matches: &ArgMatches, name: &str) -> Value {
-    let number = matches.get_one::<f32>(name).copied().unwrap_or_default();
+fn rate(number: f32) -> Value {
     // Parsed from its text: 0.1 is another number in 64 bits.
     let number: f64 = number.to_string().parse().unwrap_or_default();
     match number.fract() == 0.0 && number.abs() < 1e9 {
@@ -140,14 +147,16 @@ mod tests {
     /// The object with these flags, and the defaults of all others.
     fn given(flags: &[(&str, &str)]) -> Value {
         let command = run_command().no_binary_name(true);
-        let words = flags
+        let words = [("cloud-provider", "sim")]
             .iter()
+            .chain(flags)
             .map(|(name, value)| format!("--{name}={value}"));
-        of(&command.try_get_matches_from(words).unwrap())
+        let matches = command.try_get_matches_from(words).unwrap();
+        of(&RunFlags::from_matches(&matches).unwrap())
     }
 
     #[test]
-    fn proc_010_test_default_flags_shows_every_default() {
+    fn proc_010_test_default_flags_shows_every_value_in_force() {
         let all = given(&[]);
         let shown = &all["cloudcontrollermanager.config.k8s.io"];
         for (pointer, expected) in [
@@ -159,8 +168,8 @@ mod tests {
                 "/Generic/ClientConnection/contentType",
                 json!("application/vnd.kubernetes.protobuf"),
             ),
-            ("/Generic/ClientConnection/qps", json!(20)),
-            ("/Generic/ClientConnection/burst", json!(30)),
+            ("/Generic/ClientConnection/qps", json!(-1)),
+            ("/Generic/ClientConnection/burst", json!(0)),
             ("/Generic/ControllerStartInterval", json!("0s")),
             ("/Generic/LeaderElection/leaderElect", json!(true)),
             ("/Generic/LeaderElection/leaseDuration", json!("15s")),
@@ -176,8 +185,9 @@ mod tests {
             ),
             ("/KubeCloudShared/ConfigureCloudRoutes", json!(true)),
             ("/KubeCloudShared/NodeMonitorPeriod", json!("5s")),
-            ("/NodeController/ConcurrentNodeSyncs", json!(1)),
-            ("/NodeController/ConcurrentNodeStatusUpdates", json!(1)),
+            ("/NodeController/ConcurrentNodeSyncs", json!(16)),
+            ("/NodeController/ConcurrentNodeStatusUpdates", json!(16)),
+            ("/ServiceController/ConcurrentServiceSyncs", json!(16)),
             ("/NodeStatusUpdateFrequency", json!("5m0s")),
         ] {
             assert_eq!(shown.pointer(pointer), Some(&expected), "{pointer}");
@@ -254,6 +264,18 @@ mod tests {
                 json!(0.1),
             ),
             (
+                "kube-api-burst",
+                "7",
+                "/Generic/ClientConnection/qps",
+                json!(20),
+            ),
+            (
+                "concurrent-service-syncs",
+                "1",
+                "/ServiceController/ConcurrentServiceSyncs",
+                json!(1),
+            ),
+            (
                 "kube-api-qps",
                 "5e1",
                 "/Generic/ClientConnection/qps",
@@ -316,8 +338,8 @@ mod tests {
         assert_eq!(read, Migration::built_in());
     }
 
-    /// The defaults survive the JSON in which upstream puts them into a ConfigMap. The parsed object has no type of its
-    /// own, so each value is read as its flag is.
+    /// The defaults that are in force survive the JSON in which upstream puts them into a ConfigMap. The parsed object
+    /// has no type of its own, so each value is read as its flag is.
     #[test]
     fn upstream_defaults_survive_the_json_of_a_config_map() {
         let case = "TestCloudControllerManagerDefaultsRoundTrip/01";
@@ -341,23 +363,19 @@ mod tests {
             ("nodemonitorperiod", "node-monitor-period"),
             ("nodesyncperiod", "node-sync-period"),
             ("nodestatusupdatefrequency", "node-status-update-frequency"),
-            ("qps", "kube-api-qps"),
-            ("burst", "kube-api-burst"),
             ("leaderelect", "leader-elect"),
             ("resourcelock", "leader-elect-resource-lock"),
             ("resourcename", "leader-elect-resource-name"),
             ("resourcenamespace", "leader-elect-resource-namespace"),
             ("clustername", "cluster-name"),
             ("configurecloudroutes", "configure-cloud-routes"),
-            ("concurrentnodesyncs", "concurrent-node-syncs"),
-            ("concurrentservicesyncs", "concurrent-service-syncs"),
         ] {
             let found = fields.iter().find(|(name, _)| name == key);
             let (_, found) = found.unwrap_or_else(|| panic!("{key} is not written"));
             let flag = FLAGS.iter().find(|one| one.name == flag).unwrap();
             let is_same = match flag.kind {
                 FlagKind::Duration => go_duration(found) == go_duration(flag.default),
-                _ => found == flag.default || found.parse::<f64>() == flag.default.parse::<f64>(),
+                _ => found == flag.default,
             };
             assert!(is_same, "{case}: {}: {found}", flag.name);
         }

@@ -16,8 +16,9 @@ use ccm_serving::{Checks, ClusterAccess, Endpoints, RuntimeHeartbeat, Server};
 use clap::ArgMatches;
 use kube::Config;
 use prometheus_client::registry::Registry;
+use serde_json::Value;
 
-use super::{as_user, configz};
+use super::as_user;
 use crate::api_server_proxy::{completed, counted_client};
 use crate::api_server_url::in_cluster;
 use crate::config::ProviderConfig;
@@ -54,6 +55,7 @@ impl Served {
     pub(super) async fn start(
         flags: Option<ServingFlags>,
         values: &ArgMatches,
+        configz: Value,
         kubernetes: &Config,
         clients: &RestClients,
         registry: Registry,
@@ -75,7 +77,7 @@ impl Served {
             ready: ready.clone(),
             metrics: Arc::new(registry),
             slis: Arc::new(slis),
-            configz: Arc::new(configz::of(values)),
+            configz: Arc::new(configz),
             flags: Arc::new(shown.collect()),
             started: SystemTime::now(),
             status: status.source(),

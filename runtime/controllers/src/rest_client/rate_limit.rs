@@ -10,9 +10,9 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimit {
     /// Requests per second, over a long time.
-    per_second: f64,
+    per_second: f32,
     /// Requests that may begin at once after a pause.
-    burst: f64,
+    burst: u32,
 }
 
 impl RateLimit {
@@ -21,14 +21,21 @@ impl RateLimit {
     pub fn new(per_second: f32, burst: u32) -> Option<RateLimit> {
         let per_second = match per_second {
             0.0 => 5.0,
-            rate if rate > 0.0 => f64::from(rate),
+            rate if rate > 0.0 => rate,
             _ => return None,
         };
         let burst = if burst == 0 { 10 } else { burst };
-        Some(RateLimit {
-            per_second,
-            burst: f64::from(burst),
-        })
+        Some(RateLimit { per_second, burst })
+    }
+
+    /// Requests per second, over a long time.
+    pub fn per_second(self) -> f32 {
+        self.per_second
+    }
+
+    /// Requests that may begin at once after a pause.
+    pub fn burst(self) -> u32 {
+        self.burst
     }
 }
 
@@ -51,7 +58,7 @@ impl Bucket {
     pub(super) fn new(limit: RateLimit) -> Bucket {
         Bucket {
             limit,
-            state: Mutex::new((limit.burst, None)),
+            state: Mutex::new((f64::from(limit.burst), None)),
         }
     }
 
@@ -69,16 +76,16 @@ impl Bucket {
         let passed = before.map_or(Duration::ZERO, |before| {
             now.saturating_duration_since(before)
         });
-        let gained = passed.as_secs_f64() * self.limit.per_second;
-        let tokens = (tokens + gained).min(self.limit.burst) - 1.0;
+        let per_second = f64::from(self.limit.per_second);
+        let gained = passed.as_secs_f64() * per_second;
+        let tokens = (tokens + gained).min(f64::from(self.limit.burst)) - 1.0;
         *state = (tokens, Some(now));
-        Duration::try_from_secs_f64((-tokens).max(0.0) / self.limit.per_second)
-            .unwrap_or(Duration::MAX)
+        Duration::try_from_secs_f64((-tokens).max(0.0) / per_second).unwrap_or(Duration::MAX)
     }
 
     fn put_back(&self) {
         let mut state = self.state.lock();
-        state.0 = (state.0 + 1.0).min(self.limit.burst);
+        state.0 = (state.0 + 1.0).min(f64::from(self.limit.burst));
     }
 }
 
