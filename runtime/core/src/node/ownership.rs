@@ -125,8 +125,9 @@ impl OwnershipContext {
     }
 
     /// Whether this provider's load balancers may send traffic to `node`. A cloud reaches its own machines. Machines of
-    /// another provider here are left out: the cloud would not find them or, where IDs overlap, would find a different
-    /// machine. A provider without instances may reach any node.
+    /// another recorded owner, whether it serves here or not, and of another provider here are left out: the cloud would
+    /// not find them or, where IDs overlap, would find a different machine. A provider without instances may reach any
+    /// node.
     pub fn reaches(&self, node: &PrunedNode) -> bool {
         if !self.has_instances {
             return true;
