@@ -1,5 +1,6 @@
-//! Records Events as client-go's recorder does: repeated Events increase a count instead of creating new objects. Best
-//! effort: failures are logged and not retried.
+//! Records Events as client-go's recorder does: repeated Events increase a count instead of creating new objects.
+//! Difference: Events that differ in their message only are not combined into one (NODE-001). Best effort: failures are
+//! logged and not retried.
 
 mod spam_filter;
 
