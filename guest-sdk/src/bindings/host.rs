@@ -240,6 +240,7 @@ pub mod ccm {
             /// `wasm-ccm.dev`. At most 16 per reply.
             #[derive(Clone, Eq, PartialEq)]
             pub struct AnnotationChange {
+                /// A domain, a slash and a name: 1 to 317 bytes, no control characters.
                 pub key: _rt::String,
                 /// None removes the annotation. At most 4096 bytes, no control characters.
                 pub value: ::core::option::Option<_rt::String>,
@@ -375,7 +376,9 @@ pub mod ccm {
             /// One way in. At least one of `ip` and `hostname`.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Ingress {
+                /// 1 to 253 bytes.
                 pub ip: ::core::option::Option<_rt::String>,
+                /// 1 to 253 bytes.
                 pub hostname: ::core::option::Option<_rt::String>,
                 /// Only with `ip`. None: the cluster's default applies.
                 pub ip_mode: ::core::option::Option<IpMode>,

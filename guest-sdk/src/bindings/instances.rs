@@ -1276,7 +1276,8 @@ pub mod exports {
                 }
                 pub trait Guest {
                     /// Looks many nodes up. The host asks for at most 5000 at a time. An `error` counts as `unknown`
-                    /// for every node of the call. Changes nothing: a request that would is refused.
+                    /// for every node of the call. Changes nothing: a request that would is refused. Before a node is deleted the host
+                    /// asks again: in that call no kept answer of the cloud is used, and `state` is empty.
                     #[allow(async_fn_in_trait)]
                     fn find(
                         nodes: _rt::Vec<Node>,

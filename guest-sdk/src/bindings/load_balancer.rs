@@ -297,6 +297,7 @@ pub mod exports {
                 pub struct UpdateRequest {
                     pub service: Service,
                     pub targets: _rt::Vec<Node>,
+                    /// What the last `pending` about this Service carried, if it is still known.
                     pub hint: ::core::option::Option<_rt::Vec<u8>>,
                 }
                 impl ::core::fmt::Debug for UpdateRequest {
@@ -334,6 +335,7 @@ pub mod exports {
                 #[derive(Clone, Eq, PartialEq)]
                 pub struct ProgressReply {
                     pub progress: Progress,
+                    /// At most 16.
                     pub events: _rt::Vec<Event>,
                     pub annotations: _rt::Vec<AnnotationChange>,
                 }
@@ -353,6 +355,7 @@ pub mod exports {
                 #[derive(Clone, Eq, PartialEq)]
                 pub struct DeleteRequest {
                     pub service: Service,
+                    /// What the last `pending` about this Service carried, if it is still known.
                     pub hint: ::core::option::Option<_rt::Vec<u8>>,
                 }
                 impl ::core::fmt::Debug for DeleteRequest {
@@ -6578,7 +6581,8 @@ pub mod exports {
                     fn delete(
                         request: DeleteRequest,
                     ) -> ::core::result::Result<ProgressReply, Failure>;
-                    /// Looks. Changes nothing: a request that would is refused. `elsewhere`: as for `delete`.
+                    /// Looks. Changes nothing: a request that would is refused. No kept answer of the cloud is used, and `state` is empty.
+                    /// `elsewhere`: as for `delete`.
                     #[allow(async_fn_in_trait)]
                     fn get(service: Service) -> ::core::result::Result<Found, Failure>;
                 }

@@ -95,6 +95,23 @@ fn imports_are_offered_or_refused_by_name() {
 }
 
 #[test]
+fn the_page_of_the_contract_names_the_interfaces_of_wasi_that_are_offered() {
+    let page = include_str!("../../../../wit/README.md");
+    let rows = page.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| `wasi:")?.split('|');
+        Some((cells.next()?.trim().trim_end_matches('`'), cells.next()?))
+    });
+    let mut named: Vec<String> = rows
+        .flat_map(|(package, interfaces)| {
+            let names = interfaces.split('`').skip(1).step_by(2);
+            names.map(move |name| format!("wasi:{package}/{name}"))
+        })
+        .collect();
+    named.sort();
+    assert_eq!(named, wasi::INTERFACES);
+}
+
+#[test]
 fn another_version_of_the_contract_is_an_error_that_names_all() {
     check(
         "later patch",

@@ -1429,6 +1429,7 @@ pub mod ccm {
             /// `wasm-ccm.dev`. At most 16 per reply.
             #[derive(Clone)]
             pub struct AnnotationChange {
+                /// A domain, a slash and a name: 1 to 317 bytes, no control characters.
                 pub key: _rt::String,
                 /// None removes the annotation. At most 4096 bytes, no control characters.
                 pub value: ::core::option::Option<_rt::String>,
@@ -1564,7 +1565,9 @@ pub mod ccm {
             /// One way in. At least one of `ip` and `hostname`.
             #[derive(Clone)]
             pub struct Ingress {
+                /// 1 to 253 bytes.
                 pub ip: ::core::option::Option<_rt::String>,
+                /// 1 to 253 bytes.
                 pub hostname: ::core::option::Option<_rt::String>,
                 /// Only with `ip`. None: the cluster's default applies.
                 pub ip_mode: ::core::option::Option<IpMode>,
@@ -3666,7 +3669,8 @@ pub mod exports {
                 }
                 pub trait Guest {
                     /// Looks many nodes up. The host asks for at most 5000 at a time. An `error` counts as `unknown`
-                    /// for every node of the call. Changes nothing: a request that would is refused.
+                    /// for every node of the call. Changes nothing: a request that would is refused. Before a node is deleted the host
+                    /// asks again: in that call no kept answer of the cloud is used, and `state` is empty.
                     #[allow(async_fn_in_trait)]
                     fn find(
                         nodes: _rt::Vec<Node>,
@@ -3959,6 +3963,7 @@ pub mod exports {
                 pub struct UpdateRequest {
                     pub service: Service,
                     pub targets: _rt::Vec<Node>,
+                    /// What the last `pending` about this Service carried, if it is still known.
                     pub hint: ::core::option::Option<_rt::Vec<u8>>,
                 }
                 impl ::core::fmt::Debug for UpdateRequest {
@@ -3996,6 +4001,7 @@ pub mod exports {
                 #[derive(Clone)]
                 pub struct ProgressReply {
                     pub progress: Progress,
+                    /// At most 16.
                     pub events: _rt::Vec<Event>,
                     pub annotations: _rt::Vec<AnnotationChange>,
                 }
@@ -4015,6 +4021,7 @@ pub mod exports {
                 #[derive(Clone)]
                 pub struct DeleteRequest {
                     pub service: Service,
+                    /// What the last `pending` about this Service carried, if it is still known.
                     pub hint: ::core::option::Option<_rt::Vec<u8>>,
                 }
                 impl ::core::fmt::Debug for DeleteRequest {
@@ -9519,7 +9526,8 @@ pub mod exports {
                     fn delete(
                         request: DeleteRequest,
                     ) -> ::core::result::Result<ProgressReply, Error>;
-                    /// Looks. Changes nothing: a request that would is refused. `elsewhere`: as for `delete`.
+                    /// Looks. Changes nothing: a request that would is refused. No kept answer of the cloud is used, and `state` is empty.
+                    /// `elsewhere`: as for `delete`.
                     #[allow(async_fn_in_trait)]
                     fn get(service: Service) -> ::core::result::Result<Found, Error>;
                 }
