@@ -191,17 +191,19 @@ impl TestHost {
         Ok(reply)
     }
 
-    /// Calls [`LoadBalancer::get`].
+    /// Calls [`LoadBalancer::get`] with an empty state store, as the host does.
     ///
     /// # Errors
     /// See [`TestHost::self_check`]. An absence that the host would not believe is one of those answers.
     pub fn get<P: LoadBalancer>(&self, provider: &P, service: Service) -> Result<Found, Failure> {
-        self.call(
-            "get",
-            NONE,
-            || provider.get(service),
-            |found| shape::check_found(found).and_then(|()| self.believed(found)),
-        )
+        self.without_state(|| {
+            self.call(
+                "get",
+                NONE,
+                || provider.get(service),
+                |found| shape::check_found(found).and_then(|()| self.believed(found)),
+            )
+        })
     }
 
     /// Checks that the host would believe an absence: it takes only a call for complete of which a request was answered
@@ -233,15 +235,14 @@ impl TestHost {
     ) -> Result<Vec<Route>, Failure> {
         let nodes: Vec<Node> = nodes.into_iter().map(super::listed).collect();
         let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).collect();
-        let kept = std::mem::take(&mut self.world.borrow_mut().kept);
-        let listed = self.call(
-            "list",
-            NONE,
-            || provider.list(nodes),
-            |listed| shape::check_routes(listed, &names),
-        );
-        self.world.borrow_mut().kept = kept;
-        listed
+        self.without_state(|| {
+            self.call(
+                "list",
+                NONE,
+                || provider.list(nodes),
+                |listed| shape::check_routes(listed, &names),
+            )
+        })
     }
 
     /// Calls [`Routes::create`].
@@ -268,6 +269,14 @@ impl TestHost {
     ) -> Result<routes::ProgressReply, Failure> {
         let check = |reply: &_| shape::check_route_progress("delete", reply);
         self.call("delete", OF_ROUTES, || provider.delete(request), check)
+    }
+
+    /// Makes a call whose answer is to be independent of earlier ones.
+    fn without_state<R>(&self, call: impl FnOnce() -> R) -> R {
+        let kept = std::mem::take(&mut self.world.borrow_mut().kept);
+        let answer = call();
+        self.world.borrow_mut().kept = kept;
+        answer
     }
 
     /// Makes a call of at most `most_changes` changes, and checks its answer.

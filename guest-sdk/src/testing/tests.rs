@@ -3,7 +3,13 @@
 
 use super::*;
 use crate::http::{Request, send_in_windows};
-use crate::{Config, Error, FindReply, Instances, Node, Provider, clock, log, random, state};
+use crate::load_balancer::{
+    DeleteRequest, EnsureReply, EnsureRequest, Found, LoadBalancer, ProgressReply, Service,
+    UpdateRequest,
+};
+use crate::{
+    Config, Error, Failure, FindReply, Instances, Node, Provider, clock, log, random, state,
+};
 
 const MANIFEST: &str = r#"{
     "name": "test",
@@ -287,4 +293,35 @@ fn values_of_headers_that_are_not_visible_ascii_are_left_out() {
     });
     let answer = Request::get("api", "/").send().unwrap();
     assert_eq!(answer.header("x-name"), Some("plain\ttext"));
+}
+
+/// A load balancer is absent unless the state store has something.
+impl LoadBalancer for Busy {
+    fn ensure(&self, _: EnsureRequest) -> Result<EnsureReply, Failure> {
+        Err(Error::internal("only `get` is called").into())
+    }
+
+    fn update_targets(&self, _: UpdateRequest) -> Result<ProgressReply, Failure> {
+        Err(Error::internal("only `get` is called").into())
+    }
+
+    fn delete(&self, _: DeleteRequest) -> Result<ProgressReply, Failure> {
+        Err(Error::internal("only `get` is called").into())
+    }
+
+    fn get(&self, _: Service) -> Result<Found, Failure> {
+        match state::get("key") {
+            None => Ok(Found::Absent),
+            Some(_) => Err(Error::internal("the state store is not empty").into()),
+        }
+    }
+}
+
+#[test]
+fn get_finds_an_empty_state_store_and_leaves_it_as_it_was() {
+    let host = TestHost::open(|_| json(200, "{}"));
+    assert!(state::set("key", b"kept", Duration::from_secs(60)));
+    let found = host.get(&Busy(0), service("web", &[]));
+    assert_eq!(found, Ok(Found::Absent));
+    assert_eq!(state::get("key").as_deref(), Some(b"kept".as_slice()));
 }
