@@ -72,8 +72,8 @@ pub trait Machines: Sized {
     /// reason.
     fn answer(&self, ask: &Ask<Self::Id>, answer: Response) -> Result<Vec<Self::Machine>, Error>;
 
-    /// Reads one page of the machines that were created last, from no cache; `None` if the cloud cannot sort so. Only
-    /// with [`Machines::UNIQUE_NAMES`], since nodes are found on this page by their names. A
+    /// Reads one page of the machines that were created last, from no cache; `None` if the cloud cannot sort so. Called
+    /// only with [`Machines::UNIQUE_NAMES`], since nodes are found on this page by their names. A
     /// cluster that grows by many nodes then needs neither a look-up of each nor the whole list again and again.
     fn newest(&self) -> Option<Result<Vec<Self::Machine>, Error>> {
         None

@@ -219,12 +219,13 @@ impl<'a, M: Machines> Search<'a, M> {
 
     /// Answers questions by name with one page of the machines that were created last: where a list is known to be
     /// long, nodes without provider ID are most likely new ones. Up to a window of look-ups costs no more time, and
-    /// fewer bytes. The page proves no absence, and it may fail.
+    /// fewer bytes. The page proves no absence, not even that no other machine has the same name, and it may fail.
     fn by_newest(&mut self) -> Result<(), Error> {
         let is_name = |ask: &&Ask<M::Id>| matches!(ask, Ask::Name(_));
         let names = self.open.iter().filter(is_name).count();
         let is_long = known_pages().is_some_and(|pages| pages > 1);
-        if !self.plan.lists || !is_long || !(WINDOW + 1..=MAX_LOOK_UPS).contains(&names) {
+        let is_worth_it = is_long && (WINDOW + 1..=MAX_LOOK_UPS).contains(&names);
+        if !M::UNIQUE_NAMES || !self.plan.lists || !is_worth_it {
             return Ok(());
         }
         let page = match self.machines.newest() {

@@ -116,6 +116,11 @@ impl Machines for Cloud {
             Ask::Name(_) => answer.ok()?.json(),
         }
     }
+
+    fn newest(&self) -> Option<Result<Vec<Machine>, Error>> {
+        let request = Request::get("api", "/machines").query("page", "newest");
+        Some(request.fetch_json())
+    }
 }
 
 fn counted(answer: &Response) -> Result<(Vec<Machine>, Page), Error> {
@@ -431,6 +436,17 @@ fn a_part_of_a_list_names_no_machine_where_names_are_not_unique() {
     let reply = found(Cloud::Cursor, &asked).unwrap();
     let expected = ["acme://1", "acme://2", "unknown", "acme://7"];
     assert_eq!(brief(&reply), expected);
+}
+
+#[test]
+fn the_newest_machines_are_asked_for_only_where_names_are_unique() {
+    let (host, _) = Account::of(50).serve();
+    let pages = 5_u64.to_be_bytes();
+    state::set("machines/pages", &pages, Duration::MAX);
+    let named = |id| node(&format!("machine-{id}"), None);
+    let asked: Vec<Node> = (1..=9).map(named).collect();
+    found(Cloud::Counted, &asked).unwrap();
+    assert!(!host.requests().concat().contains("newest"));
 }
 
 #[test]
