@@ -2,7 +2,7 @@
 //! only: they add nothing to the module.
 //!
 //! It finds the mistakes that authors make: broken JSON, unknown and missing keys, values of the wrong type, another
-//! version than that of the crate, wildcards in paths. The host checks everything again, and more, when it loads the
+//! version than that of the crate or of the contract, wildcards in paths. The host checks everything again, and more, when it loads the
 //! module.
 
 use keys::Place;
@@ -108,6 +108,42 @@ const fn check(manifest: &[u8], version: &[u8]) -> Result<bool, Mistake> {
             }
         }
     }
+}
+
+/// Whether a manifest may state this version of the contract where the SDK is written for `own`: the same minor version,
+/// and no later patch.
+const fn fits(stated: &[u8], own: &[u8]) -> bool {
+    let mut patch = own.len();
+    while patch > 0 && own[patch - 1] != b'.' {
+        patch -= 1;
+    }
+    let mut at = 0;
+    while at < patch {
+        if at == stated.len() || stated[at] != own[at] {
+            return false;
+        }
+        at += 1;
+    }
+    match (number(stated, patch), number(own, patch)) {
+        (Some(stated), Some(own)) => stated <= own,
+        _ => false,
+    }
+}
+
+/// The number that the text has from this place on, with at most nine digits.
+const fn number(text: &[u8], mut at: usize) -> Option<u32> {
+    if at == text.len() || text.len() - at > 9 {
+        return None;
+    }
+    let mut number = 0;
+    while at < text.len() {
+        if !text[at].is_ascii_digit() {
+            return None;
+        }
+        number = number * 10 + (text[at] - b'0') as u32;
+        at += 1;
+    }
+    Some(number)
 }
 
 /// Panics with the mistake and the rest of the line where it is.

@@ -1,7 +1,5 @@
 //! The keys of a manifest and the kinds of their values. The contract's schema has the same; a test compares the two.
 
-use super::CONTRACT;
-
 /// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -13,8 +11,8 @@ pub(super) enum Place {
     Limits,
     /// Any string.
     Text,
-    /// A string that must be this one.
-    Exactly(&'static str),
+    /// The version of the contract.
+    Contract,
     /// The path of a rule.
     Path,
     /// `read` or `write`.
@@ -68,7 +66,7 @@ const LIMITS: &[Key] = &[
 ];
 const ROOT: &[Key] = &[
     ("$schema", Place::Text, false),
-    ("contract", Place::Exactly(CONTRACT), true),
+    ("contract", Place::Contract, true),
     ("name", Place::Text, true),
     ("version", Place::Text, false),
     ("description", Place::Text, false),

@@ -1,7 +1,7 @@
 //! A reader of JSON that runs while a provider is compiled.
 
 use super::keys::{Key, Place, missing};
-use super::{MAX_DEPTH, Mistake};
+use super::{CONTRACT, MAX_DEPTH, Mistake, fits};
 
 /// Reads JSON from its beginning to its end.
 pub(super) struct Reader<'a> {
@@ -210,8 +210,13 @@ impl Reader<'_> {
             Err(mistake) => return Err(mistake),
         };
         let what = match place {
-            Place::Exactly(text) if !self.is(from, to, text.as_bytes()) => {
-                "this SDK is written for another version of the contract: 0.2.0"
+            Place::Contract => {
+                let (begin, _) = self.json.split_at(to);
+                let (_, stated) = begin.split_at(from);
+                if fits(stated, CONTRACT.as_bytes()) {
+                    return Ok(());
+                }
+                "this SDK is written for another version of the contract, which its README names"
             }
             Place::Access if !self.is(from, to, b"read") && !self.is(from, to, b"write") => {
                 "access is read or write"

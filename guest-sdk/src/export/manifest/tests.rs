@@ -98,6 +98,27 @@ fn each_mistake_is_found() {
 }
 
 #[test]
+fn the_contract_is_that_of_the_sdk_or_an_earlier_patch_of_it() {
+    let table = [
+        ("0.2.0", "0.2.0", true),
+        ("0.2.9", "0.2.10", true),
+        ("0.2.10", "0.2.9", false),
+        ("0.1.9", "0.2.9", false),
+        ("0.20.1", "0.2.9", false),
+        ("0.2.1-rc1", "0.2.9", false),
+        ("0.2.", "0.2.9", false),
+        ("0.2", "0.2.9", false),
+        ("", "0.2.9", false),
+        ("1.4.0", "1.4.2", true),
+        ("1.5.0", "1.4.2", false),
+    ];
+    for (stated, own, expected) in table {
+        let fits = fits(stated.as_bytes(), own.as_bytes());
+        assert_eq!(fits, expected, "{stated:?} with the SDK for {own}");
+    }
+}
+
+#[test]
 fn a_mistake_is_shown_with_its_line() {
     let wrong = TINY.replace("\"/machines/{id}\"", "\"machines\"");
     let panic = std::panic::catch_unwind(|| checked_length(wrong.as_bytes(), "1.2.3"));
