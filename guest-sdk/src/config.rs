@@ -27,17 +27,20 @@ pub struct Config {
     /// Schemes of provider IDs, without `://`, from the manifest or from the operator. Nodes of these schemes are this
     /// provider's.
     pub schemes: Vec<String>,
+    /// What a later host adds within this version of the contract. Ignore unknown keys.
+    pub extra: BTreeMap<String, String>,
 }
 
-impl From<RawConfig> for Config {
-    fn from(raw: RawConfig) -> Config {
+impl Config {
+    /// The configuration that the host passes to `init`.
+    pub(crate) fn of_host(raw: RawConfig) -> Config {
         let RawConfig {
             cluster_name,
             cluster_cidrs,
             values,
             targets,
             schemes,
-            extra: _,
+            extra,
         } = raw;
         Config {
             cluster_name,
@@ -45,11 +48,10 @@ impl From<RawConfig> for Config {
             values: values.into_iter().collect(),
             targets: Some(targets),
             schemes,
+            extra: extra.into_iter().collect(),
         }
     }
-}
 
-impl Config {
     /// Whether the operator grants this target of the manifest. Only a target with `"required": false` can be missing.
     /// `init` should reject a configuration that needs a missing target: see [`Values::mistake`].
     pub fn is_granted(&self, target: &str) -> bool {

@@ -26,7 +26,7 @@ pub fn init<P: Provider>(
     report_panics();
     #[cfg(feature = "log")]
     log::bridge();
-    let provider = P::init(&Config::from(config))?;
+    let provider = P::init(&Config::of_host(config))?;
     let enabled = provider.enabled(exported);
     slot.replace(Some(Rc::new(provider)));
     Ok(enabled)

@@ -39,7 +39,7 @@ fn a_target_is_granted_if_the_host_says_so_or_does_not_tell() {
             name: (*name).to_owned(),
             region: region.map(str::to_owned),
         });
-        Config::from(RawConfig {
+        Config::of_host(RawConfig {
             cluster_name: String::new(),
             cluster_cidrs: Vec::new(),
             values: Vec::new(),
@@ -58,6 +58,7 @@ fn a_target_is_granted_if_the_host_says_so_or_does_not_tell() {
     assert_eq!(table[3].0.region("other"), None);
     assert_eq!(table[3].0.region("third"), None);
     assert_eq!(table[3].0.schemes, ["acme"]);
+    assert_eq!(table[3].0.extra["later"], "api");
     for (config, expected) in table {
         assert_eq!(config.is_granted("api"), expected, "{config:?}");
     }

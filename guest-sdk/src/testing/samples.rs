@@ -1,5 +1,7 @@
 //! Nodes, Services and configurations as the host passes them.
 
+use std::collections::BTreeMap;
+
 use crate::{Config, GrantedTarget};
 
 /// A configuration with these values and the cluster name `kubernetes`.
@@ -13,6 +15,7 @@ pub fn config(values: &[(&str, &str)]) -> Config {
             .collect(),
         targets: None,
         schemes: Vec::new(),
+        extra: BTreeMap::new(),
     }
 }
 
