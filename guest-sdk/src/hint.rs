@@ -8,13 +8,13 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Pending, load_balancer, routes};
+use crate::{Error, Pending, load_balancer, routes};
 
 #[cfg(test)]
 mod tests;
 
 /// Maximum size of a hint, in bytes.
-pub const MAX_HINT: usize = 4096;
+const MAX_HINT: usize = 4096;
 
 /// Interval of the first polls.
 const FIRST_POLL: Duration = Duration::from_millis(500);
@@ -34,8 +34,8 @@ impl Pending {
         }
     }
 
-    /// Hands `hint` to the next call as JSON. One of more than [`MAX_HINT`] bytes is left out: the next call then
-    /// begins by reading.
+    /// Hands `hint` to the next call as JSON. One of more than 4096 bytes is left out, and so is one that cannot be
+    /// serialized: the next call then begins by reading.
     #[must_use]
     pub fn with_hint<T: Serialize + ?Sized>(self, hint: &T) -> Pending {
         let bytes = serde_json::to_vec(hint).ok();
@@ -75,11 +75,15 @@ fn growing(step: Duration, steps: u64) -> Duration {
 
 /// A digest of the wanted state, for a hint about unfinished work: with another digest the hint is worthless. Not for
 /// secrets: 64 bits (FNV-1a).
-pub fn digest<T: Serialize + ?Sized>(wanted: &T) -> u64 {
-    let bytes = serde_json::to_vec(wanted).unwrap_or_default();
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
+///
+/// # Errors
+/// [`Error::Internal`] when `wanted` cannot be serialized.
+pub fn digest<T: Serialize + ?Sized>(wanted: &T) -> Result<u64, Error> {
+    let bytes = serde_json::to_vec(wanted)
+        .map_err(|error| Error::internal(format!("the wanted state has no digest: {error}")))?;
+    Ok(bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
         (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    }))
 }
 
 /// Reads a hint; `None` if there is none or it does not parse as `T`.

@@ -1,5 +1,7 @@
 //! Hints are typed, bounded and never needed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -88,5 +90,13 @@ fn another_wish_has_another_digest() {
     assert_eq!(digest(&["a", "b"]), digest(&["a", "b"]));
     assert_ne!(digest(&["a", "b"]), digest(&["b", "a"]));
     // FNV-1a of two quotation marks, computed in another language by a program that gives the authors' value for `a`.
-    assert_eq!(digest(""), 0x07cc_7607_b494_9e25);
+    assert_eq!(digest(""), Ok(0x07cc_7607_b494_9e25));
+}
+
+#[test]
+fn what_cannot_be_serialized_has_neither_a_digest_nor_a_hint() {
+    // A key of JSON is a text.
+    let keyed = BTreeMap::from([((1, 2), 3)]);
+    assert!(matches!(digest(&keyed), Err(Error::Internal(_))));
+    assert_eq!(Pending::after(Duration::ZERO).with_hint(&keyed).hint, None);
 }

@@ -46,7 +46,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         wanted.labels.insert(ordered, "true".to_owned());
     }
     let unresolved = resolve(settings, &mut wanted.targets);
-    let digest = request_bodies::digest(&wanted);
+    let digest = request_bodies::digest(&wanted)?;
     let waits = match go_on(Hint::of(request.hint(), digest))? {
         Next::Again(hint) => return Ok(EnsureReply::pending(hint.pending())),
         Next::Settled(addresses) => {
@@ -94,7 +94,7 @@ pub fn update_targets(
     let service = &request.service;
     let mut wanted = WantedTargets::read(settings, service, &request.targets)?;
     let unresolved = resolve(settings, &mut wanted);
-    let digest = request_bodies::digest_of_targets(&wanted);
+    let digest = request_bodies::digest_of_targets(&wanted)?;
     let waits = match go_on(Hint::of(request.hint(), digest))? {
         Next::Again(hint) => return Ok(ProgressReply::pending(hint.pending())),
         Next::Settled(_) => return Ok(ProgressReply::done()),

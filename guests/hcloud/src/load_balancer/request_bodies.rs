@@ -2,7 +2,7 @@
 //!
 //! A field without a desired value is omitted: the API then uses its default or keeps the current value.
 
-use ccm_guest::hint;
+use ccm_guest::{Error, hint};
 use serde_json::{Value, json};
 
 use super::wanted::{
@@ -97,7 +97,10 @@ pub fn certificate(wanted: &ManagedCertificate) -> Value {
 
 /// A hash of the desired state. It only shows whether a started change is still wanted: a collision skips one
 /// comparison, until the next one.
-pub fn digest(wanted: &Wanted) -> u64 {
+///
+/// # Errors
+/// See [`hint::digest`].
+pub fn digest(wanted: &Wanted) -> Result<u64, Error> {
     let nowhere = Place::Location(String::new());
     let network = wanted.network.as_ref();
     let certificates = match &wanted.certificates {
@@ -126,7 +129,10 @@ pub fn digest(wanted: &Wanted) -> u64 {
 }
 
 /// As [`digest`], for targets only.
-pub fn digest_of_targets(wanted: &WantedTargets) -> u64 {
+///
+/// # Errors
+/// As [`digest`].
+pub fn digest_of_targets(wanted: &WantedTargets) -> Result<u64, Error> {
     hint::digest(&targets(wanted))
 }
 
