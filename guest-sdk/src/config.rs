@@ -5,10 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Config as RawConfig;
+use crate::values::Values;
 use crate::{Error, GrantedTarget};
-
-pub use crate::values::Values;
-pub use crate::values::duration::parse_duration;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::Error;
 use duration::parse_duration;
 
-pub(crate) mod duration;
+mod duration;
 #[cfg(test)]
 mod tests;
 

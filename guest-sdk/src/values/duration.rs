@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Parses a duration in Go syntax: see [`Values::duration`](super::Values::duration). Also accepts a plus sign, and
 /// `µs` in both encodings for the unit `us`. A negative duration is refused.
-pub fn parse_duration(text: &str) -> Option<Duration> {
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.strip_prefix('+').unwrap_or(text);
     if text == "0" {
         return Some(Duration::ZERO);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ccm_guest::config::Values;
+use ccm_guest::values::Values;
 use ccm_guest::{Config, Error, IpFamily};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ccm_guest::config::Values;
+use ccm_guest::values::Values;
 use ccm_guest::{Config, Error};
 use ipnet::Ipv4Net;
 

@@ -1,7 +1,6 @@
 //! The provider's configuration. It never contains the token: the host adds it to requests.
 
-use ccm_guest::config::Values;
-use ccm_guest::values::is_label_value;
+use ccm_guest::values::{Values, is_label_value};
 use ccm_guest::{Config, Error};
 use ipnet::IpNet;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ccm_guest::config::Values;
+use ccm_guest::values::Values;
 
 use crate::load_balancer::annotations::ip_range;
 use crate::load_balancer::wanted::{Algorithm, Place};
