@@ -13,3 +13,8 @@ pub fn now() -> Duration {
 pub fn monotonic() -> Duration {
     Duration::from_millis(host::clock::monotonic())
 }
+
+/// A duration as the contract has it.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

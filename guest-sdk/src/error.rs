@@ -14,7 +14,9 @@
 //!
 //! Absence is never an error: see [`Lookup`](crate::Lookup).
 
-use crate::{Conflict, Error, Event, Failure, Owner, Throttled, event};
+use std::time::Duration;
+
+use crate::{Conflict, Error, Event, Failure, Owner, Throttled, clock, event};
 
 impl Error {
     /// A person has to change the Service, an annotation or the configuration.
@@ -36,11 +38,11 @@ impl Error {
         })
     }
 
-    /// The cloud limits the request rate. `retry_after_ms` is `None` if the cloud did not say how long to wait.
-    pub fn throttled(message: impl Into<String>, retry_after_ms: Option<u64>) -> Error {
+    /// The cloud limits the request rate. `retry_after` is `None` if the cloud did not say how long to wait.
+    pub fn throttled(message: impl Into<String>, retry_after: Option<Duration>) -> Error {
         Error::Throttled(Throttled {
             message: message.into(),
-            retry_after_ms,
+            retry_after_ms: retry_after.map(clock::millis),
         })
     }
 

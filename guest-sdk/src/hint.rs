@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Pending, load_balancer, routes};
+use crate::{Error, Pending, clock, load_balancer, routes};
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ impl Pending {
     /// The host calls again after `delay`, which it clamps to 100 ms … 10 min.
     pub fn after(delay: Duration) -> Pending {
         Pending {
-            retry_after_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            retry_after_ms: clock::millis(delay),
             hint: None,
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::host;
+use crate::{clock, host};
 
 /// The value stored under `key`; `None` when unknown or older than its time to live.
 pub fn get(key: &str) -> Option<Vec<u8>> {
@@ -16,8 +16,7 @@ pub fn get(key: &str) -> Option<Vec<u8>> {
 
 /// Stores `value` for at most one hour. Returns false if there was no space and nothing was stored.
 pub fn set(key: &str, value: &[u8], time_to_live: Duration) -> bool {
-    let millis = u64::try_from(time_to_live.as_millis()).unwrap_or(u64::MAX);
-    host::state::set(key, value, millis)
+    host::state::set(key, value, clock::millis(time_to_live))
 }
 
 /// The value that [`set_json`] stored under `key`; `None` also if it does not parse as `T`.

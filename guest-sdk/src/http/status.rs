@@ -1,5 +1,7 @@
 //! Maps statuses and missing responses to errors of the contract. Pure.
 
+use std::time::Duration;
+
 use super::{FetchError, Response};
 use crate::Error;
 
@@ -12,7 +14,8 @@ pub(super) fn no_answer(label: &str, error: FetchError) -> Error {
         FetchError::Denied(why) => Error::denied(format!("{label}: {why}")),
         FetchError::Invalid(why) => Error::internal(format!("{label}: not a request: {why}")),
         FetchError::Throttled(millis) => {
-            Error::throttled(format!("{label}: held back"), Some(millis))
+            let wait = Duration::from_millis(millis);
+            Error::throttled(format!("{label}: held back"), Some(wait))
         }
         FetchError::TimedOut(why) => {
             Error::unavailable(format!("{label}: no answer in time: {why}"))
@@ -28,7 +31,7 @@ pub(super) fn no_answer(label: &str, error: FetchError) -> Error {
 pub(super) fn meaning(response: &Response) -> Option<Error> {
     let status = response.status();
     let header = response.header("retry-after");
-    let retry_after = retry_after_ms(header);
+    let retry_after = retry_after(header);
     let message = || format!("{}: {status} {}", response.label(), quote(response.body()));
     match status {
         200..=299 => None,
@@ -45,8 +48,8 @@ pub(super) fn meaning(response: &Response) -> Option<Error> {
 }
 
 /// Parses `Retry-After` in seconds (RFC 9110, 10.2.3). Ignores the date form; the host obeys both forms itself.
-fn retry_after_ms(header: Option<&str>) -> Option<u64> {
-    header?.trim().parse::<u64>().ok()?.checked_mul(1000)
+fn retry_after(header: Option<&str>) -> Option<Duration> {
+    header?.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// The start of a body for a message: one line, no control characters.

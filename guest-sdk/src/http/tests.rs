@@ -63,7 +63,7 @@ fn patience_is_asked_for_in_whole_seconds() {
         (429, "-1", None),
         (429, "soon", None),
         (429, "Wed, 21 Oct 2026 07:28:00 GMT", None),
-        (429, "18446744073709551615", None),
+        (429, "18446744073709551615", Some(u64::MAX)),
         (503, "120", Some(120_000)),
         (503, "Fri, 27 Nov 2026 12:00:00 GMT", None),
     ];
@@ -101,7 +101,7 @@ fn a_missing_answer_means_one_case_of_the_contract() {
         ),
         (
             FetchError::Throttled(5),
-            Error::throttled("GET /things/1: held back", Some(5)),
+            Error::throttled("GET /things/1: held back", Some(Duration::from_millis(5))),
         ),
         (
             FetchError::TimedOut(why()),

@@ -179,7 +179,7 @@ fn ask(settings: &RobotSettings, request: Request) -> Result<Response, Error> {
                 leave_alone(&reason, wait);
                 Err(match status {
                     401 => Error::denied(reason),
-                    _ => Error::throttled(reason, u64::try_from(wait.as_millis()).ok()),
+                    _ => Error::throttled(reason, Some(wait)),
                 })
             }
         },

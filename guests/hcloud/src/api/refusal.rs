@@ -163,7 +163,7 @@ fn meaning(code: &str, text: String, by_status: Error) -> Error {
         | "no_subnet_available" => Error::invalid(text),
         "unauthorized" | "forbidden" | "token_readonly" => Error::denied(text),
         "rate_limit_exceeded" => match by_status {
-            Error::Throttled(throttled) => Error::throttled(text, throttled.retry_after_ms),
+            Error::Throttled(_) => by_status.with_message(text),
             _ => Error::throttled(text, None),
         },
         // Temporary: a quota may be raised or other objects deleted; a server may soon be attached to the network.
