@@ -28,7 +28,7 @@ mod tests;
 const MAX_BATCH: usize = 64;
 
 /// Maximum number of pages of a list; a longer one is an error. 100 000 objects at the usual 50 per page.
-pub const MAX_PAGES: usize = 2000;
+pub(crate) const MAX_PAGES: usize = 2000;
 
 /// Sends requests concurrently, at most 8 at a time, and returns the responses in request order. All bodies are in
 /// memory together; for long lists use [`CountedListing`] or [`send_in_windows`].
@@ -49,9 +49,9 @@ pub fn send_all(requests: Vec<Request>) -> Vec<Result<Response, Error>> {
 
 /// Number of concurrent requests of [`send_in_windows`] and [`CountedListing`], equal to the host's limit: more would
 /// only hold unread bodies in memory.
-pub const WINDOW: usize = 8;
+pub(crate) const WINDOW: usize = 8;
 
-/// Sends many requests, [`WINDOW`] at a time. `read` gets the responses in request order, and all of one window before
+/// Sends many requests, 8 at a time. `read` gets the responses in request order, and all of one window before
 /// the next is sent, so at most one window of bodies is in memory.
 ///
 /// # Errors

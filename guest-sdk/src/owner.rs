@@ -146,20 +146,11 @@ pub fn only_one<T>(
     )))
 }
 
-impl Service {
-    /// The UID as the value of a label or tag that a list can be filtered by.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when it has characters that mean something in a selector, such as a comma.
-    pub fn uid_label(&self) -> Result<&str, Error> {
-        label_value(&self.uid)
-    }
-}
-
-/// The text itself, if it is a value of a label: 1 to 63 letters, digits, `-`, `_` and `.`.
+/// The UID itself, if it can be the value of a label or tag that a list is filtered by: 1 to 63 letters, digits, `-`, `_`
+/// and `.`.
 ///
 /// # Errors
-/// [`Error::Invalid`] otherwise.
+/// [`Error::Invalid`] otherwise: it may have a character that means something in a selector, such as a comma.
 pub fn label_value(uid: &str) -> Result<&str, Error> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if uid.is_empty() || uid.len() > MAX_LABEL || !uid.bytes().all(plain) {

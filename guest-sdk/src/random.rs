@@ -2,10 +2,10 @@
 
 use crate::host;
 
-/// Maximum `length` of one [`bytes`] call; the host traps on more.
-pub const MAX_BYTES: u32 = 4096;
-
-/// Returns `length` unpredictable bytes, at most [`MAX_BYTES`].
+/// Returns `length` unpredictable bytes, at most 4096.
+///
+/// # Panics
+/// When `length` is greater: the host ends the call with a trap.
 pub fn bytes(length: u32) -> Vec<u8> {
     host::random::bytes(length)
 }

@@ -52,6 +52,7 @@ pub fn status(status: u16) -> Answer {
 
 /// A request of the provider, as the host sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Seen {
     /// The name of the manifest's target.
     pub target: String,

@@ -1,4 +1,4 @@
-//! Reads long lists in numbered pages, one [window](super::WINDOW) of pages at a time, if the first page says how many
+//! Reads long lists in numbered pages, eight pages at a time, if the first page says how many
 //! items and pages there are. For other lists there is [`follow`](super::follow).
 //!
 //! An incomplete list must never look like absence. Every page must agree with the first one about the length of the
@@ -64,8 +64,8 @@ impl CountedListing {
         self.first.total
     }
 
-    /// Reads the remaining pages, at most one [window](super::WINDOW) of them in memory. On success `read` has seen
-    /// every item of the list.
+    /// Reads the remaining pages, at most eight of them in memory. On success `read` has seen every item of the
+    /// list.
     ///
     /// # Errors
     /// The first error. Data that `read` has already taken stays, but the list is incomplete. If the list changes its

@@ -115,7 +115,7 @@ fn filled(value: Option<impl ToString>) -> Option<String> {
 ///
 /// # Errors
 /// The first error of a request or of `read`; [`Error::Unavailable`] for a list that contradicts itself or has more
-/// than [`MAX_PAGES`] pages.
+/// than 2000 pages.
 pub fn follow<T>(
     first: Request,
     read: impl FnMut(Response) -> Result<(Vec<T>, Next), Error>,

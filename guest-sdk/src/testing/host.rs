@@ -178,12 +178,14 @@ pub(crate) mod clock {
 pub(crate) mod random {
     use super::world;
 
+    /// Maximum number of bytes of one call.
+    const MOST: u32 = 4096;
+
     /// Bytes of a counter, so that tests are repeatable.
     pub(crate) fn bytes(length: u32) -> Vec<u8> {
-        let most = crate::random::MAX_BYTES;
         assert!(
-            length <= most,
-            "{length} random bytes asked for, at most {most} allowed"
+            length <= MOST,
+            "{length} random bytes asked for, at most {MOST} allowed"
         );
         let next = |world: &mut super::World| {
             world.random = world.random.wrapping_add(1);
