@@ -14,8 +14,10 @@
 //!
 //! Absence is never an error: see [`Lookup`](crate::Lookup).
 
+use std::fmt::{self, Display};
 use std::time::Duration;
 
+use crate::http::FetchError;
 use crate::{Conflict, Error, Event, Failure, Owner, Throttled, clock, event};
 
 impl Error {
@@ -119,9 +121,65 @@ impl Error {
     }
 }
 
+/// The case and its text, such as `invalid: region: it is empty`.
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let case = match self {
+            Error::Invalid(_) => "invalid",
+            Error::Denied(_) => "denied",
+            Error::Conflict(_) => "conflict",
+            Error::Throttled(_) => "throttled",
+            Error::Unavailable(_) => "unavailable",
+            Error::Unsupported(_) => "unsupported",
+            Error::Internal(_) => "internal",
+            Error::Elsewhere => return f.write_str(self.message()),
+        };
+        write!(f, "{case}: {}", self.message())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The error, which has no source: the events are about the object of the call.
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FetchError::Denied(why) => write!(f, "denied: {why}"),
+            FetchError::Invalid(why) => write!(f, "invalid request: {why}"),
+            FetchError::Throttled(ms) => {
+                write!(f, "the target throttles: next request in {ms} ms")
+            }
+            FetchError::TimedOut(why) => write!(f, "timed out: {why}"),
+            FetchError::TooLarge(why) => write!(f, "answer too large: {why}"),
+            FetchError::Unavailable(why) => write!(f, "unavailable: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for FetchError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_shown_with_its_case() {
+        let invalid = Error::invalid("region: it is empty");
+        assert_eq!(invalid.to_string(), "invalid: region: it is empty");
+        let failure = invalid.with_events(vec![Event::normal("Looked", "there")]);
+        assert_eq!(failure.to_string(), "invalid: region: it is empty");
+        assert_eq!(Error::Elsewhere.to_string(), "implemented elsewhere");
+        let timed_out = FetchError::TimedOut("no answer".to_owned());
+        assert_eq!(timed_out.to_string(), "timed out: no answer");
+    }
 
     #[test]
     fn a_refused_credential_and_a_limit_affect_every_question() {

@@ -148,8 +148,34 @@ fn generate(root: &Path, contract: &str, world: &World) -> Result<String> {
         .build()
         .generate(&mut resolve, selected, &mut files)?;
     let (_, text) = files.iter().next().context("nothing was generated")?;
-    let text = std::str::from_utf8(text)?;
+    let mut text = std::str::from_utf8(text)?.to_owned();
+    if world.name == "host" {
+        text = without_display(&text);
+    }
     Ok(format!(
         "//! Generated from `{contract}`: see `guest-sdk/bindings`. Not edited by hand.\n\n{text}"
     ))
+}
+
+/// The bindings without `Display` and `Error` of the contract's errors: the SDK has its own, and the generated `Display` is
+/// `Debug`.
+fn without_display(text: &str) -> String {
+    let mut kept = String::new();
+    // The last line of an `impl` that is left out.
+    let mut end = None;
+    for line in text.lines() {
+        let code = line.trim_start();
+        if let Some(last) = &end {
+            if line == last {
+                end = None;
+            }
+        } else if code.starts_with("impl ::core::fmt::Display for ") {
+            let indentation = line.len() - code.len();
+            end = Some(format!("{}}}", " ".repeat(indentation)));
+        } else if !code.starts_with("impl ::core::error::Error for ") {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
 }

@@ -569,15 +569,6 @@ pub mod ccm {
                     }
                 }
             }
-            impl ::core::fmt::Display for Error {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    write!(f, "{:?}", self)
-                }
-            }
-            impl ::core::error::Error for Error {}
             /// Why a call about one object did not do what was asked, and what its reader should know beside it.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Failure {
@@ -597,15 +588,6 @@ pub mod ccm {
                         .finish()
                 }
             }
-            impl ::core::fmt::Display for Failure {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    write!(f, "{:?}", self)
-                }
-            }
-            impl ::core::error::Error for Failure {}
         }
         /// Provided by the host: lines for the operator's log.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -1115,15 +1097,6 @@ pub mod ccm {
                     }
                 }
             }
-            impl ::core::fmt::Display for FetchError {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    write!(f, "{:?}", self)
-                }
-            }
-            impl ::core::error::Error for FetchError {}
             #[allow(unused_unsafe, clippy::all)]
             /// Sends one request.
             #[allow(async_fn_in_trait)]
