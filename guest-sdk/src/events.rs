@@ -21,12 +21,15 @@ impl Events {
     // A module is smaller with it than with calls.
     #[inline]
     pub fn add(&mut self, node: usize, event: Event) {
-        let Ok(node) = u32::try_from(node) else {
-            return;
-        };
-        let same = self.events.iter().filter(|one| one.node == node);
+        if let Ok(node) = u32::try_from(node) {
+            self.push(NodeEvent { node, event });
+        }
+    }
+
+    pub(crate) fn push(&mut self, event: NodeEvent) {
+        let same = self.events.iter().filter(|one| one.node == event.node);
         if self.events.len() < MAX_EVENTS && same.count() < MAX_EVENTS_PER_NODE {
-            self.events.push(NodeEvent { node, event });
+            self.events.push(event);
         }
     }
 

@@ -167,10 +167,15 @@ impl Readiness {
 }
 
 impl FindReply {
-    /// Sets the events, at most 256 and 8 for each node.
+    /// Sets the events: the first 8 about each node and the first 256 of these, which are as many as the contract allows.
     #[must_use]
     pub fn with_events(self, events: Vec<NodeEvent>) -> FindReply {
-        FindReply { events, ..self }
+        let mut first = Events::default();
+        events.into_iter().for_each(|event| first.push(event));
+        FindReply {
+            events: first.into_vec(),
+            ..self
+        }
     }
 
     /// A reply without events. The host would refuse all of it for one answer beyond the contract's limits, and clients
@@ -195,7 +200,10 @@ impl<Of: IntoIterator<Item = Event>> FromIterator<(Lookup, Of)> for FindReply {
             }
             lookups.push(lookup);
         }
-        FindReply::new(lookups).with_events(events.into_vec())
+        FindReply {
+            events: events.into_vec(),
+            ..FindReply::new(lookups)
+        }
     }
 }
 

@@ -71,7 +71,8 @@ impl EnsureReply {
         }
     }
 
-    /// Sets the changes requested for the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.
+    /// Sets the changes requested for the Service's annotations, at most 16: the host refuses the whole reply for more.
+    /// See the manifest's `annotationPrefixes`.
     #[must_use]
     pub fn with_annotations(self, annotations: Vec<AnnotationChange>) -> EnsureReply {
         EnsureReply {
@@ -109,7 +110,8 @@ impl ProgressReply {
         }
     }
 
-    /// Sets the changes requested for the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.
+    /// Sets the changes requested for the Service's annotations, at most 16: the host refuses the whole reply for more.
+    /// See the manifest's `annotationPrefixes`.
     #[must_use]
     pub fn with_annotations(self, annotations: Vec<AnnotationChange>) -> ProgressReply {
         ProgressReply {

@@ -99,7 +99,7 @@ impl AnnotationChange {
 }
 
 impl LoadBalancerStatus {
-    /// A status with these addresses in this order, at most 16.
+    /// A status with these addresses in this order, at most 16: the host refuses the whole reply for more.
     pub fn new(ingress: impl IntoIterator<Item = Ingress>) -> LoadBalancerStatus {
         LoadBalancerStatus {
             ingress: ingress.into_iter().collect(),
@@ -137,7 +137,7 @@ impl Ingress {
         }
     }
 
-    /// Sets the status of each port, at most 256.
+    /// Sets the status of each port, at most 256: the host refuses the whole reply for more.
     #[must_use]
     pub fn with_ports(self, ports: Vec<PortStatus>) -> Ingress {
         Ingress { ports, ..self }

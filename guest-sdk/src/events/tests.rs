@@ -52,3 +52,20 @@ fn events_are_counted_for_each_node_in_any_order() {
     }
     assert_eq!(events.into_vec().len(), 16, "eight about each node");
 }
+
+#[test]
+fn a_reply_has_the_first_events_about_each_node() {
+    for (nodes, left) in [(1, 8), (2, 16), (40, 256)] {
+        let event = |index: u32| NodeEvent {
+            node: index / 9,
+            event: Event::warning("Twin", "two of a name"),
+        };
+        let events = (0..nodes * 9).map(event).collect();
+        let reply = FindReply::new(Vec::new()).with_events(events);
+        assert_eq!(
+            reply.events.len(),
+            left,
+            "nine events about each of {nodes}"
+        );
+    }
+}
