@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | [`Error::Invalid`] | a person must change the Service, an annotation or the configuration | event, long back-off |
 //! | [`Error::Denied`] | the cloud refused the credential, or the grant lacks the request | event, long back-off |
-//! | [`Error::Conflict`] | another object holds the requested resource | asks whether its owner is alive |
+//! | [`Error::Conflict`] | another object holds the requested resource | in `ensure`: asks whether its owner is alive; elsewhere as for `Unavailable` |
 //! | [`Error::Throttled`] | the cloud limits the request rate | waits as long as the cloud said |
 //! | [`Error::Unavailable`] | network, 5xx, a locked object, an incomplete answer | retries with growing delay |
 //! | [`Error::Unsupported`] | this provider can never do it | event, long back-off |

@@ -19,7 +19,8 @@
 //!   the others.
 //! - N nodes cost at most the pages of one list and nine more requests, or of two lists and one, unless the list
 //!   changes. Without doubt about any node it is one list, and none for machines that are looked up with fewer requests.
-//! - Only the machines that were asked about are held in memory.
+//! - Only the machines that were asked about are held in memory. [`state`](crate::state) has the number of pages, under the
+//!   key `machines/pages`.
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};

@@ -1,6 +1,6 @@
-//! A small store that outlives a call: in memory only, one per generation and configuration, at most 256 KiB of keys
-//! and values together, emptied on swap. A provider must reach the same results without it: the host starts a
-//! confirming look-up with an empty store.
+//! A small store that outlives a call: in memory only, one per generation and configuration, at most 1024 entries and
+//! 256 KiB of keys and values together, emptied on swap. A provider must reach the same results without it: the store is
+//! empty in the look-up that confirms an absence, in `get` of load balancers and in `list` of routes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub fn get(key: &str) -> Option<Vec<u8>> {
     host::state::get(key)
 }
 
-/// Stores `value` for at most one hour. Returns false if there was no space and nothing was stored.
+/// Stores `value` for at most one hour. Returns false if there was no space: then the former value of `key` stays.
 pub fn set(key: &str, value: &[u8], time_to_live: Duration) -> bool {
     host::state::set(key, value, clock::millis(time_to_live))
 }

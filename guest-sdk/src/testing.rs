@@ -215,7 +215,8 @@ impl TestHost {
         self.world.borrow_mut().latency = latency;
     }
 
-    /// Empties the state store, as the host does on a swap and before a confirming look-up.
+    /// Empties the state store, as the host does on a swap and before a confirming look-up. In
+    /// [`TestHost::get`] and [`TestHost::list_routes`] it is empty in any case.
     pub fn forget_state(&self) {
         self.world.borrow_mut().kept.clear();
     }
