@@ -3,7 +3,7 @@
 
 use ccm_guest::http::FetchError;
 use ccm_guest::testing::{Answer, Seen, TestHost, config, json, node, ready};
-use ccm_guest::{Address, Instances as _, Provider as _, SelfCheck as _};
+use ccm_guest::{Address, Provider as _};
 use serde_json::{Value, json as value};
 
 use super::*;
@@ -114,8 +114,8 @@ fn brief(lookup: &Lookup) -> String {
     }
 }
 
-fn ask(nodes: &[Node]) -> Vec<String> {
-    let reply = provider().find(nodes.to_vec()).unwrap();
+fn ask(host: &TestHost, nodes: &[Node]) -> Vec<String> {
+    let reply = host.find(&provider(), nodes.to_vec()).unwrap();
     reply.lookups.iter().map(brief).collect()
 }
 
@@ -218,12 +218,12 @@ fn each_node_gets_what_is_proven_about_its_machine() {
             "unknown: machine 108 has another name, and there is no UUID to compare",
         ),
     ];
-    let _host = pve().host();
+    let host = pve().host();
     let (nodes, expected): (Vec<Node>, Vec<&str>) = table.into_iter().unzip();
-    assert_eq!(ask(&nodes), expected);
+    assert_eq!(ask(&host, &nodes), expected);
     for (node, expected) in nodes.iter().zip(&expected) {
         assert_eq!(
-            ask(std::slice::from_ref(node)),
+            ask(&host, std::slice::from_ref(node)),
             [*expected],
             "{}",
             node.name
@@ -241,10 +241,11 @@ fn a_new_node_is_described_whatever_its_machine_is_called() {
         (known("a", "proxmox://home/101", "u-a"), false),
         (known("e", "proxmox://home/105", "u-e"), false),
     ];
-    let _host = pve().host();
+    let host = pve().host();
     for (node, expected) in table {
         let described = format!("{} {:?}", node.name, node.provider_id);
-        match provider().find(vec![node]).unwrap().lookups.remove(0) {
+        let mut reply = host.find(&provider(), vec![node]).unwrap();
+        match reply.lookups.remove(0) {
             Lookup::Found(instance) => {
                 let has = (
                     instance.instance_type.is_some(),
@@ -261,7 +262,7 @@ fn a_new_node_is_described_whatever_its_machine_is_called() {
 #[test]
 fn a_known_node_follows_its_kubelets_node_ip() {
     let key = "alpha.kubernetes.io/provided-node-ip";
-    let _host = pve().host();
+    let host = pve().host();
     for (id, name, uuid) in [(101, "a", "u-a"), (105, "e", "u-e")] {
         for (provided, expected) in [
             ("10.0.7.4", &[][..]),
@@ -270,9 +271,9 @@ fn a_known_node_follows_its_kubelets_node_ip() {
             let mut node = known(name, &format!("proxmox://home/{id}"), uuid);
             node.addresses = vec![Address::internal("10.0.7.4"), Address::hostname(name)];
             node.annotations = vec![(key.to_owned(), provided.to_owned())];
-            let lookup = provider().find(vec![node]).unwrap().lookups.remove(0);
-            let Lookup::Found(instance) = lookup else {
-                panic!("{lookup:?}")
+            let mut reply = host.find(&provider(), vec![node]).unwrap();
+            let Lookup::Found(instance) = reply.lookups.remove(0) else {
+                panic!("{name} {provided}")
             };
             let addresses = instance.addresses.iter();
             let shown: Vec<&str> = addresses.map(|one| one.address.as_str()).collect();
@@ -297,20 +298,20 @@ fn what_may_be_hidden_is_not_gone() {
     ];
     for (rights, expected) in table {
         let described = rights.to_string();
-        let _host = Pve { rights, ..pve() }.host();
+        let host = Pve { rights, ..pve() }.host();
         let absent = known("g", "proxmox://home/199", "u-g");
-        assert_eq!(ask(&[absent]), [expected], "{described}");
+        assert_eq!(ask(&host, &[absent]), [expected], "{described}");
     }
 }
 
 #[test]
 fn a_machine_that_is_switched_off_is_told() {
-    let _host = pve().host();
+    let host = pve().host();
     let nodes = vec![
         known("a", "proxmox://home/101", "u-a"),
         known("b", "proxmox://home/102", "u-b"),
     ];
-    let reply = provider().find(nodes).unwrap();
+    let reply = host.find(&provider(), nodes).unwrap();
     let is_off = reply.lookups.iter().map(|one| match one {
         Lookup::Found(instance) => instance.shutdown,
         other => panic!("{other:?}"),
@@ -377,7 +378,7 @@ fn each_event_costs_this_many_requests() {
     let readme = include_str!("../../../README.md");
     for (row, count, nodes, expected) in table {
         let host = machines(count).host();
-        provider().find(nodes).unwrap();
+        host.find(&provider(), nodes).unwrap();
         assert_eq!(host.requests().len(), expected, "{row}");
         assert!(readme.contains(row), "guests/README.md lacks\n{row}");
     }
@@ -387,7 +388,7 @@ fn each_event_costs_this_many_requests() {
 fn the_list_is_shared_while_everybody_is_ready_and_never_kept_for_a_proof() {
     let kept = |nodes: Vec<Node>| {
         let host = pve().host();
-        provider().find(nodes).unwrap();
+        host.find(&provider(), nodes).unwrap();
         host.seen().remove(0).headers
     };
     let node = known("a", "proxmox://home/101", "u-a");
@@ -417,7 +418,7 @@ fn nothing_is_gone_when_something_could_not_be_read() {
             known("d", "proxmox://home/104", "u-gone"),
             new("a", "u-a"),
         ];
-        match provider().find(nodes) {
+        match host.find(&provider(), nodes) {
             Err(_) => {}
             Ok(reply) => assert!(
                 reply
@@ -445,7 +446,7 @@ fn a_machine_without_a_name_may_be_any_node() {
         ("lxc", "unknown", known, SILENT),
     ];
     for (kind, status, node, expected) in table {
-        let _host = TestHost::new(MANIFEST, move |request| {
+        let host = TestHost::new(MANIFEST, move |request| {
             let data = match request.path_only() {
                 "/cluster/resources" => {
                     value!([{"vmid": 101, "type": kind, "node": "pve1", "status": status}])
@@ -454,7 +455,7 @@ fn a_machine_without_a_name_may_be_any_node() {
             };
             json(200, &value!({"data": data}).to_string())
         });
-        assert_eq!(ask(&[node]), [expected], "{kind} {status}");
+        assert_eq!(ask(&host, &[node]), [expected], "{kind} {status}");
     }
 }
 
@@ -482,7 +483,7 @@ fn a_token_that_may_not_see_what_it_has_to_fails_the_self_check() {
         let described = rights.to_string();
         let host = Pve { rights, ..pve() }.host();
         let values = config(&[("PROXMOX_REGION", "home"), ("PROXMOX_ZONE", zone)]);
-        let reported = Proxmox::init(&values).unwrap().check();
+        let reported = host.self_check(&Proxmox::init(&values).unwrap());
         let why = reported.map_or_else(|error| error.message().to_owned(), |()| String::new());
         assert_eq!(why.is_empty(), lacking.is_empty(), "{described}: {why}");
         assert!(why.contains(lacking), "{described}: {why}");

@@ -12,7 +12,7 @@ fn pools_are_zones_if_the_operator_says_so() {
         // Pools can be nested, and no label can hold such a name.
         (value!("site/rack-a"), "in no pool"),
     ] {
-        let _host = TestHost::new(MANIFEST, move |request| {
+        let host = TestHost::new(MANIFEST, move |request| {
             let data = match request.path_only() {
                 "/cluster/resources" => value!([{
                     "vmid": 101, "type": "qemu", "name": "a", "node": "pve1", "status": "running", "pool": pool,
@@ -21,8 +21,8 @@ fn pools_are_zones_if_the_operator_says_so() {
             };
             json(200, &value!({"data": data}).to_string())
         });
-        match provider
-            .find(vec![new("a", "u-a")])
+        match host
+            .find(&provider, vec![new("a", "u-a")])
             .unwrap()
             .lookups
             .remove(0)
@@ -65,8 +65,8 @@ fn an_agent_is_asked_for_new_nodes_whose_machine_has_one() {
             };
             json(200, &value!({"data": data}).to_string())
         });
-        match provider
-            .find(vec![new("a", "u-a")])
+        match host
+            .find(&provider, vec![new("a", "u-a")])
             .unwrap()
             .lookups
             .remove(0)
@@ -81,8 +81,7 @@ fn an_agent_is_asked_for_new_nodes_whose_machine_has_one() {
         let requests = host.requests().len();
         assert_eq!(requests, if agent == "1" { 3 } else { 2 });
         // An initialised node keeps its stored addresses, and no agent is asked.
-        provider
-            .find(vec![known("a", "proxmox://home/101", "u-a")])
+        host.find(&provider, vec![known("a", "proxmox://home/101", "u-a")])
             .unwrap();
         assert_eq!(host.requests().len(), requests + 1);
     }
@@ -124,7 +123,7 @@ fn agents_are_asked_side_by_side_and_only_those_of_the_nodes_own_machines() {
         new("b", "u-102"),
         given("c", "proxmox://home/103", "u-103"),
     ];
-    let reply = provider.find(nodes).unwrap();
+    let reply = host.find(&provider, nodes).unwrap();
     let lookups = reply.lookups.iter();
     let is_found = lookups.map(|one| matches!(one, Lookup::Found(_)));
     assert_eq!(is_found.collect::<Vec<_>>(), [true, false, true]);
@@ -139,7 +138,7 @@ fn agents_are_asked_side_by_side_and_only_those_of_the_nodes_own_machines() {
 fn a_new_node_waits_for_an_ip_address() {
     const WAITS: &str = "unknown: the node has no IP address: start its kubelet with --node-ip, or let its guest agent report one that is in PROXMOX_INTERNAL_CIDRS";
     let key = "alpha.kubernetes.io/provided-node-ip";
-    let _host = pve().host();
+    let host = pve().host();
     for (name, id, uuid) in [
         ("a", None, "u-a"),
         ("a", Some(101), "u-a"),
@@ -165,7 +164,7 @@ fn a_new_node_waits_for_an_ip_address() {
         let found = format!("proxmox://home/{}", id.unwrap_or(101));
         let nodes = [without, with_node_ip, reported, initialised];
         assert_eq!(
-            ask(&nodes),
+            ask(&host, &nodes),
             [WAITS, &found, &found, &found],
             "{name} {id:?}"
         );
@@ -182,7 +181,7 @@ fn an_agent_gives_a_new_node_its_ip_address() {
     let values = ccm_guest::testing::granting(values, &["api", "agent"]);
     let provider = Proxmox::init(&values).unwrap();
     for (ip, expected) in [("10.0.7.3", "proxmox://home/101"), ("10.0.8.3", "unknown")] {
-        let _host = TestHost::new(MANIFEST, move |request| {
+        let host = TestHost::new(MANIFEST, move |request| {
             let data = match request.path_only() {
                 "/cluster/resources" => value!([{
                     "vmid": 101, "type": "qemu", "name": "a", "node": "pve1", "status": "running",
@@ -196,7 +195,7 @@ fn an_agent_gives_a_new_node_its_ip_address() {
             addresses: Vec::new(),
             ..new("a", "u-a")
         };
-        let reply = provider.find(vec![node]).unwrap();
+        let reply = host.find(&provider, vec![node]).unwrap();
         let reported = brief(&reply.lookups[0]);
         assert!(reported.starts_with(expected), "{ip}: {reported}");
     }
