@@ -1,6 +1,7 @@
 //! `deploy/docs/other-languages.md`: its commands, from top to bottom, build a provider in each language; each then
 //! looks nodes up, fails in the ways that the page describes, and keeps the laws of the contract.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,6 +12,7 @@ use ccm_tests::conformance::{At, Tested, configuration, conforms};
 use ccm_tests::documents::{Mark, Page};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use wit_parser::Resolve;
 
 use super::{CCM, checkout, copy, tool};
 
@@ -128,6 +130,28 @@ fn document(output: &Output) -> Value {
 }
 
 #[test]
+fn languages_the_world_of_the_page_has_two_interfaces_and_the_self_check() {
+    let text = std::fs::read_to_string(checkout().join(PAGE)).unwrap();
+    let (_, block) = text.split_once("```wit\n").unwrap();
+    let (world, _) = block.split_once("```").unwrap();
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("world.wit"), world).unwrap();
+    copy(
+        &checkout().join("wit/v0.2"),
+        &folder.path().join("deps/ccm"),
+    );
+
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path(folder.path()).unwrap();
+    let world = resolve.select_world(&[package], Some("cloud")).unwrap();
+    let exports = resolve.worlds[world].exports.keys();
+    let exports: BTreeSet<String> = exports.map(|key| resolve.name_world_key(key)).collect();
+    let expected = ["instances", "lifecycle", "load-balancer", "self-check"];
+    let expected = expected.map(|name| format!("ccm:provider/{name}@0.2.0"));
+    assert_eq!(exports, BTreeSet::from(expected));
+}
+
+#[test]
 fn languages_the_commands_of_the_page_build_providers() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
@@ -178,6 +202,11 @@ fn languages_the_commands_of_the_page_build_providers() {
 
         let gone = document(&ask("north", "a=other://m-2"));
         assert_eq!(gone["asked"][0]["objects"][0]["answer"], "gone", "{module}");
+
+        // An ID is one segment of the path as it stands: this one is not `m-1`.
+        let other = document(&ask("north", "a=other://m-%31"));
+        let answer = other["asked"][0]["objects"][0]["answer"].as_str().unwrap();
+        assert!(!answer.starts_with("found"), "{module}: {answer}");
 
         // An error of the contract is no trap; a defect has its traceback in the error, and an Event at once.
         let refused = ask("", "a=other://m-1");
