@@ -169,8 +169,7 @@ impl Campaign {
 
 /// Creates the clients inside the runtime that drives them.
 fn election(lock: Lock, tenure: Arc<Tenure>, metrics: ElectionMetrics) -> anyhow::Result<Election> {
-    let timing = lock.settings.timing;
-    let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
+    let unacknowledged = lock.settings.timing.unacknowledged();
     let Lock {
         config, clients, ..
     } = &lock;

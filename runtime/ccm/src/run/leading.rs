@@ -226,7 +226,7 @@ impl Manager {
             // Without a migration there is no receiver.
             let _ = has_won.send(());
         }
-        let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
+        let unacknowledged = timing.unacknowledged();
         let settings = Settings {
             tenure: leadership.tenure(),
             budget_lease: Some(budget_lease),

@@ -102,8 +102,7 @@ impl Manager {
                 tenure: leadership.tenure(),
                 ..self.settings.clone()
             };
-            let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
-            self.lead_providers(&settings, Some(unacknowledged))?;
+            self.lead_providers(&settings, Some(timing.unacknowledged()))?;
             tokio::select! {
                 () = tokio::time::sleep(RECORD_TIMEOUT) => {}
                 () = stop.clone().requested() => {}

@@ -83,6 +83,12 @@ impl Timing {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 
+    /// How long sent bytes may stay unacknowledged: what is sent until the renew deadline arrives before the lease ends,
+    /// or never.
+    pub fn unacknowledged(&self) -> Duration {
+        self.lease_duration.saturating_sub(self.renew_deadline)
+    }
+
     /// A Lease holds whole seconds; rounded up, so that others never count less than we do.
     fn whole_seconds(&self) -> i32 {
         let seconds = self.lease_duration.as_nanos().div_ceil(1_000_000_000);

@@ -128,6 +128,11 @@ fn proc_040_a_request_takes_at_most_half_the_renew_deadline_or_a_second() {
 }
 
 #[test]
+fn what_is_sent_until_the_renew_deadline_arrives_before_the_end_of_the_lease() {
+    assert_eq!(TIMING.unacknowledged(), Duration::from_secs(5));
+}
+
+#[test]
 fn proc_040_a_lease_that_does_not_exist_is_created() {
     let mut elector = elector("me");
     exchange(&mut elector, 0, |_| LeaseReply::Absent);
