@@ -107,11 +107,8 @@ fn authenticated(
     unacknowledged: Option<Duration>,
     clients: &RestClients,
 ) -> Result<Client, GuardedError> {
-    let mut dial = HttpConnector::new();
-    dial.enforce_http(false);
-    dial.set_tcp_user_timeout(unacknowledged);
     let gate = tenure.clone();
-    let dial = dial.map_response(move |stream: TokioIo<TcpStream>| {
+    let dial = sockets(unacknowledged).map_response(move |stream: TokioIo<TcpStream>| {
         // Connect even if this fails: the gate does not depend on it.
         let _ = stream.inner().set_zero_linger();
         Gated::new(stream, TenureGate(gate.clone()))
@@ -165,6 +162,14 @@ fn authenticated(
         .layer_fn(|inner| clients.around(&config.cluster_url, inner))
         .service(connections);
     Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// Connector of sockets, of which the operating system drops bytes that stay `unacknowledged` for longer.
+fn sockets(unacknowledged: Option<Duration>) -> HttpConnector {
+    let mut sockets = HttpConnector::new();
+    sockets.enforce_http(false);
+    sockets.set_tcp_user_timeout(unacknowledged);
+    sockets
 }
 
 /// TLS to a proxy at `https://`: trusts the authorities of the kubeconfig, as in client-go, but shows the proxy no

@@ -1,6 +1,7 @@
 //! The controllers' client on a real socket: which bytes reach the API server, and which do not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use ccm_core::safety::tenure::Tenure;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::PostParams;
 use kube::{Api, Client, Config};
+use rustix::net::sockopt::tcp_user_timeout;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tower::Service as _;
 
 use crate::RestClients;
 
@@ -144,7 +147,9 @@ async fn a_kept_connection_is_broken_off_when_the_lease_is_lost() {
     let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let first = answer(&mut stream).await;
-        (first, everything(stream).await)
+        let mut rest = Vec::new();
+        let end = stream.read_to_end(&mut rest).await;
+        (first, rest, end.map_err(|error| error.kind()))
     });
     assert_eq!(
         nodes
@@ -160,9 +165,25 @@ async fn a_kept_connection_is_broken_off_when_the_lease_is_lost() {
     let text = error_text(nodes.get("worker-1").await.unwrap_err());
     assert!(text.contains("does not hold the lease"), "{text}");
     drop(nodes);
-    let (first, rest) = server.await.unwrap();
+    let (first, rest, end) = server.await.unwrap();
     assert!(first.starts_with("GET /api/v1/nodes/worker-1"), "{first}");
     assert_eq!(rest, b"");
+    // What the operating system still had to send is discarded.
+    assert_eq!(end, Err(ErrorKind::ConnectionReset));
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_acknowledged_in_time_are_dropped() {
+    for (unacknowledged, milliseconds) in [(Some(Duration::from_secs(5)), 5_000), (None, 0)] {
+        let (_listener, config) = listener("http").await;
+        let mut sockets = super::sockets(unacknowledged);
+        let stream = sockets.call(config.cluster_url).await.unwrap();
+        assert_eq!(
+            tcp_user_timeout(stream.inner()).unwrap(),
+            milliseconds,
+            "{unacknowledged:?}"
+        );
+    }
 }
 
 #[tokio::test]

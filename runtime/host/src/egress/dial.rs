@@ -289,3 +289,26 @@ fn first_ones(found: impl Iterator<Item = SocketAddr>) -> std::vec::IntoIter<Soc
     let dialled: Vec<_> = found.filter(is_dialled).collect();
     dialled.into_iter()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use rustix::net::sockopt::tcp_user_timeout;
+    use tokio::net::TcpListener;
+
+    use super::super::resolve::SystemLookup;
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_that_a_cloud_does_not_acknowledge_in_five_seconds_are_dropped() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: http::Uri = format!("http://{}", listener.local_addr().unwrap())
+            .parse()
+            .unwrap();
+        let (lookup, limits) = (Arc::new(SystemLookup), EgressLimits::standard());
+        let mut dial = sockets(lookup, Vec::new(), true, &limits, Arc::default());
+        let stream = dial.http.call(url).await.unwrap();
+        assert_eq!(tcp_user_timeout(stream.inner()).unwrap(), 5_000);
+    }
+}
