@@ -108,7 +108,13 @@ async fn a_body_that_could_contradict_the_rule_is_not_sent() {
         // Fields that override the matched method.
         ("/query?Action=List&_method=DELETE", "", ""),
         ("/query?Action=List&_METHOD=DELETE", "", ""),
+        ("/query?Action=List&$method=DELETE", "", ""),
+        ("/query?Action=List&X-HTTP-Method=DELETE", "", ""),
         ("/query?Action=List&X-HTTP-Method-Override=DELETE", "", ""),
+        ("/query?Action=List&X-Method-Override=DELETE", "", ""),
+        ("/query?Action=List&x_http_method=DELETE", "", ""),
+        ("/query?Action=List&x_http_method_override=DELETE", "", ""),
+        ("/query?Action=List&x_method_override=DELETE", "", ""),
         ("/query?Action=List", FORM, "_method=DELETE"),
         ("/query?Action=List", JSON, r#"{"_Method":"DELETE"}"#),
         ("/", FORM, "Action=List&_method=DELETE"),
