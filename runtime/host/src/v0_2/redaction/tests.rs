@@ -10,7 +10,7 @@ use ccm_core::cloud::{Address, AddressType, EventType};
 use ccm_core::moment::Moment;
 use ccm_core::safety::permit::Mode;
 use ccm_fixtures::audit::RecordingAudit;
-use ccm_fixtures::permits::{audited, change};
+use ccm_fixtures::permits::{audited, change, permit};
 use serde_json::json;
 
 use super::*;
@@ -244,6 +244,20 @@ fn h2_a_credential_in_an_error_reaches_nobody() {
         let shown = shown(error);
         assert!(!shown.contains(CANARY), "{shown}");
     }
+}
+
+#[test]
+fn h2_a_credential_in_an_event_of_a_failure_reaches_nobody() {
+    let egress = Arc::new(egress());
+    let until = Moment(std::time::Duration::from_secs(1));
+    let permit = permit(until, Mode::Enforce, 1);
+    let scope = egress.scope(permit.clone(), tokio::time::Instant::now(), false);
+    scope.fail_with(vec![
+        event(CANARY, "named"),
+        event("Told", &format!("with {CANARY}")),
+    ]);
+    let failure = permit.failure(ProviderError::Invalid(String::new()));
+    assert_eq!(failure.events, [event("Told", "with [redacted]")]);
 }
 
 #[test]
