@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ccm_fixtures::http_server::{Server, answer, ok};
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
 use ccm_host::grant::RequestBudget;
 use futures::future::join_all;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::world::{SOON, counted, egress, error, fresh, generous, get, granted, scope, scraped};
+use crate::world::{
+    SOON, counted, egress, error, eventually, fresh, generous, get, granted, limited, scope,
+    scraped,
+};
 
 #[tokio::test]
 async fn a_target_that_asked_for_patience_is_left_alone_by_every_call() {
@@ -127,6 +131,29 @@ async fn requests_that_wait_for_one_target_keep_none_to_another_waiting() {
         }
         assert_eq!((server.requests(), other.requests()), (sent, 1), "{status}");
     }
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_a_slot_are_held_by_an_answer_that_comes_meanwhile() {
+    let places = Arc::new(Semaphore::new(0));
+    let held = places.clone();
+    let refusal = answer(429, &[("retry-after", "30")], "");
+    let server = Server::start(move |_| Reply::Held(held.clone(), Box::new(refusal.clone()))).await;
+    let limits = EgressLimits {
+        in_flight_per_call: 16,
+        in_flight: 8,
+        ..EgressLimits::standard()
+    };
+    let call = scope(&limited(&format!("http://{}", server.address), limits));
+    let release = async {
+        eventually("all slots are used", || server.requests() == 8).await;
+        places.add_permits(16);
+    };
+    let (ends, ()) = tokio::join!(call.fetch_all(vec![get("/servers"); 16]), release);
+    let throttled = ends
+        .iter()
+        .filter(|end| matches!(end, Err(FetchError::Throttled(_))));
+    assert_eq!((server.requests(), throttled.count()), (8, 8), "{ends:?}");
 }
 
 #[tokio::test]
