@@ -25,21 +25,25 @@ use crate::world::{SOON, egress, error, eventually, get, granted, limited, plain
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A tenure that does not end.
-fn held() -> Arc<Tenure> {
+pub(crate) fn held() -> Arc<Tenure> {
     let tenure = Tenure::pending();
     tenure.renewed(now(), MINUTE, MINUTE);
     Arc::new(tenure)
 }
 
 /// A call in this tenure.
-fn call(egress: &Arc<Egress>, tenure: &Arc<Tenure>, audit: &Arc<RecordingAudit>) -> CallScope {
+pub(crate) fn call(
+    egress: &Arc<Egress>,
+    tenure: &Arc<Tenure>,
+    audit: &Arc<RecordingAudit>,
+) -> CallScope {
     let until = now().after(MINUTE);
     let permit = Permit::new(until, Mode::Enforce, 9, tenure.clone(), audit.clone());
     egress.scope(Arc::new(permit), Instant::now() + MINUTE, false)
 }
 
 /// Resolves names to loopback, once a permit is available.
-struct Slow(Arc<Semaphore>);
+pub(crate) struct Slow(pub(crate) Arc<Semaphore>);
 
 impl NameLookup for Slow {
     fn lookup(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
@@ -70,7 +74,7 @@ async fn slow() -> (Arc<Egress>, TcpListener, Arc<Semaphore>) {
 }
 
 /// Reads all bytes of a connection, and its end.
-async fn everything(mut stream: TcpStream) -> (Vec<u8>, Result<usize, io::ErrorKind>) {
+pub(crate) async fn everything(mut stream: TcpStream) -> (Vec<u8>, Result<usize, io::ErrorKind>) {
     let mut bytes = Vec::new();
     let end = stream.read_to_end(&mut bytes).await;
     (bytes, end.map_err(|error| error.kind()))

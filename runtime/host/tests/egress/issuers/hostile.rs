@@ -1,9 +1,13 @@
 //! Issuers that answer with nonsense, secrets or nothing, and targets that repeat an issued credential.
 
+use std::io::ErrorKind;
+
 use ccm_host::egress::EgressError;
+use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use super::*;
+use crate::lease_gate::{Slow, call, everything, held};
 use crate::world::{SOON, generous};
 
 /// Answers of an issuer, and the error of each.
@@ -284,6 +288,39 @@ async fn an_issuer_that_is_silent_ends_with_the_call() {
     assert!(matches!(failed, FetchError::TimedOut(_)), "{failed}");
     assert!(Instant::now() < soon + SOON);
     assert_eq!(cloud.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_issuer_gets_not_one_byte_after_the_lease_was_lost() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let url = format!("http://issuer.test:{port}/oauth/token");
+    let credential = Credential::OAuth2(OAuth2 {
+        issuer: Issuer {
+            addresses: vec!["127.0.0.1/32".parse().unwrap()],
+            ..Issuer::at(url.parse().unwrap())
+        },
+        client: Some(client(false)),
+        grant: OAuth2Grant::ClientCredentials,
+        parameters: Vec::new(),
+    });
+    let granted = granted("http://127.0.0.1:1", credential);
+    let found = Arc::new(Semaphore::new(0));
+    let lookup = Arc::new(Slow(found.clone()));
+    let limits = EgressLimits::standard();
+    let egress = Arc::new(Egress::with_lookup("test", &granted, limits, lookup).unwrap());
+    let tenure = held();
+    let scope = call(&egress, &tenure, &Arc::default());
+    let mut fetch = Box::pin(scope.fetch(get("/servers")));
+    assert!(futures::poll!(fetch.as_mut()).is_pending());
+    // The tenure ends between dialling and writing.
+    tenure.close();
+    found.add_permits(1);
+    let (stream, _) = listener.accept().await.unwrap();
+    let end = Err(ErrorKind::ConnectionReset);
+    assert_eq!(everything(stream).await, (Vec::new(), end));
+    let text = error(fetch.await).to_string();
+    assert!(text.contains("does not hold the lease"), "{text}");
 }
 
 #[test]
