@@ -76,6 +76,29 @@ mod tests {
     }
 
     #[test]
+    fn every_code_of_a_refusal_is_found_in_both_protocols() {
+        for name in [
+            "AuthFailure",
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "IncompleteSignature",
+            "InvalidClientTokenId",
+            "InvalidSignatureException",
+            "RequestExpired",
+            "RequestTimeTooSkewed",
+            "SignatureDoesNotMatch",
+            "UnrecognizedClientException",
+        ] {
+            for body in [
+                format!("<Error><Code>{name}</Code></Error>"),
+                format!(r#"{{"__type":"com.amazon.coral.service#{name}"}}"#),
+            ] {
+                assert_eq!(code(400, body.as_bytes()), Some(name), "{body}");
+            }
+        }
+    }
+
+    #[test]
     fn a_clock_that_is_off_is_named_with_its_direction() {
         let theirs = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let headers = |date: String| HeaderMap::from_iter([(DATE, date.parse().unwrap())]);
