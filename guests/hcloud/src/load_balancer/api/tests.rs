@@ -110,6 +110,16 @@ fn the_code_decides_what_an_error_is_and_not_the_status() {
         (403, "protected", "invalid"),
         (422, "invalid_load_balancer_type", "invalid"),
         (422, "no_subnet_available", "invalid"),
+        (500, "unsupported_error", "invalid"),
+        (500, "source_port_already_used", "invalid"),
+        (500, "ip_not_owned", "invalid"),
+        (500, "cloud_resource_ip_not_allowed", "invalid"),
+        (500, "missing_ipv4", "invalid"),
+        (500, "resolve_cloud_public_targets_error", "invalid"),
+        (500, "load_balancer_public_interface_disabled", "invalid"),
+        (500, "network_has_no_vswitch_subnet", "invalid"),
+        (500, "targets_without_use_private_ip", "invalid"),
+        (500, "ip_not_available", "invalid"),
         (401, "unauthorized", "denied"),
         (403, "forbidden", "denied"),
         (403, "token_readonly", "denied"),
@@ -122,6 +132,16 @@ fn the_code_decides_what_an_error_is_and_not_the_status() {
         (412, "resource_unavailable", "unavailable"),
         (409, "maintenance", "unavailable"),
         (422, "server_not_attached_to_network", "unavailable"),
+        (422, "load_balancer_target_not_found", "unavailable"),
+        (422, "resource_in_use", "unavailable"),
+        (422, "robot_unavailable", "unavailable"),
+        (422, "resolve_cloud_private_targets_error", "unavailable"),
+        (422, "load_balancer_not_attached_to_network", "unavailable"),
+        (422, "load_balancer_already_attached", "unavailable"),
+        (422, "target_already_defined", "unavailable"),
+        (422, "service_error", "unavailable"),
+        (422, "bad_gateway", "unavailable"),
+        (422, "timeout", "unavailable"),
         (500, "server_error", "unavailable"),
         (503, "unknown_error", "unavailable"),
         (422, "a_code_of_tomorrow", "invalid"),
@@ -141,6 +161,34 @@ fn the_code_decides_what_an_error_is_and_not_the_status() {
             _ => "something else",
         };
         assert_eq!(kind, expected, "{status} {code}");
+    }
+}
+
+#[test]
+fn a_refusal_says_whether_targets_or_the_object_may_explain_it() {
+    for (code, targets, object) in [
+        ("not_found", true, true),
+        ("resource_limit_exceeded", true, true),
+        ("resolve_cloud_private_targets_error", true, false),
+        ("resolve_cloud_public_targets_error", true, true),
+        ("server_not_attached_to_network", true, false),
+        ("load_balancer_not_attached_to_network", true, false),
+        ("load_balancer_public_interface_disabled", true, true),
+        ("ip_not_owned", true, true),
+        ("cloud_resource_ip_not_allowed", true, true),
+        ("missing_ipv4", true, true),
+        ("target_already_defined", true, false),
+        ("targets_without_use_private_ip", true, true),
+        ("service_error", false, true),
+        ("uniqueness_error", false, true),
+        ("invalid_input", false, true),
+        ("locked", false, false),
+        ("server_error", false, false),
+    ] {
+        let _host = answering(refused(503, code));
+        let refusal = create(&value!({})).unwrap_err();
+        let found = (refusal.is_about_targets(), refusal.is_about_object());
+        assert_eq!(found, (targets, object), "{code}");
     }
 }
 
