@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -273,7 +273,11 @@ fn write_self_signed(folder: &Path, certificate: &Path, key: &Path) -> Result<()
         options.write(true).create(true).truncate(true).mode(mode);
         options
             .open(path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .and_then(|mut file| {
+                // A file that was there keeps its permissions when it is opened.
+                file.set_permissions(fs::Permissions::from_mode(mode))?;
+                file.write_all(text.as_bytes())
+            })
             .map_err(|error| unusable(path, error))?;
     }
     Ok(())

@@ -4,8 +4,10 @@ mod handshake;
 mod slow_clients;
 pub(crate) mod world;
 
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -338,11 +340,19 @@ async fn a_self_signed_certificate_is_made_once_in_its_folder() {
         certificate_folder: Some(folder.clone()),
         ..world.settings()
     };
+    let certificate = folder.join("cloud-controller-manager.crt");
+    let key = folder.join("cloud-controller-manager.key");
+    let mode = || std::fs::metadata(&key).unwrap().permissions().mode() & 0o777;
     drop(world.start_with(settings.clone()).await.unwrap());
-    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
-    let first = read("cloud-controller-manager.crt");
+    assert_eq!(mode(), 0o600);
+    let first = std::fs::read(&certificate).unwrap();
+    drop(world.start_with(settings.clone()).await.unwrap());
+    assert_eq!(std::fs::read(&certificate).unwrap(), first);
+    // A key that everybody may read is in the place of the new one.
+    std::fs::remove_file(&certificate).unwrap();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
     drop(world.start_with(settings).await.unwrap());
-    assert_eq!(read("cloud-controller-manager.crt"), first);
+    assert_eq!(mode(), 0o600);
     let in_memory = SecureServing {
         certificate: None,
         ..world.settings()
