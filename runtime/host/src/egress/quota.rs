@@ -212,8 +212,12 @@ mod tests {
 
     use http::StatusCode;
     use http::header::{HeaderValue, RETRY_AFTER};
+    use serde_json::json;
 
     use super::*;
+    use crate::egress::{Egress, EgressLimits};
+    use crate::grant::{Credential, Secret};
+    use crate::manifest::Manifest;
 
     const LONGEST_WAIT: Duration = Duration::from_secs(2);
     const HALF_A_MINUTE: Duration = Duration::from_secs(30);
@@ -242,6 +246,41 @@ mod tests {
         let after = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("30"))]);
         let status = StatusCode::TOO_MANY_REQUESTS.as_u16();
         share.observe(status, &after, now, SystemTime::now());
+    }
+
+    /// An egress of this provider with one target.
+    fn egress(provider: &str, endpoint: &str, token: &str) -> Egress {
+        let manifest = json!({
+            "contract": "0.2.0", "name": "test", "version": "1",
+            "targets": [{
+                "name": "api", "endpoint": "https://cloud.test", "auth": "bearer",
+                "rules": [{ "methods": ["GET"], "path": "/", "access": "read" }],
+            }],
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+        let mut grants = manifest.as_grants();
+        grants.targets[0].endpoint = endpoint.parse().unwrap();
+        grants.targets[0].credential = Credential::Bearer(Secret::new(token.to_owned()));
+        let granted = manifest.narrow(grants).unwrap();
+        Egress::new(provider, &granted, EgressLimits::standard()).unwrap()
+    }
+
+    #[test]
+    fn a_quota_is_of_one_provider_endpoint_and_credential() {
+        let (endpoint, token) = ("http://127.0.0.1:9", "token-7d1f0a3c9e");
+        let quota_groups = QuotaGroups::default();
+        let first = egress("one", endpoint, token).sharing(&quota_groups);
+        for (provider, endpoint, token, is_shared) in [
+            ("one", endpoint, token, true),
+            ("two", endpoint, token, false),
+            ("one", "http://127.0.0.1:8", token, false),
+            ("one", endpoint, "token-5f0a3c9e7d", false),
+        ] {
+            let second = egress(provider, endpoint, token).sharing(&quota_groups);
+            let [one, other] = [&first, &second].map(|egress| &egress.targets[0].share.quota);
+            let found = Arc::ptr_eq(one, other);
+            assert_eq!(found, is_shared, "{provider} {endpoint} {token}");
+        }
     }
 
     #[test]
