@@ -175,6 +175,22 @@ fn a_route_is_removed_that_still_is_what_was_listed() {
 }
 
 #[test]
+fn a_route_that_somebody_else_removes_meanwhile_is_removed() {
+    for (code, is_removed) in [
+        ("InvalidRoute.NotFound", true),
+        ("InvalidRouteTableID.NotFound", false),
+    ] {
+        let refusal = format!(
+            "<Response><Errors><Error><Code>{code}</Code><Message>m</Message></Error></Errors></Response>"
+        );
+        let _host = host(move |action, _| (action == "DeleteRoute").then(|| xml(400, &refusal)));
+        let request = DeleteRequest::new(routes().remove(0));
+        let removed = delete(&settings(&[]), &request);
+        assert_eq!(removed.is_ok(), is_removed, "{code}");
+    }
+}
+
+#[test]
 fn a_route_that_was_turned_elsewhere_is_another_one() {
     let before = {
         let _host = host(|_, _| None);

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::fixtures::{INSTANCE, forms, host, service, settings};
+use crate::fixtures::{INSTANCE, forms, host, service, settings, xml};
 use crate::load_balancer::wanted::Wanted;
 
 const WEB: &str = "auidofweb";
@@ -156,6 +156,22 @@ fn rules_go_to_aws_in_one_request_for_each_group() {
         grant["IpPermissions.1.Ipv6Ranges.1.Description"],
         "kubernetes.io/rule/nlb/client=auidofweb"
     );
+}
+
+#[test]
+fn the_own_group_of_a_load_balancer_has_its_name_and_the_tag_of_an_owner() {
+    const GROUPS: &str = include_str!("../../../fixtures/security-groups.xml");
+    for (name, tag, is_own) in [
+        ("k8s-elb-auidofweb", "owned", true),
+        ("k8s-elb-auidofweb", "shared", false),
+        ("SecurityGroup1", "owned", false),
+    ] {
+        let groups = GROUPS.replace("SecurityGroup1", name);
+        let groups = groups.replace(">owned<", &format!(">{tag}<"));
+        let _host = host(move |_, _| Some(xml(200, &groups)));
+        let group = list("vpc-id", "vpc-11112222").unwrap().remove(0);
+        assert_eq!(group.is_own(&settings(&[]).cluster), is_own, "{name} {tag}");
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::load_balancer::{deletion, ensure};
 
 mod costs;
 mod groups;
+mod policies;
 mod subnets;
 
 const CLASSIC: &str = include_str!("../../../fixtures/classic.xml");
