@@ -43,6 +43,24 @@ struct Lease {
     lost_message: &'static str,
 }
 
+impl Group {
+    /// The Lease that stores how much was deleted: the group's own. Without an election it is the one that an election has
+    /// by default. That is not held then, and without the right to write it, which may be missing where no election takes
+    /// place, a warning is logged and the budgets stay in memory.
+    fn budget_lease(&self) -> LeaseName {
+        match &self.lease {
+            Some(lease) => LeaseName {
+                namespace: lease.settings.namespace.clone(),
+                name: lease.settings.name.clone(),
+            },
+            None => LeaseName {
+                namespace: "kube-system".to_owned(),
+                name: "cloud-controller-manager".to_owned(),
+            },
+        }
+    }
+}
+
 /// All controllers, grouped by lease.
 pub(super) struct Groups {
     main: Group,
@@ -169,16 +187,11 @@ impl Manager {
         stop: Stop,
         has_won: Option<oneshot::Sender<()>>,
     ) -> anyhow::Result<Option<(Leadership, Stopped)>> {
+        let budget_lease = group.budget_lease();
         let Some(lease) = group.lease else {
             let settings = Settings {
                 tenure: Arc::new(Tenure::unlimited()),
-                // The budget lease is not held here; it only stores how much was deleted. Without the right to write
-                // it, which may be missing where no election takes place, a warning is logged and the budgets stay in
-                // memory.
-                budget_lease: Some(LeaseName {
-                    namespace: "kube-system".to_owned(),
-                    name: "cloud-controller-manager".to_owned(),
-                }),
+                budget_lease: Some(budget_lease),
                 audit: Arc::new(self.audit.led_by("", 0)),
                 ..self.settings.clone()
             };
@@ -190,10 +203,6 @@ impl Manager {
         };
         let timing = lease.settings.timing;
         let identity = lease.settings.identity.clone();
-        let budget_lease = LeaseName {
-            namespace: lease.settings.namespace.clone(),
-            name: lease.settings.name.clone(),
-        };
         let holder = watch::Sender::default();
         let candidacy = Candidacy {
             lease: format!("{}/{}", budget_lease.namespace, budget_lease.name),

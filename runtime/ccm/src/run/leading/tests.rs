@@ -36,6 +36,23 @@ fn proc_046_without_an_election_everything_runs_and_nothing_is_stood_for() {
 }
 
 #[test]
+fn what_was_deleted_is_stored_in_the_lease_that_is_held_or_in_the_one_that_would_be() {
+    let other = ElectionFlags {
+        name: "other".to_owned(),
+        namespace: "clouds".to_owned(),
+        ..election()
+    };
+    for (election, expected) in [
+        (Some(other), ["clouds", "other"]),
+        (None, ["kube-system", "cloud-controller-manager"]),
+    ] {
+        let groups = Groups::new(election.as_ref(), None, BOTH.to_vec());
+        let stored = groups.main.budget_lease();
+        assert_eq!([stored.namespace, stored.name], expected);
+    }
+}
+
+#[test]
 fn proc_040_without_a_migration_everything_runs_under_the_main_lease() {
     let groups = Groups::new(Some(&election()), None, BOTH.to_vec());
     assert_eq!(name(&groups.main), Some("cloud-controller-manager"));
