@@ -230,3 +230,24 @@ impl NodeHistory {
 pub(super) fn transition(node: &PrunedNode) -> Option<Timestamp> {
     node.ready_condition()?.since
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_gone_counts_against_the_provider_for_an_hour() {
+        let node = json!({ "metadata": { "name": "a", "uid": "u" } });
+        let node: PrunedNode = serde_json::from_value(node).unwrap();
+        let at = |second| Moment(Duration::from_secs(second));
+        let mut history = NodeHistory::new(&node, at(0));
+        history.is_called_gone(at(0), at(1), false, &Arc::default());
+        history.is_called_found(at(100));
+        let enough = [100, 3699, 3700].map(|second| history.enough(at(second)));
+        assert_eq!(enough, [3, 3, 2]);
+    }
+}
