@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use ccm_controllers::lease::{Election, ElectionMetrics, ElectionSettings};
 use ccm_controllers::{RestClients, tenure_client};
+use ccm_core::moment::Moment;
 use ccm_core::safety::tenure::Tenure;
 use ccm_host::egress::now;
 use kube::Config;
@@ -197,14 +198,11 @@ impl Watchdog {
             .name("watchdog".to_owned())
             .spawn(move || {
                 while !dismissed.load(Ordering::Acquire) {
-                    let (now, end) = (now(), tenure.begins_until());
-                    if now > end {
+                    let Some(left) = left(&tenure, now()) else {
                         tenure.close();
                         last_words.lost("it was not renewed within the renew deadline".to_owned());
-                    }
-                    thread::park_timeout(
-                        now.until(end).min(LONGEST_PAUSE) + Duration::from_millis(1),
-                    );
+                    };
+                    thread::park_timeout(left.min(LONGEST_PAUSE) + Duration::from_millis(1));
                 }
             })?;
         Ok(Watchdog {
@@ -217,6 +215,12 @@ impl Watchdog {
         self.is_dismissed.store(true, Ordering::Release);
         self.thread.unpark();
     }
+}
+
+/// How long the lease may still go without a renewal; `None`: it is lost.
+fn left(tenure: &Tenure, now: Moment) -> Option<Duration> {
+    let end = tenure.begins_until();
+    (now <= end).then(|| now.until(end))
 }
 
 /// What is said when the lease is lost.
@@ -254,5 +258,25 @@ impl LastWords {
             let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
         }
         std::process::exit(i32::from(crate::exit::Exit::Failed.code()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another replica may hold it from the other deadline on.
+    #[test]
+    fn a_lease_is_lost_at_the_renew_deadline_and_not_when_it_expires() {
+        let at = |second| Moment(Duration::from_secs(second));
+        let tenure = Tenure::pending();
+        tenure.renewed(at(100), Duration::from_secs(10), Duration::from_secs(3600));
+        for (now, expected) in [
+            (104, Some(Duration::from_secs(6))),
+            (110, Some(Duration::ZERO)),
+            (111, None),
+        ] {
+            assert_eq!(left(&tenure, at(now)), expected, "{now}");
+        }
     }
 }
