@@ -164,3 +164,44 @@ fn what_is_concluded_about_a_node_that_is_ready_by_then_is_outdated() {
     assert_eq!(memory.take_outdated(), ["a"]);
     assert!(memory.take_outdated().is_empty());
 }
+
+#[test]
+fn what_is_concluded_about_the_node_that_had_the_name_before_is_no_past_of_the_new_one() {
+    let node = |uid: &str| -> [Arc<PrunedNode>; 1] {
+        let node = json!({
+            "metadata": { "name": "a", "uid": uid, "labels": { "wasm-ccm.dev/provider": "sim" } },
+            "spec": { "providerID": "sim://a" },
+            "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] },
+        });
+        [Arc::new(serde_json::from_value(node).unwrap())]
+    };
+    let (old, new) = (node("u1"), node("u2"));
+    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
+    let rules = Arc::new(LifecycleRules::default());
+    let at = |second| Moment(Duration::from_secs(second));
+    let pass = |nodes, second| Pass {
+        nodes,
+        ownership: &ownership,
+        rules: &rules,
+        now: Now {
+            moment: at(second),
+            wall: Timestamp::from_second(3600).unwrap(),
+        },
+    };
+    let gone = Ok(FindReply {
+        lookups: vec![Lookup::Gone],
+        complete: true,
+        ..FindReply::default()
+    });
+    let mut memory = Memory::default();
+    let surveys = memory.begin(&pass(&old, 0));
+    memory.absorb(&surveys[0], &gone, at(0));
+    let mut about_old = memory.facts(&pass(&old, 0));
+    about_old[0].past.braked = Some(at(0));
+    // The node is recreated during the reconciliation.
+    let surveys = memory.begin(&pass(&new, 5));
+    memory.conclude(&about_old[0], &When::AwaitChange, at(6));
+    memory.absorb(&surveys[0], &gone, at(6));
+    let about_new = memory.facts(&pass(&new, 6));
+    assert_eq!(about_new[0].past.braked, None);
+}
