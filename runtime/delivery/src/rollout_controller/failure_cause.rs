@@ -42,6 +42,14 @@ pub(super) fn of_load(error: &LoadError) -> WorkResult {
     }
 }
 
+/// Whether a load failed with a time-out of `init`.
+pub(super) fn is_slow(error: &LoadError) -> bool {
+    let LoadError::Init { reason, .. } = error else {
+        return false;
+    };
+    matches!(reason, ProviderError::TimedOut(_))
+}
+
 /// Outcome of a failed call that was made to the candidate only.
 pub(super) fn of_call(error: &ProviderError) -> WorkResult {
     match error {
@@ -90,6 +98,8 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -145,10 +155,50 @@ mod tests {
         ] {
             let kind = reason.reason();
             let module = "sample".to_owned();
-            let outcome = of_load(&LoadError::Init { module, reason });
+            let error = LoadError::Init { module, reason };
+            let outcome = of_load(&error);
             assert!(
                 matches!(outcome, WorkResult::Failed(cause, _) if cause == expected),
                 "{kind}: {outcome:?}"
+            );
+            assert_eq!(is_slow(&error), kind == "timed-out", "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_rejected_for_a_call_that_it_fails_and_not_for_one_that_the_cloud_fails() {
+        let text = || "no".to_owned();
+        for (error, expected) in [
+            (ProviderError::Unavailable(text()), Cause::Circumstances),
+            (ProviderError::Interrupted(text()), Cause::Circumstances),
+            (ProviderError::NotBegun(text()), Cause::Circumstances),
+            (
+                ProviderError::Throttled {
+                    message: text(),
+                    retry_after: None,
+                },
+                Cause::Circumstances,
+            ),
+            (ProviderError::Held(Duration::ZERO), Cause::Circumstances),
+            (ProviderError::TimedOut(text()), Cause::Circumstances),
+            (ProviderError::Invalid(text()), Cause::Module),
+            (ProviderError::Denied(text()), Cause::Module),
+            (
+                ProviderError::Conflict {
+                    message: text(),
+                    owner: None,
+                },
+                Cause::Module,
+            ),
+            (ProviderError::Unsupported(text()), Cause::Module),
+            (ProviderError::Elsewhere, Cause::Module),
+            (ProviderError::Internal(text()), Cause::Module),
+            (ProviderError::Trapped(text()), Cause::Module),
+        ] {
+            let outcome = of_call(&error);
+            assert!(
+                matches!(outcome, WorkResult::Failed(cause, _) if cause == expected),
+                "{error}: {outcome:?}"
             );
         }
     }

@@ -12,7 +12,7 @@ use ccm_host::{Digest, Host, Inspection, Loading, Module};
 use parking_lot::Mutex;
 
 use super::Generated;
-use super::failure_cause::{chain, of_call, of_load, of_source};
+use super::failure_cause::{chain, is_slow, of_call, of_load, of_source};
 use super::source_watcher::Asks;
 use crate::active::{Active, Generation, reading, revoked};
 use crate::artifact::Artifact;
@@ -455,15 +455,4 @@ impl Job {
         alone.read_each_capability(permit).await;
         WorkResult::of_reads(&alone.tally(), alone.capabilities())
     }
-}
-
-/// Whether a load failed with a time-out of `init`.
-fn is_slow(error: &ccm_host::LoadError) -> bool {
-    matches!(
-        error,
-        ccm_host::LoadError::Init {
-            reason: ProviderError::TimedOut(_),
-            ..
-        }
-    )
 }
