@@ -40,7 +40,7 @@ use crate::store::ModuleStore;
 use crate::trust::TrustPolicy;
 use clock::Clock;
 use record_writer::RecordWriter;
-pub use record_writer::UnwrittenRecords;
+pub use record_writer::{UnwrittenRecord, UnwrittenRecords};
 use self_check::Check;
 use source_watcher::{SourceReport, SourceWatcher};
 use version_work::{Ended, Resources};

@@ -32,3 +32,31 @@ impl LeadershipSignal {
         self.writer.send_replace(None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ccm_core::safety::tenure::Tenure;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lead_ends_when_the_records_are_written() {
+        let signal = LeadershipSignal {
+            lead: watch::Sender::default(),
+            writer: watch::Sender::default(),
+            unwritten: UnwrittenRecords::default(),
+        };
+        let tenure = Arc::new(Tenure::unlimited());
+        signal.take(Lead { tenure }, None);
+        let record = signal.unwritten.add();
+        let gives_back = signal.give_back();
+        tokio::pin!(gives_back);
+        let waits = timeout(Duration::from_secs(1), &mut gives_back).await;
+        assert!(waits.is_err() && signal.lead.borrow().is_some());
+        drop(record);
+        gives_back.await;
+        assert!(signal.lead.borrow().is_none());
+    }
+}

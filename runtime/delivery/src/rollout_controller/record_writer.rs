@@ -50,14 +50,16 @@ impl UnwrittenRecords {
         let _ = self.0.count.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    fn add(&self) -> UnwrittenRecord {
+    /// Counts one more record, until the returned value is dropped.
+    pub fn add(&self) -> UnwrittenRecord {
         self.0.count.send_modify(|count| *count += 1);
         UnwrittenRecord(self.clone())
     }
 }
 
 /// Counts one record until it is dropped.
-struct UnwrittenRecord(UnwrittenRecords);
+#[must_use]
+pub struct UnwrittenRecord(UnwrittenRecords);
 
 impl Drop for UnwrittenRecord {
     fn drop(&mut self) {
@@ -287,10 +289,12 @@ mod tests {
     use crate::record::{RecordFuture, StoredRecord};
 
     /// A store that can be read, and written to once it `is_up`. Until then a write fails, after five seconds if it `is_slow`.
+    /// While it `keeps_orders` it refuses to remove one.
     #[derive(Default)]
     struct Stored {
         is_up: AtomicBool,
         is_slow: AtomicBool,
+        keeps_orders: AtomicBool,
         done: Mutex<Vec<String>>,
     }
 
@@ -322,6 +326,9 @@ mod tests {
         }
 
         fn clear<'a>(&'a self, order: &'a Order) -> RecordFuture<'a, ()> {
+            if self.keeps_orders.load(Ordering::Relaxed) {
+                return Box::pin(async { Err(RecordStoreError::Refused("403".to_owned())) });
+            }
             self.did(format!("{order:?}"))
         }
 
@@ -412,5 +419,15 @@ mod tests {
         writer.submit_report(report("after"));
         later().await;
         assert_eq!(store.done.lock()[4..], ["after", "RollBack"]);
+
+        // An order that may not be removed yet.
+        store.keeps_orders.store(true, Ordering::Relaxed);
+        writer.clear_order(Order::RollBack);
+        writer.submit_report(report("refused"));
+        later().await;
+        assert_eq!(store.done.lock()[6..], ["refused"]);
+        store.keeps_orders.store(false, Ordering::Relaxed);
+        later().await;
+        assert_eq!(store.done.lock()[6..], ["refused", "RollBack"]);
     }
 }
