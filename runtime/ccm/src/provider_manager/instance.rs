@@ -327,18 +327,43 @@ fn source(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use ccm_host::grant::Grants;
+    use ccm_host::grant::{Grants, Secret};
 
     use super::*;
+    use crate::config::ProxyChoice;
 
-    /// The module is told of the schemes only when it begins.
+    /// The module is told of them only when it begins.
     #[test]
-    fn other_schemes_are_other_terms() {
-        let one = ProviderConfig::unwritten("static");
-        let mut other = one.clone();
-        assert!(has_same_terms(&one, &other));
-        other.nodes.schemes = vec!["metal".to_owned()];
-        assert!(!has_same_terms(&one, &other));
+    fn a_change_of_what_a_module_begins_with_is_other_terms() {
+        let changes: [(&str, fn(&mut ProviderConfig)); 8] = [
+            ("grants", |config| config.grants = Some(Grants::default())),
+            ("schemes", |config| {
+                config.nodes.schemes = vec!["metal".to_owned()];
+            }),
+            ("proxy", |config| config.proxy = ProxyChoice::Direct),
+            ("ambient", |config| {
+                config.ambient = vec![Secret::new("rotated".to_owned())];
+            }),
+            ("region", |config| {
+                config.region = Some(Ok("fsn1".to_owned()));
+            }),
+            ("instance", |config| {
+                config.instance = Some(Ok("i-1".to_owned()));
+            }),
+            ("values", |config| {
+                config.values = [("a".to_owned(), "2".to_owned())].into();
+            }),
+            ("limits", |config| config.limits.call_seconds = Some(7)),
+        ];
+        let mut one = ProviderConfig::unwritten("static");
+        one.values = [("a".to_owned(), "1".to_owned())].into();
+        one.ambient = vec![Secret::new("first".to_owned())];
+        assert!(has_same_terms(&one, &one.clone()));
+        for (what, change) in changes {
+            let mut other = one.clone();
+            change(&mut other);
+            assert!(!has_same_terms(&one, &other), "{what}");
+        }
     }
 
     /// Nobody could give the approval.
