@@ -260,6 +260,10 @@ mod tests {
         let new = clocks(5000, "2026-11-21T12:00:10Z");
         let expected = [spent_by(4890, Some("one")), spent_by(4990, Some("two"))];
         assert_eq!(spent(&text, new, WINDOW), expected);
+        // Rounded down, it would be free again too early.
+        let next = clocks(1000, "2026-11-21T12:00:00.001Z");
+        let text = entry(&spent_by(1000, None), next);
+        assert_eq!(text, "2026-11-21T12:00:01Z");
     }
 
     #[test]
