@@ -1,7 +1,8 @@
 //! Classification of failures, and counting of Events.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use ccm_core::cloud::Owner;
+mod owners;
+
 use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::ipam::other_allocator::{Question, Why, Writer};
 use ccm_core::node::answer_check::check_event;
@@ -13,7 +14,7 @@ use ccm_core::safety::audit::Subject;
 use ccm_core::safety::brake::{Allowance, BudgetShare};
 use ccm_core::safety::permit::CloudRequest;
 use ccm_core::safety::tenure::Tenure;
-use ccm_core::service::{OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef};
+use ccm_core::service::ServiceRef;
 use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::Event as Stored;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -196,7 +197,11 @@ fn answering_with(code: u16, answer: &Value) -> (Arc<Cluster>, Settings) {
         let response = http::Response::builder().status(code).body(body).unwrap();
         async { Ok::<_, tower::BoxError>(response) }
     });
-    let client = Client::new(client, "default");
+    of_api_server(Client::new(client, "default"))
+}
+
+/// The cluster of the API server that this client reaches.
+fn of_api_server(client: Client) -> (Arc<Cluster>, Settings) {
     let nodes = crate::node_store::NodeStore::default();
     let settings = fixtures::settings();
     let cluster = Cluster::new(client.into(), &settings, Metrics::default(), nodes);
@@ -234,60 +239,6 @@ fn executor(cluster: Arc<Cluster>, settings: &Settings) -> EffectExecutor {
         settings,
         &mut JoinSet::new(),
     )
-}
-
-/// Whether the Service with this UID owns a load balancer, by an index that knows no Service and this API server.
-async fn owner((cluster, settings): (Arc<Cluster>, Settings), uid: &str) -> OwnerState {
-    cluster.service_index().complete();
-    let executor = executor(cluster, &settings);
-    let effect = ServiceEffect {
-        service: ServiceRef {
-            namespace: "default".to_owned(),
-            name: "web".to_owned(),
-            uid: "u1".to_owned(),
-        },
-        generation: 0,
-        action: ServiceAction::FindOwner(Owner::Uid(uid.to_owned())),
-    };
-    let mut turn = WritePermit::default();
-    let found = executor
-        .carry_out(&effect, Priority::Known, &mut turn)
-        .await;
-    match found {
-        Performed::Ended(ServiceOutcome::Owner(owner)) => owner,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Whoever may write a Service may write the times of its managed fields, too, up to the end of the year 9999.
-#[tokio::test(start_paused = true)]
-async fn a_service_with_a_time_that_cannot_be_represented_hides_no_owner() {
-    let item = serde_json::json!({
-        "metadata": {
-            "name": "odd", "namespace": "default", "uid": "u3",
-            "managedFields": [{ "manager": "m", "operation": "Update", "time": "9999-12-31T23:59:59Z" }]
-        }
-    });
-    let list = serde_json::json!({ "metadata": { "resourceVersion": "1" }, "items": [item] });
-    assert_eq!(owner(answering(&list), "u2").await, OwnerState::Gone);
-    let odd = ServiceRef {
-        namespace: "default".to_owned(),
-        name: "odd".to_owned(),
-        uid: "u3".to_owned(),
-    };
-    assert_eq!(owner(answering(&list), "u3").await, OwnerState::Alive(odd));
-}
-
-/// A watch may lag behind, and the load balancer of an owner that is called gone may be taken over.
-#[tokio::test(start_paused = true)]
-async fn an_owner_is_not_gone_while_the_api_server_does_not_say_so() {
-    for code in [403, 404, 500] {
-        let refusal = serde_json::json!({
-            "status": "Failure", "message": "m", "reason": "", "code": code
-        });
-        let found = owner(answering_with(code, &refusal), "u3").await;
-        assert_eq!(found, OwnerState::Unsynced, "{code}");
-    }
 }
 
 /// client-go's spam filter: whoever always has something new to say, such as a provider that is polled ten times a
@@ -401,7 +352,13 @@ async fn the_answers_of_a_provider_that_has_left_hold_no_machine() {
 /// Nothing would forget it again.
 #[tokio::test(start_paused = true)]
 async fn a_vote_on_a_node_that_was_deleted_or_recreated_meanwhile_is_not_kept() {
-    for (known, is_kept) in [(Some("u1"), true), (Some("u2"), false), (None, false)] {
+    for (known, is_leaving, is_kept) in [
+        (Some("u1"), false, true),
+        // The votes of its provider have been withdrawn.
+        (Some("u1"), true, false),
+        (Some("u2"), false, false),
+        (None, false, false),
+    ] {
         let (cluster, settings) = answering(&serde_json::json!({}));
         if let Some(uid) = known {
             let node = ccm_fixtures::kubernetes::node("worker-1").uid(uid);
@@ -413,6 +370,7 @@ async fn a_vote_on_a_node_that_was_deleted_or_recreated_meanwhile_is_not_kept() 
             is_quiet: false,
         };
         let executor = executor(cluster.clone(), &settings);
+        executor.is_leaving.store(is_leaving, Ordering::Release);
         let cast = NodeEffect::CastVote(node(), vote);
         let mut turn = WritePermit::default();
         let performed = executor.carry_out(&cast, Priority::New, &mut turn).await;
