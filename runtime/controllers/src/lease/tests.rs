@@ -179,6 +179,26 @@ async fn edge_090_a_lease_that_is_given_back_is_taken_over_within_three_seconds(
     );
 }
 
+/// A stopping process has two seconds for the release.
+#[tokio::test(start_paused = true)]
+async fn a_release_waits_for_no_event_and_is_tried_again_when_another_client_was_faster() {
+    let cluster = Cluster::new();
+    let (mut election, ..) = election(&cluster, "host_1");
+    election.acquire().await;
+    hold_for(&mut election, 3).await;
+    let late = FaultEffect::Delayed(Duration::from_secs(60));
+    cluster.inject(Fault::next(Verb::Create, "events", late));
+    let conflict = FaultEffect::Refused {
+        code: 409,
+        retry_after: None,
+    };
+    cluster.inject(Fault::next(Verb::Update, "leases", conflict).times(2));
+    let since = paused();
+    election.release().await;
+    assert!(since.until(paused()) < Duration::from_secs(1));
+    assert_eq!(holder(&cluster).await, "");
+}
+
 #[tokio::test(start_paused = true)]
 async fn proc_042_a_lease_that_is_not_given_back_is_taken_over_after_its_end_and_not_before() {
     let cluster = Cluster::new();
@@ -205,25 +225,30 @@ async fn proc_042_a_lease_that_is_not_given_back_is_taken_over_after_its_end_and
 
 #[tokio::test(start_paused = true)]
 async fn proc_042_a_leader_that_cannot_renew_is_none_after_the_renew_deadline() {
-    let cluster = Cluster::new();
-    let (mut election, tenure, registry) = election(&cluster, "host_1");
-    election.acquire().await;
-    cluster.inject(refusals(1_000));
-    let since = paused();
-    assert_eq!(election.hold().await, Lost::Expired);
-    let after = since.until(paused());
-    assert!(
-        after > TIMING.renew_deadline && after < TIMING.lease_duration,
-        "{after:?}"
-    );
-    assert!(tenure.is_closed());
-    let text = encoded(&registry);
-    assert!(
-        text.contains(r#"leader_election_master_status{name="cloud-controller-manager"} 0"#),
-        "{text}"
-    );
-    // A process that has lost the Lease writes nothing to the cluster.
-    assert_eq!(events(&cluster).await.len(), 1);
+    let late = FaultEffect::Delayed(Duration::from_secs(600));
+    let unanswered = Fault::next(Verb::Update, "leases", late).times(1_000);
+    for fault in [refusals(1_000), unanswered] {
+        let cluster = Cluster::new();
+        let (mut election, tenure, registry) = election(&cluster, "host_1");
+        election.acquire().await;
+        cluster.inject(fault);
+        let since = paused();
+        assert_eq!(election.hold().await, Lost::Expired);
+        let after = since.until(paused());
+        let late = after.saturating_sub(TIMING.renew_deadline);
+        assert!(
+            !late.is_zero() && late < Duration::from_secs(1),
+            "{after:?}"
+        );
+        assert!(tenure.is_closed());
+        let text = encoded(&registry);
+        assert!(
+            text.contains(r#"leader_election_master_status{name="cloud-controller-manager"} 0"#),
+            "{text}"
+        );
+        // A process that has lost the Lease writes nothing to the cluster.
+        assert_eq!(events(&cluster).await.len(), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]
