@@ -179,6 +179,26 @@ async fn what_cannot_be_written_down_may_not_be_done_and_is_not_spent() {
     assert_eq!(spend(&budget_store(&cluster), brake).await, 0);
 }
 
+/// The election writes the Lease every two seconds, too.
+#[tokio::test(start_paused = true)]
+async fn a_withdrawal_is_stored_although_others_write_the_lease_in_between() {
+    let cluster = Cluster::new();
+    let one = budget_store(&cluster);
+    let brake = Brake::RouteDeletion;
+    for conflicts in [0, 9] {
+        let conflict = FaultEffect::Refused {
+            code: 409,
+            retry_after: None,
+        };
+        for _ in 0..conflicts {
+            cluster.inject(Fault::next(Verb::Update, "leases", conflict.clone()));
+        }
+        let taken = take(&one, brake).await;
+        assert!(matches!(taken, BudgetOutcome::Answered(Ok(()))), "{taken}");
+    }
+    assert_eq!(spend(&budget_store(&cluster), brake).await, 0);
+}
+
 /// Such as an API server that has just started: it refuses every token for a moment, and no right is missing.
 #[tokio::test(start_paused = true)]
 async fn whoever_is_not_known_for_a_moment_forgets_no_withdrawal() {

@@ -129,6 +129,20 @@ async fn an_orderly_end_writes_the_events_of_nodes_that_are_being_written() {
     assert!(before.elapsed() < Duration::from_secs(1));
 }
 
+/// A new node would wait behind them.
+#[tokio::test(start_paused = true)]
+async fn few_events_are_on_the_wire_at_once() {
+    let setup = Setup::new();
+    let slow = FaultEffect::Delayed(Duration::from_secs(1));
+    let slow = Fault::next(Verb::Create, "events", slow).times(100);
+    setup.cluster.inject(slow);
+    for number in 0..100 {
+        assert!(setup.add(&format!("n-{number}")));
+    }
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(setup.written().len(), 8);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_end_takes_no_longer_than_its_limit() {
     let setup = Setup::new();
