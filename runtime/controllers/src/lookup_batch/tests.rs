@@ -126,6 +126,18 @@ fn after_crashes_for_another_cause_the_size_grows_as_before() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_asks_about_a_node_that_waits_no_longer() {
+    let calls = Calls::default();
+    let (batch, serving) = batch(&calls, MOST);
+    let serving = tokio::spawn(serving);
+    let gone = tokio::time::timeout(GATHER / 2, batch.find(node("gone"))).await;
+    assert!(gone.is_err());
+    batch.find(node("a")).await.unwrap();
+    assert_eq!(*calls.lock().unwrap(), [1]);
+    serving.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_of_the_wrong_length_is_an_error_for_every_node() {
     let (batch, serving) = Batch::new(|_| async { Ok(FindReply::default()) });
     let serving = tokio::spawn(serving);
