@@ -175,13 +175,34 @@ impl TokenSource {
         let status = granted.status.ok_or("the answer has no token")?;
         let life = status.expiration_timestamp.0.duration_since(wall());
         let life = Duration::try_from(life).unwrap_or_default().max(LEAST);
-        let mut header = HeaderValue::try_from(format!("Bearer {}", status.token))?;
+        Token::granted(&status.token, life, boottime())
+    }
+}
+
+impl Token {
+    /// The token that was granted at `now` for `life`.
+    fn granted(token: &str, life: Duration, now: Moment) -> Result<Token, BoxError> {
+        let mut header = HeaderValue::try_from(format!("Bearer {token}"))?;
         header.set_sensitive(true);
-        let now = boottime();
         Ok(Token {
             header,
             stale: now.after(life / 5 * 4),
             ended: now.after(life),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_replaced_after_four_fifths_of_its_life_and_never_shown() {
+        let at = |second| Moment(Duration::from_secs(second));
+        let token = Token::granted("secret", Duration::from_secs(3600), at(100)).unwrap();
+        assert_eq!((token.stale, token.ended), (at(2980), at(3700)));
+        assert!(token.header.is_sensitive());
     }
 }
