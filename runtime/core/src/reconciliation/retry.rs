@@ -200,10 +200,32 @@ mod tests {
         }
         assert_eq!(after(&mistake, 1), Retry::After(Duration::from_secs(10)));
         assert_eq!(after(&mistake, 40), Retry::After(Duration::from_secs(300)));
-        // The configuration may change, or the module.
-        let never = ProviderError::Unsupported(String::new());
-        assert_eq!(after(&never, 1), after(&mistake, 1));
         assert_eq!(after(&ProviderError::Elsewhere, 1), Retry::OnChange);
         assert!(needs_a_person(&mistake) && !needs_a_person(&outage));
+        // The configuration may change, or the module.
+        for kind in [ProviderError::Invalid, ProviderError::Unsupported] {
+            let other = kind(String::new());
+            assert_eq!(after(&other, 1), after(&mistake, 1), "{other}");
+            assert!(needs_a_person(&other), "{other}");
+        }
+        let crashes = [
+            ProviderError::TimedOut,
+            ProviderError::Trapped,
+            ProviderError::Internal,
+        ];
+        for kind in crashes {
+            let crash = kind(String::new());
+            assert_eq!(after(&crash, 1), after(&outage, 1), "{crash}");
+            assert!(crash.is_crash() && !needs_a_person(&crash), "{crash}");
+        }
+    }
+
+    #[test]
+    fn what_a_brake_holds_is_tried_again_within_one_second_and_five_minutes() {
+        for (again, pause) in [(0, 1), (90, 90), (600, 300)] {
+            let held = ProviderError::Held(Duration::from_secs(again));
+            let expected = Retry::After(Duration::from_secs(pause));
+            assert_eq!(after(&held, 5), expected, "{again}");
+        }
     }
 }
