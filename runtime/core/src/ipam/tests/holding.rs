@@ -78,6 +78,13 @@ fn ipam_022_what_existing_nodes_have_is_theirs_and_a_bad_one_stops_nobody() {
             outside,
             1,
         ),
+        (
+            "65 letters, of which 64 are told",
+            "10.10.0.0/16 /24",
+            "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\" is no CIDR",
+            0,
+        ),
     ] {
         let mut memory = memory(families, "");
         let mut api = Api::default();

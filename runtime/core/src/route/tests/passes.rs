@@ -207,6 +207,21 @@ fn a_node_that_changes_is_tried_at_once_unless_the_cloud_asked_for_patience() {
 }
 
 #[test]
+fn budget_is_taken_once_for_a_replacement_although_its_node_changes() {
+    let mut world = one();
+    world.brake();
+    world.route(TO_A, Hop::Machine("a".to_owned(), "10.0.0.9".to_owned()));
+    world.changes.insert(TO_A.to_owned(), Err(unavailable()));
+    for address in ["10.0.0.2", "10.0.0.3", "10.0.0.4"] {
+        world.settle();
+        world.move_to("a", address);
+    }
+    world.changes.clear();
+    world.settle();
+    assert_eq!(world.deleted.len(), 1);
+}
+
+#[test]
 fn route_031_people_are_told_once_for_each_kind_of_error_in_upstream_s_words() {
     let mut world = one();
     world.changes.insert(TO_A.to_owned(), Err(unavailable()));

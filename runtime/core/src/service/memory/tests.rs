@@ -119,3 +119,12 @@ fn an_annotation_that_is_written_for_the_provider_is_corrected_at_growing_interv
     memory.past.answers.annotations.clear();
     assert!(memory.see(with(900, false), false, at(60)));
 }
+
+#[test]
+fn an_edit_after_ten_quiet_minutes_begins_the_intervals_again() {
+    let mut corrections = Corrections::default();
+    for (second, pause) in [(0, 1), (1, 2), (600, 4), (1200, 1)] {
+        corrections.record(at(second));
+        assert_eq!(corrections.next_at(), Some(at(second + pause)));
+    }
+}
