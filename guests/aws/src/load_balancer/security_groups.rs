@@ -247,7 +247,8 @@ pub fn open(
     Ok(changes.iter().all(|(_, one)| *one == Change::default()))
 }
 
-/// Lets all traffic from the group `source` into the groups `chosen`, and into no other of `groups`.
+/// Lets all traffic from the group `source` into the groups `chosen`, and into no other of `groups`. As with the Go
+/// provider, a chosen group that lets in some of it stays as it is: somebody may have made that narrower rule in advance.
 ///
 /// # Errors
 /// A refusal by AWS for one of the rules, or no answer.
@@ -258,11 +259,12 @@ pub fn admit<'a>(
 ) -> Result<(), Error> {
     let rule = Rule::of(EVERYTHING, (-1, -1), source);
     for group in groups {
-        let mut wanted = Rules::new();
-        if chosen.contains(&group.group_id) {
+        let (are, mut wanted) = (group.rules(), Rules::new());
+        let is_chosen = chosen.contains(&group.group_id);
+        if is_chosen && !are.keys().any(|one| one.range == source) {
             wanted.insert(rule.clone(), String::new());
         }
-        let needed = Change::of(&group.rules(), &wanted, |one, _| *one == rule);
+        let needed = Change::of(&are, &wanted, |one, _| !is_chosen && *one == rule);
         change(group, &needed)?;
     }
     Ok(())

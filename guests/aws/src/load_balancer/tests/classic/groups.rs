@@ -80,6 +80,25 @@ fn a_named_group_is_only_let_into_the_nodes_group() {
     }
 }
 
+/// An operator may let in fewer ports than all.
+#[test]
+fn a_narrower_rule_about_the_load_balancers_group_is_neither_widened_nor_removed() {
+    let all = "<item>\n          <ipProtocol>-1</ipProtocol>";
+    let narrow =
+        "<item><ipProtocol>tcp</ipProtocol><fromPort>30080</fromPort><toPort>30443</toPort>";
+    let both = "<item><ipProtocol>tcp</ipProtocol><fromPort>30080</fromPort><toPort>30443</toPort><groups><item><groupId>sg-own</groupId></item></groups></item><item><ipProtocol>-1</ipProtocol>";
+    assert!(groups().contains(all));
+    for rules in [narrow, both] {
+        let groups = groups().replace(all, rules);
+        let there = host(move |action, form| match action {
+            "DescribeSecurityGroups" => Some(xml(200, &groups)),
+            _ => existing(action, form),
+        });
+        ensure(web(&[])).unwrap();
+        assert_eq!(changes(&there), [""; 0], "{rules}");
+    }
+}
+
 /// Whoever names the group of another Service's load balancer, and then does so no more, takes nothing from it.
 #[test]
 fn the_own_group_of_another_load_balancer_stays() {
