@@ -85,14 +85,16 @@ struct Check {
 }
 
 impl Listener {
-    /// Whether the listener is as wanted.
+    /// Whether the listener is as wanted. As with the Go provider, an ARN has no case.
     fn is(&self, port: &Port) -> bool {
         (self.port, self.instance_port) == (port.front, port.back)
             && self.protocol.eq_ignore_ascii_case(port.front_protocol)
             && self
                 .instance_protocol
                 .eq_ignore_ascii_case(port.back_protocol)
-            && certificate(port).unwrap_or_default() == self.certificate
+            && certificate(port)
+                .unwrap_or_default()
+                .eq_ignore_ascii_case(&self.certificate)
     }
 }
 

@@ -146,6 +146,11 @@ fn only_what_differs_is_changed() {
     let cases: &[(&str, Change, &[&str])] = &[
         ("nothing", |_| {}, &[]),
         (
+            "case of the certificate's ARN",
+            |one| set(one, "ssl-cert", "ARN:certificate"),
+            &[],
+        ),
+        (
             "node port",
             |one| one.ports[1].node_port = Some(31443),
             &["DeleteLoadBalancerListeners", "CreateLoadBalancerListeners"],
