@@ -98,6 +98,11 @@ pub fn values(service: &Service) -> Values<'_> {
     service.values_of(PREFIX)
 }
 
+/// An annotation with the spaces around it, which count in the Go provider's comparisons.
+pub fn exact<'a>(service: &'a Service, name: &str) -> Option<&'a str> {
+    service.annotation(&format!("{PREFIX}{name}"))
+}
+
 /// The parts of an annotation that holds a list.
 pub fn list(read: &mut Values<'_>, name: &str) -> Vec<String> {
     let parts = read.list(name).unwrap_or_default();

@@ -6,7 +6,7 @@ use ccm_guest::{Error, Failure, IpFamily, Protocol};
 
 use super::annotations::{ALL, PREFIX};
 use super::wanted::{Groups, Wanted};
-use super::{ensure, subnets};
+use super::{ensure, subnets, wanted};
 use crate::fixtures::{THROTTLED, actions, host, known, service, settings, xml};
 
 mod classic;
@@ -146,6 +146,26 @@ fn ports_have_tls_as_the_annotation_names_them() {
         let wanted = read(&service(&[("ssl-ports", listed)]));
         let ports = wanted.ports.iter().map(|port| port.tls.is_some());
         assert_eq!(ports.collect::<Vec<_>>(), expected, "{listed:?}");
+    }
+}
+
+/// As with the Go provider, which compares the whole values.
+#[test]
+fn spaces_count_in_the_kind_and_in_the_scheme() {
+    for (kind, is_classic) in [("nlb", false), ("nlb ", true), (" external", true)] {
+        let service = service(&[("type", kind)]);
+        assert_eq!(wanted::is_classic(&service), is_classic, "{kind:?}");
+        assert_eq!(wanted::is_ours(&service), Ok(()), "{kind:?}");
+    }
+    for (text, internal) in [
+        ("", false),
+        ("false", false),
+        ("false ", true),
+        (" ", true),
+        ("true", true),
+    ] {
+        let wanted = read(&service(&[("internal", text)]));
+        assert_eq!(wanted.internal, internal, "{text:?}");
     }
 }
 

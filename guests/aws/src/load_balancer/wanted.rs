@@ -145,7 +145,7 @@ pub fn own_group(settings: &Settings, service: &Service) -> String {
 
 /// Whether a Service wants a classic load balancer: as with the Go provider, without `type: nlb`.
 pub fn is_classic(service: &Service) -> bool {
-    names::values(service).text(names::TYPE) != Some("nlb")
+    names::exact(service, names::TYPE) != Some("nlb")
 }
 
 /// Checks that the Service's load balancer is this provider's task.
@@ -153,7 +153,7 @@ pub fn is_classic(service: &Service) -> bool {
 /// # Errors
 /// [`Error::Elsewhere`] if another controller creates it.
 pub fn is_ours(service: &Service) -> Result<(), Error> {
-    let kind = names::values(service).text(names::TYPE);
+    let kind = names::exact(service, names::TYPE);
     let class = service.class.as_deref().unwrap_or_default();
     if kind.is_some_and(|kind| EXTERNAL.contains(&kind))
         || ELSEWHERE.iter().any(|prefix| class.starts_with(prefix))
@@ -207,9 +207,8 @@ impl Wanted {
         let are_ignored = !settings.own_security_groups && !named.is_empty();
         let mut wanted = Wanted {
             name: name(service),
-            internal: read
-                .text(names::INTERNAL)
-                .is_some_and(|text| text != "false"),
+            internal: names::exact(service, names::INTERNAL)
+                .is_some_and(|text| !["", "false"].contains(&text)),
             ports: ports(service, &health, read),
             attributes: attributes(read),
             group_attributes: group_attributes(service, read),
@@ -293,8 +292,8 @@ fn ports(service: &Service, health: &Health, read: &mut Values<'_>) -> Vec<Port>
     if service.ports.is_empty() {
         read.mistake("ports: there is none");
     }
-    // As in the Go provider, spaces count, and `*` is the whole value or nothing.
-    let listed = service.annotation(&format!("{}{}", names::PREFIX, names::TLS_PORTS));
+    // As in the Go provider, `*` is the whole value or nothing.
+    let listed = names::exact(service, names::TLS_PORTS);
     let listed = listed.filter(|text| !["", "*"].contains(text));
     let has_tls = |port: &ServicePort| {
         let name = port.name.as_deref().unwrap_or_default();
