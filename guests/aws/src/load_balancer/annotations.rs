@@ -117,13 +117,14 @@ pub fn pairs(list: Option<Vec<&str>>) -> impl Iterator<Item = (String, String)> 
     named.map(|(key, value)| (key.to_owned(), value.to_owned()))
 }
 
-/// Notes the annotations that are refused or too long, and returns an event about those that are ignored or unknown.
+/// Notes the annotations that are refused, or known and too long, and returns an event about those that are ignored or
+/// unknown.
 pub fn judge(service: &Service, is_classic: bool, read: &mut Values<'_>) -> Option<Event> {
     let mut report = Report::default();
     let keys = service.annotations.iter().map(|(key, _)| key);
     for name in keys.filter_map(|key| key.strip_prefix(PREFIX)) {
-        read.text(name);
         let row = ALL.iter().find(|(known, _)| *known == name);
+        row.and_then(|_| read.text(name));
         // AWS Load Balancer Controller has many more of this prefix.
         let unknown = Ignored("unknown");
         let (network, classic) = row.map_or((unknown, unknown), |(_, both)| *both);

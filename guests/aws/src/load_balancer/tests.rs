@@ -253,6 +253,8 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
         ("security-groups", "sg-1"),
         ("scheme", "internal"),
     ]);
+    let rules = (format!("{PREFIX}rules"), "x".repeat(5000));
+    odd.annotations.push(rules);
     odd.ip_families = vec![IpFamily::Ipv6, IpFamily::Ipv4];
     let mut events = Vec::new();
     let wanted = Wanted::read(&settings(&[]), &odd, &mut events).unwrap();
@@ -260,7 +262,7 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     assert_eq!(
         shown,
         [
-            "connection-idle-timeout: it is about classic load balancers; scheme: unknown",
+            "connection-idle-timeout: it is about classic load balancers; scheme: unknown; rules: unknown",
             "security-groups: without NLBSecurityGroupMode=Managed it has no effect, as with the Go provider",
         ]
     );
