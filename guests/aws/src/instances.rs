@@ -7,7 +7,7 @@
 //! | the same, of a zone in another region | unknown: its absence here proves nothing |
 //! | a Fargate node, or a provider ID that names no instance | unknown |
 //! | no provider ID, one instance by its name | found, unless it is another cluster's |
-//! | the same, several instances | unknown, with an event |
+//! | the same, no tag and any VPC, or several instances | unknown, with an event |
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -95,7 +95,8 @@ fn key<'a>(settings: &Settings, node: &'a Node) -> Key<'a> {
     }
 }
 
-/// Two VPCs may have machines of the same private name; a cluster's tag decides between them.
+/// Two VPCs may have machines of the same private name; a cluster's tag decides between them. An instance without one
+/// counts only where all that were found are in the cluster's VPC.
 fn by_its_name(
     settings: &Settings,
     node: &Node,
@@ -107,17 +108,18 @@ fn by_its_name(
             .filter(move |one| one.tags.claim(&settings.cluster) == claim)
     };
     let (mut ours, mut untagged) = (of(Claim::Ours), of(Claim::Untagged));
+    let are_near = settings.vpc.is_some();
     match (ours.next(), ours.next(), untagged.next(), untagged.next()) {
-        (Some(one), None, _, _) | (None, _, Some(one), None) => {
-            (instance(settings, node, one), None)
-        }
+        (Some(one), None, _, _) => (instance(settings, node, one), None),
+        (None, _, Some(one), None) if are_near => (instance(settings, node, one), None),
         (None, _, None, _) => (Lookup::NotMine, None),
         _ => {
             let ids: Vec<&str> = found.iter().map(|one| one.instance_id.as_str()).collect();
-            let (name, ids) = (&node.name, event::listed(&ids));
-            Lookup::unclear(format!(
-                "several instances have the private name {name}: {ids}"
-            ))
+            let (name, ids, key) = (&node.name, event::listed(&ids), settings.cluster.key());
+            let why = format!(
+                "not exactly one instance of the private name {name} has the tag {key}: {ids}"
+            );
+            Lookup::unclear(why)
         }
     }
 }

@@ -254,6 +254,23 @@ fn of_several_instances_of_one_name_the_clusters_is_taken() {
     }
 }
 
+/// Machines of other VPCs have the same names.
+#[test]
+fn an_instance_without_a_tag_is_found_by_its_name_only_in_the_clusters_vpc() {
+    let untagged = INSTANCES.replace("kubernetes.io/cluster/prod", "owner");
+    let _host = host(move |action, _| (action == "DescribeInstances").then(|| xml(200, &untagged)));
+    let nodes = [node(NAME, None), known()];
+    for lookup in look_up(&[("VPC", "vpc-1")], &nodes) {
+        assert_eq!(found(&lookup).provider_id, ID);
+    }
+    let reply = find(&settings(&[]), &nodes).unwrap();
+    let why = "has the tag kubernetes.io/cluster/prod: i-1234567890abcdef0";
+    let is_told = |lookup: &Lookup| matches!(lookup, Lookup::Unknown(text) if text.contains(why));
+    assert!(is_told(&reply.lookups[0]), "{reply:?}");
+    assert_eq!(reply.events[0].event.reason, "InstanceLookupFailed");
+    assert_eq!(found(&reply.lookups[1]).provider_id, ID);
+}
+
 #[test]
 fn network_nodes_are_labels_and_their_absence_is_no_error() {
     let large = || xml(200, INSTANCES.replace("t2.micro", "p4d.24xlarge"));
