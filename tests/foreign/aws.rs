@@ -120,7 +120,11 @@ fn nodes(world: &mut World) {
     let instance = &answer["Reservations"][0]["Instances"][0];
     let name = instance["PrivateDnsName"].as_str().unwrap();
     let mut nodes = world.nodes();
-    nodes.extend([super::node(name, None), super::node("stranger", None)]);
+    let new = CloudNode {
+        initialized: false,
+        ..super::node(name, None)
+    };
+    nodes.extend([new, super::node("stranger", None)]);
     let reply = world.find(&provider, &nodes);
     assert_eq!(
         brief(&reply),

@@ -51,10 +51,8 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         found.map(|one| (one.instance_id.clone(), one)).collect();
     let mut by_name: BTreeMap<String, Vec<ec2::Instance>> = BTreeMap::new();
     for found in ec2::by_names(&names, settings.vpc.as_deref())? {
-        by_name
-            .entry(found.private_dns_name.to_lowercase())
-            .or_default()
-            .push(found);
+        let name = found.private_dns_name.to_lowercase();
+        by_name.entry(name).or_default().push(found);
     }
 
     let answer = |(node, key): (&Node, Key<'_>)| match key {
@@ -102,12 +100,9 @@ fn by_its_name(
     node: &Node,
     found: &[ec2::Instance],
 ) -> (Lookup, Option<Event>) {
-    let of = |claim| {
-        found
-            .iter()
-            .filter(move |one| one.tags.claim(&settings.cluster) == claim)
-    };
-    let (mut ours, mut untagged) = (of(Claim::Ours), of(Claim::Untagged));
+    let is = |claim| move |one: &&ec2::Instance| one.tags.claim(&settings.cluster) == claim;
+    let mut ours = found.iter().filter(is(Claim::Ours));
+    let mut untagged = found.iter().filter(is(Claim::Untagged));
     let are_near = settings.vpc.is_some();
     match (ours.next(), ours.next(), untagged.next(), untagged.next()) {
         (Some(one), None, _, _) => (instance(settings, node, one), None),
@@ -177,9 +172,8 @@ fn ipv4<'a>(
     let total: usize = used.iter().map(|one| one.ipv4.len()).sum();
     // Where pods have addresses of the VPC, an interface has dozens. The first one is the interface's own.
     let of_each = if total <= ADDRESSES / 2 { total } else { 1 };
-    let internal = used
-        .iter()
-        .flat_map(move |one| one.ipv4.iter().take(of_each));
+    let internal = used.iter();
+    let internal = internal.flat_map(move |one| one.ipv4.iter().take(of_each));
     let internal = internal.filter(|one| !one.is_empty()).take(ADDRESSES / 2);
     let internal = internal.map(|one| (AddressType::InternalIp, one));
     let others = [
@@ -191,39 +185,67 @@ fn ipv4<'a>(
     internal.chain(others.into_iter().filter(|(_, text)| !text.is_empty()))
 }
 
-/// Adds labels that need further requests to nodes that lack them. They are optional: a failure is logged, and the
-/// requests are supplementary, so that the host still believes that an instance is gone in the same answer.
+/// Adds labels that need further requests to new nodes. The manager writes them only while it initialises a node, so that a
+/// node waits for them, as with the Go provider. It does without those of a topology that AWS refuses, as in a region
+/// without this API. The requests are supplementary, so that the host still believes that an instance is gone in the same
+/// answer.
 fn label<'a>(nodes: &[Node], lookups: impl Iterator<Item = &'a mut Lookup>) {
-    let has = |node: &Node, key: &str| node.labels.iter().any(|(name, _)| name == key);
-    let mut new: Vec<(&Node, &mut Instance)> = Vec::new();
-    for (node, lookup) in nodes.iter().zip(lookups) {
-        // A node with the label of the zone was initialised before and gets no more labels.
-        if let Lookup::Found(instance) = lookup
-            && !has(node, ZONE_ID)
-        {
-            new.push((node, instance));
-        }
+    let new = nodes
+        .iter()
+        .zip(lookups)
+        .filter(|(node, _)| !node.initialized);
+    let mut new: Vec<&mut Lookup> = new.map(|(_, lookup)| lookup).collect();
+    new.retain(|lookup| found(lookup).is_some());
+    if new.is_empty() {
+        return;
     }
-    if !new.is_empty() {
-        let zones = ec2::zones().unwrap_or_else(|error| not_labelled(&error));
-        for (_, instance) in &mut new {
-            let mut zones = zones.iter().filter(|zone| !zone.zone_id.is_empty());
-            let zone = zones.find(|zone| Some(&zone.zone_name) == instance.zone.as_ref());
-            let id = zone.map(|zone| (ZONE_ID.to_owned(), zone.zone_id.clone()));
-            instance.labels.extend(id);
-        }
-    }
-    let first = format!("{NETWORK_NODE}1");
-    new.retain(|(node, instance)| !has(node, &first) && has_topology(instance));
+    add(&mut new, ec2::zones(), |zones, instance| {
+        let mut zones = zones.iter().filter(|zone| !zone.zone_id.is_empty());
+        let zone = zones.find(|zone| Some(&zone.zone_name) == instance.zone.as_ref());
+        zone.map(|zone| (ZONE_ID.to_owned(), zone.zone_id.clone()))
+    });
+    new.retain(|lookup| found(lookup).is_some_and(has_topology));
     for some in new.chunks_mut(TOPOLOGIES) {
-        let ids: Vec<&str> = some.iter().map(|(_, instance)| ec2_id(instance)).collect();
-        let mut topologies = ec2::topology(&ids).unwrap_or_else(|error| not_labelled(&error));
-        for (_, instance) in some {
-            let layers = topologies.remove(ec2_id(instance)).unwrap_or_default();
-            let layers = (1..=8).zip(layers);
+        let ids = some.iter().filter_map(|lookup| found(lookup)).map(ec2_id);
+        let ids: Vec<&str> = ids.collect();
+        let topologies = match ec2::topology(&ids) {
+            Err(Error::Denied(why) | Error::Invalid(why)) => {
+                let what = "nodes stay without labels of their topology";
+                log::warn(what, &[("reason", &why)]);
+                return;
+            }
+            answer => answer,
+        };
+        add(some, topologies, |topologies, instance| {
+            let layers = topologies.get(ec2_id(instance)).into_iter().flatten();
+            let layers = (1..=8).zip(layers.cloned());
             let labels = layers.map(|(number, node)| (format!("{NETWORK_NODE}{number}"), node));
-            instance.labels.extend(labels);
+            labels.collect::<Vec<_>>()
+        });
+    }
+}
+
+/// Adds the labels that an answer has for each node. Without an answer, the nodes wait.
+fn add<T, Labels: IntoIterator<Item = (String, String)>>(
+    new: &mut [&mut Lookup],
+    answer: Result<T, Error>,
+    labels: impl Fn(&T, &Instance) -> Labels,
+) {
+    for lookup in new {
+        match (&mut **lookup, &answer) {
+            (Lookup::Found(instance), Ok(answer)) => {
+                instance.labels.extend(labels(answer, instance));
+            }
+            (lookup, Err(error)) => *lookup = Lookup::Unknown(error.message().to_owned()),
+            _ => {}
         }
+    }
+}
+
+fn found(lookup: &Lookup) -> Option<&Instance> {
+    match lookup {
+        Lookup::Found(instance) => Some(instance),
+        _ => None,
     }
 }
 
@@ -233,19 +255,12 @@ fn ec2_id(instance: &Instance) -> &str {
     parts.next().unwrap_or_default()
 }
 
-/// Whether EC2 describes the topology of this instance type. The Go provider requests it for the same types by default.
+/// Whether a node of this instance type waits for its topology, as with the Go provider by default, which asks for that of
+/// all other types as well.
 fn has_topology(instance: &Instance) -> bool {
     let kind = instance.instance_type.as_deref().unwrap_or_default();
     ["hpc", "trn", "p"].iter().any(|family| {
         let rest = kind.strip_prefix(family).unwrap_or_default();
         rest.starts_with(|digit: char| digit.is_ascii_digit())
     })
-}
-
-fn not_labelled<T: Default>(error: &Error) -> T {
-    log::warn(
-        "nodes stay without labels of their topology",
-        &[("reason", error.message())],
-    );
-    T::default()
 }

@@ -272,9 +272,9 @@ fn an_instance_without_a_tag_is_found_by_its_name_only_in_the_clusters_vpc() {
 }
 
 #[test]
-fn network_nodes_are_labels_and_their_absence_is_no_error() {
+fn network_nodes_are_labels() {
     let large = || xml(200, INSTANCES.replace("t2.micro", "p4d.24xlarge"));
-    let working = host(move |action, _| (action == "DescribeInstances").then(large));
+    let _host = host(move |action, _| (action == "DescribeInstances").then(large));
     let lookups = look_up(&[], &[known()]);
     let labels: Vec<_> = found(&lookups[0])
         .labels
@@ -298,14 +298,36 @@ fn network_nodes_are_labels_and_their_absence_is_no_error() {
         4,
         "beside one that is gone"
     );
-    drop(working);
+}
 
-    let _host = host(move |action, _| match action {
-        "DescribeInstances" => Some(large()),
-        "DescribeAvailabilityZones" => Some(xml(403, "no")),
-        _ => Some(xml(500, "<html>")),
-    });
-    assert_eq!(found(&look_up(&[], &[known()])[0]).labels, []);
+/// The manager writes these labels only while it initialises a node.
+#[test]
+fn a_new_node_waits_for_labels_that_cannot_be_read() {
+    let ready = Node {
+        initialized: true,
+        ..known()
+    };
+    for (action, code, waits) in [
+        ("DescribeAvailabilityZones", "RequestLimitExceeded", true),
+        ("DescribeAvailabilityZones", "UnauthorizedOperation", true),
+        ("DescribeInstanceTopology", "RequestLimitExceeded", true),
+        ("DescribeInstanceTopology", "UnauthorizedOperation", false),
+        ("DescribeInstanceTopology", "UnsupportedOperation", false),
+    ] {
+        let refusal = format!(
+            "<Response><Errors><Error><Code>{code}</Code><Message>m</Message></Error></Errors></Response>"
+        );
+        let _host = host(move |asked, _| match asked {
+            "DescribeInstances" => Some(xml(200, INSTANCES.replace("t2.micro", "p4d.24xlarge"))),
+            _ => (asked == action).then(|| xml(400, &refusal)),
+        });
+        let lookups = look_up(&[], &[known(), ready.clone()]);
+        match &lookups[0] {
+            Lookup::Unknown(why) => assert!(waits && why.contains(code), "{action}: {why}"),
+            new => assert!(!waits && found(new).labels.len() == 1, "{action}: {new:?}"),
+        }
+        assert_eq!(found(&lookups[1]).labels, [], "{action}");
+    }
 }
 
 /// AWS, where every instance exists that is asked for, of this type.

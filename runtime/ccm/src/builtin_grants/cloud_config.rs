@@ -43,7 +43,7 @@ const REFUSED: [(&str, &str); 3] = [
     ),
     (
         "SupportedTopologyInstanceTypePattern",
-        "topologies are asked for instances of the types p, trn and hpc, which is the default",
+        "only instances of the types p, trn and hpc get labels of their topology, which are those that its default requires",
     ),
 ];
 
