@@ -311,9 +311,16 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     let classic = existing.iter().find(|one| one.load_balancer_name == name);
     let all = security_groups::list_of(settings, classic.map(|one| &one.vpc_id))?;
     let own = group_of_classic(&name);
-    for group in &all {
-        if group.group_name == own && group.is_own(&settings.cluster) {
+    let mut kept = Vec::new();
+    for group in all.iter().filter(|group| group.group_name == own) {
+        if group.is_own(&settings.cluster) {
             security_groups::admit(&all, &group.group_id, &BTreeSet::new())?;
+        } else {
+            let (id, key) = (&group.group_id, settings.cluster.key());
+            let why = format!(
+                "the security group {own} ({id}) stays, because it lacks the tag {key}=owned: delete it if nothing uses it"
+            );
+            kept.push(Event::warning("SecurityGroupKept", why));
         }
     }
     if let Some(classic) = classic {
@@ -323,7 +330,7 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
         elb::delete(classic)?;
     }
     let in_use = security_groups::delete_own(&all, &own, &settings.cluster)?;
-    progress(request, in_use)
+    Ok(progress(request, in_use)?.with_events(kept))
 }
 
 /// Removes the rules that let in the groups `named`, which others made, except from groups without the cluster's tag and

@@ -31,18 +31,20 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     let name = wanted::name(service);
     cached_state::forget(&name);
     let is_classic = wanted::is_classic(service);
+    let mut events = Vec::new();
     // The annotation may have changed since one of the other kind was created or begun. One that was only begun left no
     // address in the Service.
     for is_classic in [is_classic, !is_classic] {
-        let reply = match is_classic {
+        let mut reply = match is_classic {
             true => classic::delete(settings, request)?,
             false => delete_network(settings, request, &name)?,
         };
+        events.append(&mut reply.events);
         if reply.progress != Progress::Done {
-            return Ok(reply);
+            return Ok(reply.with_events(events));
         }
     }
-    Ok(ProgressReply::done())
+    Ok(ProgressReply::done().with_events(events))
 }
 
 fn delete_network(

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::wanted::{Port, Wanted};
-use crate::config::{Cluster, KUBE_PROXY, Settings};
+use crate::config::{Cluster, KUBE_PROXY, LEGACY, Settings};
 use crate::ec2::{Instance, Tags};
 use crate::query::{Answer, Query, filter, pairs};
 
@@ -104,9 +104,12 @@ impl Rule {
 }
 
 impl Group {
-    /// Whether it was made for a load balancer, by this provider or the Go provider.
+    /// Whether it was made for a load balancer, by this provider or the Go provider. The older tag has no value but the
+    /// cluster.
     pub fn is_own(&self, cluster: &Cluster) -> bool {
-        self.tags.get(&cluster.key()) == Some("owned") && self.group_name.starts_with("k8s-")
+        let is_owned = self.tags.get(&cluster.key()) == Some("owned")
+            || self.tags.get(LEGACY) == Some(&*cluster.id);
+        is_owned && self.group_name.starts_with("k8s-")
     }
 
     fn rules(&self) -> Rules {

@@ -89,6 +89,12 @@ const OF_PROVIDERS: &[(&str, &[&str], &str, &str)] = &[
         "Nothing, unless Hetzner's Go manager is to serve the cluster again: it would call the machine gone.",
     ),
     (
+        "SecurityGroupKept",
+        &["aws"],
+        "The Service is gone, and the security group of its classic load balancer stays, because it lacks the cluster's tag with the value `owned`.",
+        "Delete it at AWS if nothing uses it.",
+    ),
+    (
         "SecurityGroupUnclear",
         &["aws"],
         "Traffic is not let in to these nodes: not exactly one of their security groups has the cluster's tag.",

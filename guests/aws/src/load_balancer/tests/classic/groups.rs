@@ -99,6 +99,31 @@ fn a_narrower_rule_about_the_load_balancers_group_is_neither_widened_nor_removed
     }
 }
 
+/// The older tag suffices.
+#[test]
+fn an_own_group_without_the_clusters_tag_is_kept_and_named() {
+    const TAG: &str = "kubernetes.io/cluster/prod</key><value>owned";
+    for (tag, kept) in [
+        ("KubernetesCluster</key><value>prod", &[][..]),
+        ("KubernetesCluster</key><value>test", &["SecurityGroupKept"]),
+        ("owner</key><value>me", &["SecurityGroupKept"]),
+    ] {
+        let all = groups();
+        let (others, own) = all.rsplit_once(TAG).unwrap();
+        let groups = format!("{others}{tag}{own}");
+        let there = host(until_deleted(move |action, form| match action {
+            "DescribeSecurityGroups" => Some(xml(200, &groups)),
+            _ => existing(action, form),
+        }));
+        let request = DeleteRequest::new(web(&[]));
+        let reply = deletion::delete(&settings(&[]), &request).unwrap();
+        let reasons: Vec<&str> = reply.events.iter().map(|one| one.reason.as_str()).collect();
+        assert_eq!(reasons, kept, "{tag}");
+        let is_deleted = changes(&there).contains(&"DeleteSecurityGroup".to_owned());
+        assert_eq!(is_deleted, kept.is_empty(), "{tag}");
+    }
+}
+
 /// Whoever names the group of another Service's load balancer, and then does so no more, takes nothing from it.
 #[test]
 fn the_own_group_of_another_load_balancer_stays() {
