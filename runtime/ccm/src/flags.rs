@@ -346,7 +346,7 @@ const KNOWN_CONTROLLERS: &[&str] = &[
 /// A controller of AWS's manager alone. There it is switched off by `-tagging`, which asks for what happens here.
 const TAGGING: &str = "tagging";
 /// The reason why neither that controller nor its flags have an effect.
-const NO_TAGGING: &str = "instances are not tagged";
+const NO_TAGGING: &str = "instances are not tagged, and those without the cluster's tag are no targets of load balancers";
 
 fn warnings(matches: &ArgMatches, gates: &FeatureGates) -> Vec<String> {
     let mut warnings = election::warnings(matches);

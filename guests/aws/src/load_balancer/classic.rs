@@ -54,7 +54,7 @@ pub fn ensure(
         }
         (None, _) if network::by_name(name)?.is_some() => return Err(unlike(name)),
         (found, _) => {
-            let nodes = Nodes::look_up(settings, ids)?;
+            let nodes = Nodes::look_up(settings, ids, events)?;
             let made = make(settings, wanted, nodes, found, events)?;
             cached_state::set_fresh(name);
             made
@@ -231,7 +231,7 @@ pub fn update_targets(
     let Some(classic) = elb::by_name(&name)? else {
         return Ok(false);
     };
-    let nodes = Nodes::look_up(settings, ids)?;
+    let nodes = Nodes::look_up(settings, ids, events)?;
     let is_open = |known: &Remembered| {
         let (needed, unclear) =
             security_groups::of_nodes(&known.tagged, &nodes.instances, settings);

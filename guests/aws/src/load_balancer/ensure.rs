@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
-use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node, log};
+use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node, event};
 
 use super::cached_state::{self, Remembered};
 use super::elb::{self, LoadBalancer, Object, Targets};
@@ -63,7 +63,7 @@ fn reach(
             if found.is_none() && classic::elb::by_name(&name)?.is_some() {
                 return Err(unlike(&name));
             }
-            let nodes = Nodes::look_up(settings, ids)?;
+            let nodes = Nodes::look_up(settings, ids, events)?;
             let made = make(settings, &wanted, nodes, found, events)?;
             cached_state::set_fresh(&name);
             made
@@ -242,7 +242,7 @@ fn update_network(
             }
         }
     };
-    let nodes = Nodes::look_up(settings, ids)?;
+    let nodes = Nodes::look_up(settings, ids, events)?;
     known.listening.set_targets(&nodes.targets)?;
     // Neither mistakes in annotations nor another kind may keep a node that leaves registered; the rules stay as they are
     // then, and the next `ensure` without a mistake compares them. It reports the mistake meanwhile.
@@ -290,7 +290,11 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    pub(super) fn look_up(settings: &Settings, ids: BTreeSet<String>) -> Result<Nodes, Error> {
+    pub(super) fn look_up(
+        settings: &Settings,
+        ids: BTreeSet<String>,
+        events: &mut Vec<Event>,
+    ) -> Result<Nodes, Error> {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
         let instances = ec2::by_ids(&texts)?;
         let id = |one: &Instance| one.instance_id.clone();
@@ -300,9 +304,9 @@ impl Nodes {
         let (mut instances, others): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_ours);
         if !others.is_empty() {
             let ids: Vec<String> = others.iter().map(id).collect();
-            let ids = ids.join(" ");
-            let what = "instances without the cluster's tag are no targets";
-            log::warn(what, &[("ids", &ids)]);
+            let (key, ids) = (settings.cluster.key(), event::listed(&ids));
+            let why = format!("instances without the tag {key} are no targets: {ids}");
+            events.push(Event::warning("InstanceNotTagged", why));
         }
         instances.retain(|one| !["terminated", "shutting-down"].contains(&one.state.as_str()));
         let left_out = &found - &instances.iter().map(id).collect();

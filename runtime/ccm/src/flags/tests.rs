@@ -66,7 +66,10 @@ fn a_wish_that_is_not_fulfilled_is_told_with_the_reason() {
             "--log-json-split-stream",
             "the whole log goes to standard error",
         ),
-        ("--tags=a=b", "instances are not tagged"),
+        (
+            "--tags=a=b",
+            "instances are not tagged, and those without the cluster's tag are no targets of load balancers",
+        ),
         (
             "--dualstack",
             "pod CIDRs are chosen out of --cluster-cidr, and not by AWS",

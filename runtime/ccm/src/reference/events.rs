@@ -35,6 +35,12 @@ const OF_PROVIDERS: &[(&str, &[&str], &str, &str)] = &[
         "Name the certificate with `do-loadbalancer-certificate-name`, which stays the same.",
     ),
     (
+        "InstanceNotTagged",
+        &["aws"],
+        "Nodes are not targets: their instances lack the cluster's tag.",
+        "Tag the instances, unless these nodes are to get no traffic.",
+    ),
+    (
         "InternalIPNotConfigured",
         &["hcloud"],
         "The load balancer is to use private addresses, and these nodes have no InternalIP.",

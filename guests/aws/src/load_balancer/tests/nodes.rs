@@ -96,7 +96,13 @@ fn an_instance_without_the_clusters_tag_is_no_target() {
         let host =
             host(move |action, _| (action == "DescribeInstances").then(|| xml(200, &others)));
         let request = EnsureRequest::new(service(&[]), vec![known()]);
-        ensure::ensure(&settings(&[]), &request).unwrap();
+        let reply = ensure::ensure(&settings(&[]), &request).unwrap();
+        let [event] = reply.events.as_slice() else {
+            panic!("{reply:?}")
+        };
+        let why = format!("without the tag kubernetes.io/cluster/prod are no targets: {INSTANCE}");
+        assert_eq!(event.reason, "InstanceNotTagged");
+        assert!(event.message.contains(&why), "{event:?}");
         let expected = [
             "DeregisterTargets",
             "DeregisterTargets",

@@ -127,7 +127,7 @@ fn proc_020_lists_are_kept_in_their_order_and_aliases_mean_the_same() {
 
 #[test]
 fn awss_tagging_controller_is_missed_only_where_a_list_names_it() {
-    let warning = "--controllers: tagging has no effect: instances are not tagged";
+    let warning = "--controllers: tagging has no effect: instances are not tagged, and those without the cluster's tag are no targets of load balancers";
     for (list, warnings) in [
         ("*", &[][..]),
         ("*,-tagging", &[]),
