@@ -162,15 +162,14 @@ pub fn mark(
     Ok(true)
 }
 
-/// The tag of another cluster, if this cluster has an id to compare with.
+/// The tag of another cluster, if this cluster has an id to compare with, and the load balancer lacks its tag. The Go
+/// manager's way of moving one leaves both tags on it.
 fn other_cluster<'a>(settings: &Settings, found: &'a LoadBalancer) -> Option<&'a String> {
-    let own = settings.cluster_tag()?;
-    let mut tags = found
-        .tags()
-        .into_iter()
-        .flatten()
-        .filter(|tag| tag.starts_with(CLUSTER));
-    tags.find(|tag| **tag != own)
+    let (own, tags) = (settings.cluster_tag()?, found.tags()?);
+    match tags.contains(&own) {
+        true => None,
+        false => tags.iter().find(|tag| tag.starts_with(CLUSTER)),
+    }
 }
 
 /// Releases a Service's load balancer without changing it: removes the owner's tag.
