@@ -122,7 +122,15 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
             "here, too, the cloud is reached through this proxy under the name of a Go manager and in the Helm chart; `ccm run` reaches it directly without --cloud-proxy=environment",
         ));
     }
-    if flags.cloud_provider.as_deref() != Some("hcloud") {
+    let vendor = flags.cloud_provider.as_deref();
+    let firewall = variable("PUBLIC_ACCESS_FIREWALL_NAME").unwrap_or_default();
+    if vendor == Some("digitalocean") && !firewall.is_empty() {
+        differences.push(Difference::new(
+            "PUBLIC_ACCESS_FIREWALL_NAME",
+            "nothing here manages this firewall: it stays on the nodes with the rules of the vendor's manager, and lets in no traffic to new node ports and new network load balancers; before the move, open these ports in another firewall, or take this one off the nodes",
+        ));
+    }
+    if vendor != Some("hcloud") {
         return differences;
     }
     if flags.pod_network.ipam.is_some() {

@@ -69,6 +69,10 @@ fn what_the_go_manager_reads_and_nothing_here_does_is_told() {
     ] {
         assert!(reported.contains(name), "{name}: {reported}");
     }
+    assert!(
+        reported.contains("no traffic to new Services"),
+        "{reported}"
+    );
     assert!(read.mistakes.is_empty(), "{:?}", read.mistakes);
     assert_eq!(adoption("digitalocean"), Adoption::Unowned);
 }

@@ -9,6 +9,7 @@ use super::*;
 use crate::migrate::flags_of;
 
 const HCLOUD: &str = "--cloud-provider=hcloud";
+const OCEAN: &str = "--cloud-provider=digitalocean";
 
 /// Of these flags and variables, each as `name=value`.
 fn found(flags: &[&str], variables: &[&str]) -> Vec<Difference> {
@@ -30,6 +31,7 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
         "--allocate-node-cidrs",
         "here nodes without a pod CIDR get one",
     );
+    let firewall = ("PUBLIC_ACCESS_FIREWALL_NAME", "in another firewall");
     let proxy = ("https_proxy", "without --cloud-proxy=environment");
     let range = "--cluster-cidr=10.244.0.0/16";
     let login = ["ROBOT_USER=u", "ROBOT_PASSWORD=p"];
@@ -102,10 +104,13 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
             &[by_name],
         ),
         (&[HCLOUD], &["HCLOUD_ENDPOINT=https://10.0.0.9/v1"], &[]),
+        (&[OCEAN], &["PUBLIC_ACCESS_FIREWALL_NAME=f"], &[firewall]),
+        (&[OCEAN], &["PUBLIC_ACCESS_FIREWALL_NAME="], &[]),
+        (&[HCLOUD], &["PUBLIC_ACCESS_FIREWALL_NAME=f"], &[]),
         // The vendor's settings are none of another cloud's.
         (
             &[
-                "--cloud-provider=digitalocean",
+                OCEAN,
                 "--leader-elect=false",
                 "--allocate-node-cidrs",
                 range,
