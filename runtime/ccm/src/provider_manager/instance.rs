@@ -335,7 +335,8 @@ mod tests {
     /// The module is told of them only when it begins.
     #[test]
     fn a_change_of_what_a_module_begins_with_is_other_terms() {
-        let changes: [(&str, fn(&mut ProviderConfig)); 8] = [
+        type Change = fn(&mut ProviderConfig);
+        let changes: [(&str, Change); 8] = [
             ("grants", |config| config.grants = Some(Grants::default())),
             ("schemes", |config| {
                 config.nodes.schemes = vec!["metal".to_owned()];
