@@ -288,8 +288,8 @@ fn every_reason_of_a_condition_is_explained() {
         (
             &of_providers,
             "runtime/delivery/src/record.rs",
-            "impl RefusalReason {",
-            "\n}",
+            "pub enum RefusalReason {",
+            "\n    }",
         ),
         (
             &of_providers,

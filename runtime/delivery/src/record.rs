@@ -180,34 +180,22 @@ pub struct SpecRefusal {
     pub message: String,
 }
 
-/// The reason of the condition `Accepted` of a spec that is not used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RefusalReason {
-    /// The spec has mistakes, which the message lists.
-    InvalidSpec,
-    /// The spec names a Secret of another namespace than the flags allow.
-    SecretNotAllowed,
-    /// The provider cannot run beside the providers that were accepted before it.
-    Conflict,
-    /// Too many older objects have a spec, so that this one is not read.
-    TooMany,
-    /// The spec is valid, but the provider cannot be created now.
-    NotApplied,
-    /// The file of `--config` has a provider of this name.
-    OverriddenByFile,
-}
-
-impl RefusalReason {
-    /// The reason as written into the condition.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RefusalReason::InvalidSpec => "InvalidSpec",
-            RefusalReason::SecretNotAllowed => "SecretNotAllowed",
-            RefusalReason::Conflict => "Conflict",
-            RefusalReason::TooMany => "TooMany",
-            RefusalReason::NotApplied => "NotApplied",
-            RefusalReason::OverriddenByFile => "OverriddenByFile",
-        }
+ccm_core::named_enum! {
+    /// The reason of the condition `Accepted` of a spec that is not used.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum RefusalReason {
+        /// The spec has mistakes, which the message lists.
+        InvalidSpec = "InvalidSpec",
+        /// The spec names a Secret of another namespace than the flags allow.
+        SecretNotAllowed = "SecretNotAllowed",
+        /// The provider cannot run beside the providers that were accepted before it.
+        Conflict = "Conflict",
+        /// Too many older objects have a spec, so that this one is not read.
+        TooMany = "TooMany",
+        /// The spec is valid, but the provider cannot be created now.
+        NotApplied = "NotApplied",
+        /// The file of `--config` has a provider of this name.
+        OverriddenByFile = "OverriddenByFile",
     }
 }
 

@@ -20,44 +20,29 @@ pub struct Capabilities {
     pub routes: bool,
 }
 
-/// Type of an address, as in the Kubernetes API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AddressType {
-    /// A host name, not an IP address.
-    Hostname,
-    /// Reachable inside the cluster's network.
-    InternalIp,
-    /// Reachable from outside of the cluster's network.
-    ExternalIp,
-    /// A DNS name for internal addresses.
-    InternalDns,
-    /// A DNS name for external addresses.
-    ExternalDns,
+crate::named_enum! {
+    /// Type of an address, in the Kubernetes API's spelling.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum AddressType {
+        /// A host name, not an IP address.
+        Hostname = "Hostname",
+        /// Reachable inside the cluster's network.
+        InternalIp = "InternalIP",
+        /// Reachable from outside of the cluster's network.
+        ExternalIp = "ExternalIP",
+        /// A DNS name for internal addresses.
+        InternalDns = "InternalDNS",
+        /// A DNS name for external addresses.
+        ExternalDns = "ExternalDNS",
+    }
 }
 
 impl AddressType {
-    /// The Kubernetes API's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AddressType::Hostname => "Hostname",
-            AddressType::InternalIp => "InternalIP",
-            AddressType::ExternalIp => "ExternalIP",
-            AddressType::InternalDns => "InternalDNS",
-            AddressType::ExternalDns => "ExternalDNS",
-        }
-    }
-
     /// Parses the Kubernetes API's spelling; `None` for an undefined type.
     pub fn parse(text: &str) -> Option<AddressType> {
-        [
-            AddressType::Hostname,
-            AddressType::InternalIp,
-            AddressType::ExternalIp,
-            AddressType::InternalDns,
-            AddressType::ExternalDns,
-        ]
-        .into_iter()
-        .find(|kind| kind.as_str() == text)
+        AddressType::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
     }
 
     /// Whether an address of this type has to be an IP address.
@@ -141,26 +126,17 @@ impl CloudNode {
     }
 }
 
-/// The condition `Ready` of a Node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Readiness {
-    /// The kubelet reports `True`.
-    Ready,
-    /// The kubelet reports `False`.
-    NotReady,
-    /// Not reported: the kubelet is silent, or has never reported (LIFE-004).
-    #[default]
-    Unknown,
-}
-
-impl Readiness {
-    /// The spelling in the contract (`wit/`).
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Readiness::Ready => "true",
-            Readiness::NotReady => "false",
-            Readiness::Unknown => "unknown",
-        }
+crate::named_enum! {
+    /// The condition `Ready` of a Node, in the spelling of the contract (`wit/`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Readiness {
+        /// The kubelet reports `True`.
+        Ready = "true",
+        /// The kubelet reports `False`.
+        NotReady = "false",
+        /// Not reported: the kubelet is silent, or has never reported (LIFE-004).
+        #[default]
+        Unknown = "unknown",
     }
 }
 
@@ -219,22 +195,14 @@ impl fmt::Display for Lookup {
     }
 }
 
-/// The type of a Kubernetes Event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventType {
-    /// Something happened as expected.
-    Normal,
-    /// Something needs attention.
-    Warning,
-}
-
-impl EventType {
-    /// The Kubernetes API's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EventType::Normal => "Normal",
-            EventType::Warning => "Warning",
-        }
+crate::named_enum! {
+    /// The type of a Kubernetes Event, in the API's spelling.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum EventType {
+        /// Something happened as expected.
+        Normal = "Normal",
+        /// Something needs attention.
+        Warning = "Warning",
     }
 }
 

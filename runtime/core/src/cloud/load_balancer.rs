@@ -10,30 +10,23 @@ use std::time::Duration;
 use crate::cloud::error::Owner;
 use crate::cloud::instance::{CloudEvent, CloudNode};
 
-/// Transport protocol of a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    /// The default of the Kubernetes API.
-    Tcp,
-    /// Not supported by every cloud.
-    Udp,
-    /// Supported by few clouds.
-    Sctp,
+crate::named_enum! {
+    /// Transport protocol of a port, in the Kubernetes API's spelling.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Protocol {
+        /// The default of the Kubernetes API.
+        Tcp = "TCP",
+        /// Not supported by every cloud.
+        Udp = "UDP",
+        /// Supported by few clouds.
+        Sctp = "SCTP",
+    }
 }
 
 impl Protocol {
-    /// The Kubernetes API's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Protocol::Tcp => "TCP",
-            Protocol::Udp => "UDP",
-            Protocol::Sctp => "SCTP",
-        }
-    }
-
     /// Parses the Kubernetes API's spelling; `None` for an undefined one.
     pub fn parse(text: &str) -> Option<Protocol> {
-        [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
+        Protocol::ALL
             .into_iter()
             .find(|protocol| protocol.as_str() == text)
     }
@@ -120,22 +113,14 @@ pub struct CloudService {
     pub status: LoadBalancerStatus,
 }
 
-/// How kube-proxy treats an ingress IP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum IpMode {
-    /// Traffic from within the cluster bypasses the load balancer.
-    Vip,
-    /// Traffic from within the cluster goes through the load balancer.
-    Proxy,
-}
-
-impl IpMode {
-    /// The Kubernetes API's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            IpMode::Vip => "VIP",
-            IpMode::Proxy => "Proxy",
-        }
+crate::named_enum! {
+    /// How kube-proxy treats an ingress IP, in the Kubernetes API's spelling.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum IpMode {
+        /// Traffic from within the cluster bypasses the load balancer.
+        Vip = "VIP",
+        /// Traffic from within the cluster goes through the load balancer.
+        Proxy = "Proxy",
     }
 }
 

@@ -2,55 +2,36 @@
 
 use super::record::{Orders, Phase, Record};
 
-/// Summary state of a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RolloutState {
-    /// No version has served yet.
-    Pending,
-    /// The newest version serves.
-    Active,
-    /// A new version is being verified, compiled or tested.
-    Staging,
-    /// A new version's answers are being compared.
-    Shadow,
-    /// A new version answers a part of the calls.
-    Canary,
-    /// A new version requests more than the grants.
-    WaitsForGrants,
-    /// A new version requests more than the active one and waits for approval.
-    WaitsForApproval,
-    /// The newest version was rejected before it answered any call; the active one was never replaced.
-    Rejected,
-    /// A version that answered calls was taken back, and the one before it serves.
-    RolledBack,
-    /// The active version serves, and something else has failed: its source, a new version, an order.
-    ActiveWithTrouble,
-    /// No version serves, although one should.
-    NotServing,
-    /// Only the pinned version may serve.
-    Pinned,
-    /// Paused: nothing new begins.
-    Paused,
-}
-
-impl RolloutState {
-    /// The state's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RolloutState::Pending => "Pending",
-            RolloutState::Active => "Active",
-            RolloutState::Staging => "Staging",
-            RolloutState::Shadow => "Shadow",
-            RolloutState::Canary => "Canary",
-            RolloutState::WaitsForGrants => "WaitsForGrants",
-            RolloutState::WaitsForApproval => "WaitsForApproval",
-            RolloutState::Rejected => "Rejected",
-            RolloutState::RolledBack => "RolledBack",
-            RolloutState::ActiveWithTrouble => "ActiveWithTrouble",
-            RolloutState::NotServing => "NotServing",
-            RolloutState::Pinned => "Pinned",
-            RolloutState::Paused => "Paused",
-        }
+crate::named_enum! {
+    /// Summary state of a provider. Its name is fixed in statuses and metrics.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum RolloutState {
+        /// No version has served yet.
+        Pending = "Pending",
+        /// The newest version serves.
+        Active = "Active",
+        /// A new version is being verified, compiled or tested.
+        Staging = "Staging",
+        /// A new version's answers are being compared.
+        Shadow = "Shadow",
+        /// A new version answers a part of the calls.
+        Canary = "Canary",
+        /// A new version requests more than the grants.
+        WaitsForGrants = "WaitsForGrants",
+        /// A new version requests more than the active one and waits for approval.
+        WaitsForApproval = "WaitsForApproval",
+        /// The newest version was rejected before it answered any call; the active one was never replaced.
+        Rejected = "Rejected",
+        /// A version that answered calls was taken back, and the one before it serves.
+        RolledBack = "RolledBack",
+        /// The active version serves, and something else has failed: its source, a new version, an order.
+        ActiveWithTrouble = "ActiveWithTrouble",
+        /// No version serves, although one should.
+        NotServing = "NotServing",
+        /// Only the pinned version may serve.
+        Pinned = "Pinned",
+        /// Paused: nothing new begins.
+        Paused = "Paused",
     }
 }
 

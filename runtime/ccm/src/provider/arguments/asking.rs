@@ -88,19 +88,6 @@ pub(crate) enum Suite {
     Routes,
 }
 
-#[cfg(test)]
-impl Suite {
-    /// The name of the contract's interface.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Suite::Contract => "contract",
-            Suite::Instances => "instances",
-            Suite::LoadBalancer => "load-balancer",
-            Suite::Routes => "routes",
-        }
-    }
-}
-
 /// What the module is asked about, and what it may do.
 #[derive(Args)]
 pub(crate) struct AskedAbout {
