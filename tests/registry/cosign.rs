@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::source::oci;
-use ccm_delivery::trust::{Provenance, PublicKey, TrustPolicy};
+use ccm_delivery::trust::{Distrust, EvidenceRefusal, Provenance, PublicKey, TrustPolicy};
 use ccm_host::Digest;
 use ccm_tests::registry::{self, Registry};
 use rcgen::KeyPair;
@@ -33,10 +33,16 @@ fn trusting(key: &PublicKey) -> TrustPolicy {
 }
 
 /// The verified provenance, or the reason why there is none.
-fn verdict(key: &PublicKey, artifact: &Artifact) -> Result<Provenance, &'static str> {
-    trusting(key)
-        .verify(artifact, "1.0.0", SystemTime::now())
-        .map_err(|distrust| distrust.reason())
+fn verdict(key: &PublicKey, artifact: &Artifact) -> Result<Provenance, Distrust> {
+    trusting(key).verify(artifact, "1.0.0", SystemTime::now())
+}
+
+/// Why the first signature is refused.
+fn refusal(verdict: Result<Provenance, Distrust>) -> Option<EvidenceRefusal> {
+    match verdict {
+        Err(Distrust::Refused { reasons }) => reasons.into_iter().next(),
+        _ => None,
+    }
 }
 
 /// The public half of the key pair that cosign made in `folder`.
@@ -63,7 +69,11 @@ async fn what_cosign_signs_in_a_registry_in_either_form_is_verified() {
         let settings = settings(&registry, &place);
         let digest = registry.push(&place, &module("1.0.0")).unwrap();
         let before = oci::pull(&settings, &|_| ()).await.unwrap();
-        assert_eq!(verdict(&trusted, &before), Err("unsigned"), "{form}");
+        assert_eq!(
+            verdict(&trusted, &before),
+            Err(Distrust::SignatureMissing),
+            "{form}"
+        );
 
         let reference = format!("{}/{form}/provider@{digest}", registry.host());
         let mut arguments = vec!["sign", "--key", "cosign.key", flag];
@@ -85,8 +95,8 @@ async fn what_cosign_signs_in_a_registry_in_either_form_is_verified() {
             "{form}"
         );
         assert_eq!(
-            verdict(&untrusted_key(), &signed),
-            Err("wrong-key"),
+            refusal(verdict(&untrusted_key(), &signed)),
+            Some(EvidenceRefusal::WrongKey),
             "{form}"
         );
     }
@@ -117,7 +127,10 @@ async fn a_signature_that_is_moved_to_another_module_is_refused() {
         .unwrap();
     assert_eq!(artifact.manifest_digest, Some(evil));
     let trusted = key_in(registry.folder());
-    assert_eq!(verdict(&trusted, &artifact), Err("other-artifact"));
+    assert!(matches!(
+        refusal(verdict(&trusted, &artifact)),
+        Some(EvidenceRefusal::OtherArtifact { .. })
+    ));
 }
 
 /// cosign without a registry, in `folder`.
@@ -165,13 +178,13 @@ fn files_that_cosign_signs_are_verified() {
     let bundle = signed(&folder, "cosign.key", &wasm);
     assert!(verdict(&trusted, &file(&wasm, bundle.clone())).is_ok());
     assert_eq!(
-        verdict(&untrusted_key(), &file(&wasm, bundle.clone())),
-        Err("wrong-key")
+        refusal(verdict(&untrusted_key(), &file(&wasm, bundle.clone()))),
+        Some(EvidenceRefusal::WrongKey)
     );
-    assert_eq!(
-        verdict(&trusted, &file(&module("1.0.1"), bundle)),
-        Err("other-artifact")
-    );
+    assert!(matches!(
+        refusal(verdict(&trusted, &file(&module("1.0.1"), bundle))),
+        Some(EvidenceRefusal::OtherArtifact { .. })
+    ));
 }
 
 #[test]

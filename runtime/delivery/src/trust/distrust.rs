@@ -1,5 +1,4 @@
-//! Results of a verification: the provenance, or the reason for distrust. Texts for people, and short names for
-//! counters.
+//! Results of a verification: the provenance, or the reason for distrust, with texts for people.
 
 use std::fmt;
 
@@ -120,21 +119,6 @@ impl Distrust {
                 places: places.to_vec(),
                 otherwise: Box::new(self),
             },
-        }
-    }
-
-    /// A short, stable name for counters and conditions.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Distrust::OtherDigest { .. } => "other-digest",
-            Distrust::Unsigned | Distrust::SignatureMissing => "unsigned",
-            Distrust::Refused { reasons } => {
-                reasons.first().map_or("unsigned", EvidenceRefusal::reason)
-            }
-            Distrust::Unanswered { .. } => "unanswered",
-            Distrust::TooOld { .. } => "too-old",
-            Distrust::Downgrade { .. } => "downgrade",
-            Distrust::VersionUnreadable { .. } => "version-unreadable",
         }
     }
 }

@@ -82,28 +82,6 @@ impl EvidenceRefusal {
         EvidenceRefusal::Unreadable(clean(&why.to_string(), 200))
     }
 
-    /// A short, stable name for counters and conditions.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            EvidenceRefusal::TooLarge { .. } | EvidenceRefusal::TooMuchWork => "too-large",
-            EvidenceRefusal::Unreadable(_) => "unreadable",
-            EvidenceRefusal::OtherStatement { .. } => "other-statement",
-            EvidenceRefusal::OtherArtifact { .. } => "other-artifact",
-            EvidenceRefusal::WrongKey => "wrong-key",
-            EvidenceRefusal::KeyNotExpected => "key-not-expected",
-            EvidenceRefusal::CertificateNotExpected => "certificate-not-expected",
-            EvidenceRefusal::UnknownAuthority(_) => "unknown-authority",
-            EvidenceRefusal::NoSigningTime => "no-signing-time",
-            EvidenceRefusal::TimeStamp(_) => "time-stamp",
-            EvidenceRefusal::FutureTime => "future-time",
-            EvidenceRefusal::Expired(_) => "expired",
-            EvidenceRefusal::Log(_) => "log",
-            EvidenceRefusal::BadSignature => "bad-signature",
-            EvidenceRefusal::WrongIdentity { .. } => "wrong-identity",
-            EvidenceRefusal::WrongIssuer { .. } => "wrong-issuer",
-        }
-    }
-
     /// How many verification steps a signature passed before this refusal.
     pub(super) fn steps(&self) -> u8 {
         match self {

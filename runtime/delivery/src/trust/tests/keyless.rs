@@ -125,140 +125,140 @@ fn a13_each_thing_that_is_wrong_with_a_keyless_signature_has_its_reason() {
             true,
             false,
             stranger.bundle(WASM, &stranger.signer(&Wanted::default())),
-            "log",
+            "Log",
         ),
         (
             "by nobody's authority, known to the log",
             true,
             false,
             world.bundle(WASM, &stranger.signer(&Wanted::default())),
-            "unknown-authority",
+            "UnknownAuthority",
         ),
         (
             "with a certificate for servers",
             true,
             false,
             world.bundle(WASM, &for_servers),
-            "unknown-authority",
+            "UnknownAuthority",
         ),
         (
             "with a certificate that had expired",
             true,
             false,
             world.bundle(WASM, &of_day(27)),
-            "expired",
+            "Expired",
         ),
         (
             "neither logged nor stamped",
             false,
             true,
             bundle(&none, &none),
-            "no-signing-time",
+            "NoSigningTime",
         ),
         (
             "stamped, where a log is wanted",
             true,
             true,
             bundle(&none, &stamped(NOON)),
-            "log",
+            "Log",
         ),
         (
             "logged, where stamps are wanted",
             false,
             true,
             bundle(&only_proven, &none),
-            "no-signing-time",
+            "NoSigningTime",
         ),
         (
             "logged without a time",
             true,
             false,
             bundle(&only_proven, &none),
-            "no-signing-time",
+            "NoSigningTime",
         ),
         (
             "stamped a day late",
             false,
             true,
             bundle(&none, &stamped("20240303120000Z")),
-            "expired",
+            "Expired",
         ),
         (
             "stamped a day early",
             false,
             true,
             bundle(&none, &stamped("20240228120000Z")),
-            "expired",
+            "Expired",
         ),
         (
             "logged in time, stamped late",
             true,
             true,
             bundle(&logged, &stamped("20240303120000Z")),
-            "expired",
+            "Expired",
         ),
         (
             "stamped by a stranger",
             false,
             true,
             bundle(&none, &json!([stranger.stamp(&signature, NOON)])),
-            "time-stamp",
+            "TimeStamp",
         ),
         (
             "another signature stamped",
             false,
             true,
             bundle(&none, &json!([world.stamp(&other_signature, NOON)])),
-            "time-stamp",
+            "TimeStamp",
         ),
         (
             "logged by a stranger",
             true,
             false,
             bundle(&json!([stranger.entry(WASM, &signature, &signer)]), &none),
-            "log",
+            "Log",
         ),
         (
             "the logged time is changed",
             true,
             false,
             bundle(&moved, &none),
-            "log",
+            "Log",
         ),
         (
             "the log's promise is changed",
             true,
             false,
             bundle(&unknown_promise, &none),
-            "log",
+            "Log",
         ),
         (
             "the log's proof is changed",
             true,
             false,
             bundle(&unproven, &none),
-            "log",
+            "Log",
         ),
         (
             "another module's entry",
             true,
             false,
             bundle(&entry(b"something else", &other_signature), &none),
-            "other-artifact",
+            "OtherArtifact",
         ),
         (
             "another signature's entry",
             true,
             false,
             bundle(&entry(WASM, &other_signature), &none),
-            "log",
+            "Log",
         ),
         (
             "another module's bundle",
             true,
             false,
             replayed.clone(),
-            "other-artifact",
+            "OtherArtifact",
         ),
         (
             "another module's bundle, said to be of this one",
@@ -269,21 +269,21 @@ fn a13_each_thing_that_is_wrong_with_a_keyless_signature_has_its_reason() {
                 "/messageSignature/messageDigest",
                 good["messageSignature"]["messageDigest"].clone(),
             ),
-            "bad-signature",
+            "BadSignature",
         ),
         (
             "nothing signed",
             true,
             false,
             with(&good, "/messageSignature/signature", json!("")),
-            "bad-signature",
+            "BadSignature",
         ),
         (
             "no certificate",
             true,
             false,
             with(&good, MATERIAL, json!({"publicKey": {"hint": ""}})),
-            "key-not-expected",
+            "KeyNotExpected",
         ),
         (
             "no certificate inside",
@@ -294,28 +294,28 @@ fn a13_each_thing_that_is_wrong_with_a_keyless_signature_has_its_reason() {
                 MATERIAL,
                 json!({"certificate": {"rawBytes": "AAAA"}}),
             ),
-            "log",
+            "Log",
         ),
         (
             "too many entries",
             true,
             false,
             with(&good, ENTRIES, json!(vec![logged[0].clone(); 9])),
-            "unreadable",
+            "Unreadable",
         ),
         (
             "too many stamps",
             true,
             true,
             with(&good, STAMPS, json!(vec![world.stamp(&signature, NOON); 9])),
-            "unreadable",
+            "Unreadable",
         ),
         (
             "a stamp that is none",
             false,
             true,
             with(&good, STAMPS, json!([{"signedTimestamp": "MAA="}])),
-            "time-stamp",
+            "TimeStamp",
         ),
     ];
     for (name, has_log, has_stamps, bundle, expected) in table {
@@ -341,20 +341,20 @@ fn a13_the_identity_and_its_issuer_have_to_be_the_named_ones() {
         (
             Identity::exact(&SIGNER[..SIGNER.len() - 1]),
             ISSUER,
-            "wrong-identity",
+            "WrongIdentity",
         ),
         (
             Identity::exact(SIGNER.to_uppercase()),
             ISSUER,
-            "wrong-identity",
+            "WrongIdentity",
         ),
-        (Identity::exact(""), ISSUER, "wrong-identity"),
+        (Identity::exact(""), ISSUER, "WrongIdentity"),
         (
             Identity::exact(SIGNER),
             "https://token.forge.example/",
-            "wrong-issuer",
+            "WrongIssuer",
         ),
-        (Identity::exact(SIGNER), "", "wrong-issuer"),
+        (Identity::exact(SIGNER), "", "WrongIssuer"),
         (
             pattern(r"https://forge\.example/acme/provider/.*@refs/tags/v\d+\.\d+\.\d+"),
             ISSUER,
@@ -363,16 +363,16 @@ fn a13_the_identity_and_its_issuer_have_to_be_the_named_ones() {
         (
             pattern(r"https://forge\.example/acme/provider"),
             ISSUER,
-            "wrong-identity",
+            "WrongIdentity",
         ),
-        (pattern(r"/acme/provider/.*"), ISSUER, "wrong-identity"),
+        (pattern(r"/acme/provider/.*"), ISSUER, "WrongIdentity"),
         (
             pattern(r"https://evil\.example/|nobody"),
             ISSUER,
-            "wrong-identity",
+            "WrongIdentity",
         ),
         (pattern(r"nobody|.*refs/tags/v1\.2\.3"), ISSUER, "trusted"),
-        (pattern(""), ISSUER, "wrong-identity"),
+        (pattern(""), ISSUER, "WrongIdentity"),
     ];
     for (identity, issuer, expected) in table {
         let name = format!("{identity:?} of {issuer}");
@@ -397,8 +397,8 @@ fn of_several_identities_the_nearest_says_what_is_missing() {
         keyless: keyless.iter().map(|one| (*one).clone()).collect(),
         ..TrustPolicy::default()
     };
-    assert_eq!(reason(&policy(&[&near, &far]), &artifact), "wrong-issuer");
-    assert_eq!(reason(&policy(&[&far, &near]), &artifact), "wrong-issuer");
+    assert_eq!(reason(&policy(&[&near, &far]), &artifact), "WrongIssuer");
+    assert_eq!(reason(&policy(&[&far, &near]), &artifact), "WrongIssuer");
     assert_eq!(
         reason(&policy(&[&far, &near, &right]), &artifact),
         "trusted"
@@ -474,5 +474,5 @@ fn the_public_instances_root_can_be_used() {
     };
     let world = World::new();
     let bundle = evidence(&world.bundle(WASM, &world.signer(&Wanted::default())));
-    assert_eq!(reason(&policy, &artifact(WASM, vec![bundle])), "log");
+    assert_eq!(reason(&policy, &artifact(WASM, vec![bundle])), "Log");
 }

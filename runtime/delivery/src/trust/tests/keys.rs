@@ -68,22 +68,22 @@ fn a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
         (
             "over other bytes, with an empty digest",
             with_empty_digest(b"an older one"),
-            "wrong-key",
+            "WrongKey",
         ),
         (
             "over the bytes, by a stranger",
             file(&stranger, WASM),
-            "wrong-key",
+            "WrongKey",
         ),
         (
             "over other bytes",
             file(&signing, b"an older one"),
-            "other-artifact",
+            "OtherArtifact",
         ),
         (
             "over other bytes, said to be over these",
             evidence(&replayed),
-            "wrong-key",
+            "WrongKey",
         ),
         (
             "attached to the manifest",
@@ -93,33 +93,33 @@ fn a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
         (
             "attached to the manifest, by a stranger",
             attached(&stranger, MANIFEST),
-            "wrong-key",
+            "WrongKey",
         ),
         (
             "attached to another manifest",
             attached(&signing, &format!("sha256:{other}")),
-            "other-artifact",
+            "OtherArtifact",
         ),
         ("older form", simple(&signing, MANIFEST), "trusted"),
         (
             "older form, by a stranger",
             simple(&stranger, MANIFEST),
-            "wrong-key",
+            "WrongKey",
         ),
         (
             "older form, about another manifest",
             simple(&signing, &format!("sha256:{other}")),
-            "other-artifact",
+            "OtherArtifact",
         ),
         (
             "older form, about the module",
             simple(&signing, &format!("sha256:{module}")),
-            "other-artifact",
+            "OtherArtifact",
         ),
         (
             "older form, of another kind",
             renamed(payload(MANIFEST)),
-            "other-statement",
+            "OtherStatement",
         ),
         (
             "statement about the module",
@@ -134,7 +134,7 @@ fn a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
         (
             "statement about nothing",
             envelope(&signing, IN_TOTO, &statement(SIGN, &[])),
-            "other-artifact",
+            "OtherArtifact",
         ),
         (
             "statement that a hole was found",
@@ -146,28 +146,28 @@ fn a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
                     &[manifest],
                 ),
             ),
-            "other-statement",
+            "OtherStatement",
         ),
         (
             "envelope of another kind",
             envelope(&signing, "text/plain", &statement(SIGN, &[manifest])),
-            "other-statement",
+            "OtherStatement",
         ),
         (
             "no JSON",
             SignatureEvidence::Bundle(b"\xff\xfe".to_vec()),
-            "unreadable",
+            "Unreadable",
         ),
         (
             "deep JSON",
             SignatureEvidence::Bundle(vec![b'['; 100_000]),
-            "unreadable",
+            "Unreadable",
         ),
-        ("empty", SignatureEvidence::Bundle(Vec::new()), "unreadable"),
+        ("empty", SignatureEvidence::Bundle(Vec::new()), "Unreadable"),
         (
             "empty signature",
             simple_signing(payload(MANIFEST), Vec::new()),
-            "wrong-key",
+            "WrongKey",
         ),
     ];
     for (name, evidence, expected) in table {
@@ -193,14 +193,14 @@ fn without_a_manifest_only_signatures_over_the_module_hold() {
     assert_eq!(reason(&trusting(&public), &of_file(file)), "trusted");
     assert_eq!(
         reason(&trusting(&public), &of_file(attached)),
-        "other-artifact"
+        "OtherArtifact"
     );
     assert_eq!(
         reason(
             &trusting(&public),
             &of_file(simple_signing(payload, signature))
         ),
-        "other-artifact"
+        "OtherArtifact"
     );
 }
 
@@ -226,7 +226,7 @@ fn keys_and_identities_are_told_apart() {
             "key, identities wanted",
             keyless.clone(),
             &by_key,
-            "key-not-expected",
+            "KeyNotExpected",
         ),
         (
             "identity, identities wanted",
@@ -238,7 +238,7 @@ fn keys_and_identities_are_told_apart() {
             "identity, keys wanted",
             trusting(&public),
             &by_identity,
-            "certificate-not-expected",
+            "CertificateNotExpected",
         ),
         ("key, both wanted", both.clone(), &by_key, "trusted"),
         ("identity, both wanted", both, &by_identity, "trusted"),

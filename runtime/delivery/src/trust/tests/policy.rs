@@ -6,7 +6,7 @@ use ccm_core::rollout::Endorsement;
 use super::super::{
     Distrust, EvidenceRefusal, Highest, MinimumVersion, Pin, Provenance, TrustPolicy,
 };
-use super::{reason, verdict, verdict_text};
+use super::{outcome, reason, variant, verdict, verdict_text};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 
 fn pinned(digest: &str) -> TrustPolicy {
@@ -52,7 +52,7 @@ fn a13_nothing_is_trusted_unless_the_operator_said_so() {
             "no setting",
             TrustPolicy::default(),
             plain(),
-            Err("unsigned"),
+            Err("Unsigned"),
         ),
         (
             "unsigned by setting",
@@ -64,7 +64,7 @@ fn a13_nothing_is_trusted_unless_the_operator_said_so() {
             "unsigned, but a key is wanted",
             of_both(&unsigned()),
             plain(),
-            Err("unsigned"),
+            Err("SignatureMissing"),
         ),
         (
             "the module's digest",
@@ -78,12 +78,7 @@ fn a13_nothing_is_trusted_unless_the_operator_said_so() {
             plain(),
             Ok(Provenance::Pinned),
         ),
-        (
-            "another digest",
-            other.clone(),
-            plain(),
-            Err("other-digest"),
-        ),
+        ("another digest", other.clone(), plain(), Err("OtherDigest")),
         (
             "another digest, though unsigned",
             TrustPolicy {
@@ -91,13 +86,13 @@ fn a13_nothing_is_trusted_unless_the_operator_said_so() {
                 ..other.clone()
             },
             plain(),
-            Err("other-digest"),
+            Err("OtherDigest"),
         ),
         (
             "another digest, though pinned in place",
             other,
             in_place(plain()),
-            Err("other-digest"),
+            Err("OtherDigest"),
         ),
         (
             "pinned in place",
@@ -109,16 +104,17 @@ fn a13_nothing_is_trusted_unless_the_operator_said_so() {
             "pinned, but a key is wanted",
             of_both(&pinned(&module)),
             plain(),
-            Err("unsigned"),
+            Err("SignatureMissing"),
         ),
         (
             "pinned in place, but a key is wanted",
             trusting(&key),
             in_place(plain()),
-            Err("unsigned"),
+            Err("SignatureMissing"),
         ),
     ];
     for (name, policy, artifact, expected) in table {
+        let expected = expected.map_err(str::to_owned);
         assert_eq!(verdict(&policy, &artifact), expected, "{name}");
     }
 }
@@ -129,10 +125,10 @@ fn bytes_that_are_not_those_of_the_artifacts_digest_are_refused() {
     let mut swapped = artifact(WASM, vec![evidence(&sign::file(&key, WASM))]);
     assert_eq!(reason(&trusting(&public), &swapped), "trusted");
     swapped.wasm = b"\0asm\x0d\0\x01\0 something else".as_slice().into();
-    assert_eq!(reason(&trusting(&public), &swapped), "other-digest");
+    assert_eq!(reason(&trusting(&public), &swapped), "OtherDigest");
     assert_eq!(
         reason(&pinned(&swapped.digest.to_string()), &swapped),
-        "other-digest"
+        "OtherDigest"
     );
 }
 
@@ -143,22 +139,25 @@ fn a14_an_older_signed_version_is_refused_by_its_own_reason() {
         ("1.2.3", "1.2.4", "trusted"),
         ("1.2.3", "1.10.0", "trusted"),
         ("1.2.3", "1.2.3+build.7", "trusted"),
-        ("1.2.3", "1.2.2", "too-old"),
-        ("1.2.3", "1.2.3-rc.1", "too-old"),
+        ("1.2.3", "1.2.2", "TooOld"),
+        ("1.2.3", "1.2.3-rc.1", "TooOld"),
         ("1.2.3-rc.1", "1.2.3-rc.2", "trusted"),
         ("1.2.3-rc.2", "1.2.3-rc.10", "trusted"),
-        ("1.2.3", "0.99.99", "too-old"),
-        ("1.2.3", "", "version-unreadable"),
-        ("1.2.3", "v1.2.4", "version-unreadable"),
-        ("1.2.3", "1.2", "version-unreadable"),
-        ("1.2.3", "99999999999999999999.0.0", "version-unreadable"),
+        ("1.2.3", "0.99.99", "TooOld"),
+        ("1.2.3", "", "VersionUnreadable"),
+        ("1.2.3", "v1.2.4", "VersionUnreadable"),
+        ("1.2.3", "1.2", "VersionUnreadable"),
+        ("1.2.3", "99999999999999999999.0.0", "VersionUnreadable"),
     ];
     let (key, public) = key();
     let artifact = artifact(WASM, vec![evidence(&sign::file(&key, WASM))]);
     for (minimum, version, expected) in table {
         let answer = from(minimum, trusting(&public)).verify(&artifact, version, now());
-        let reason = answer.as_ref().map_or_else(Distrust::reason, |_| "trusted");
-        assert_eq!(reason, expected, "{version} where {minimum} is the oldest");
+        assert_eq!(
+            outcome(&answer),
+            expected,
+            "{version} where {minimum} is the oldest"
+        );
     }
 }
 
@@ -174,17 +173,9 @@ fn too_old_is_said_only_of_what_holds_otherwise() {
     );
     let (stranger, _) = key();
     let forged = artifact(WASM, vec![evidence(&sign::file(&stranger, WASM))]);
-    assert_eq!(
-        policy.verify(&forged, "1.9.0", now()).unwrap_err().reason(),
-        "wrong-key"
-    );
-    assert_eq!(
-        from("2.0.0", unsigned())
-            .verify(&forged, "1.9.0", now())
-            .unwrap_err()
-            .reason(),
-        "too-old"
-    );
+    assert_eq!(outcome(&policy.verify(&forged, "1.9.0", now())), "WrongKey");
+    let policy = from("2.0.0", unsigned());
+    assert_eq!(outcome(&policy.verify(&forged, "1.9.0", now())), "TooOld");
 }
 
 /// Highest version so far, version that follows, its endorsement, and the highest version once it serves. `Err`: it may
@@ -202,14 +193,14 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
     let steps: &[Step] = &[
         (None, "1.0.0", Unendorsed, Ok(Some("1.0.0"))),
         (Some("1.0.0"), "1.1.0", Unendorsed, Ok(Some("1.1.0"))),
-        (Some("1.1.0"), "1.0.0", Unendorsed, Err("downgrade")),
-        (Some("1.1.0"), "1.1.0-rc.1", Unendorsed, Err("downgrade")),
-        (Some("1.10.0"), "1.9.0", Unendorsed, Err("downgrade")),
+        (Some("1.1.0"), "1.0.0", Unendorsed, Err("Downgrade")),
+        (Some("1.1.0"), "1.1.0-rc.1", Unendorsed, Err("Downgrade")),
+        (Some("1.10.0"), "1.9.0", Unendorsed, Err("Downgrade")),
         // Other bytes of the same version, and another build of it.
         (Some("1.1.0"), "1.1.0", Unendorsed, Ok(Some("1.1.0"))),
         (Some("1.1.0"), "1.1.0+2", Unendorsed, Ok(Some("1.1.0+2"))),
         // A text that is not a version cannot be compared.
-        (Some("1.1.0"), "newest", Unendorsed, Err("downgrade")),
+        (Some("1.1.0"), "newest", Unendorsed, Err("Downgrade")),
         (None, "newest", Unendorsed, Ok(None)),
         (Some("newest"), "1.0.0", Unendorsed, Ok(Some("1.0.0"))),
         // An endorsed version becomes the highest. The recorded active version may serve, and does not lower the
@@ -228,11 +219,13 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
         let followed = policy.follow(&highest, artifact, version, &provenance, word);
         followed
             .map(|highest| highest.write())
-            .map_err(|distrust| distrust.reason())
+            .map_err(|distrust| variant(&distrust))
     };
     let policy = trusting(&public);
     for (highest, version, word, expected) in steps {
-        let expected = expected.map(|version| version.map(str::to_owned));
+        let expected = expected
+            .map(|version| version.map(str::to_owned))
+            .map_err(str::to_owned);
         let found = followed(&policy, &signed, *highest, version, *word);
         assert_eq!(found, expected, "{version} by {word:?} after {highest:?}");
     }
@@ -290,21 +283,21 @@ fn evidence_is_capped_in_size_and_number_and_the_first_that_holds_is_enough() {
         (
             "good after too much junk",
             with(MOST_EVIDENCE, good()),
-            "unreadable",
+            "Unreadable",
         ),
         (
             "good after too large",
             artifact(WASM, vec![large(), good()]),
             "trusted",
         ),
-        ("too large", artifact(WASM, vec![large()]), "too-large"),
+        ("too large", artifact(WASM, vec![large()]), "TooLarge"),
         (
             "too large in parts",
             artifact(
                 WASM,
                 vec![simple_signing(vec![b' '; EVIDENCE_BYTES], vec![0; 72])],
             ),
-            "too-large",
+            "TooLarge",
         ),
     ];
     for (name, artifact, expected) in table {
@@ -359,11 +352,11 @@ fn an_answer_that_is_missing_counts_only_where_a_signature_is_missing() {
     let module = artifact(WASM, Vec::new()).digest.to_string();
     let table = [
         ("signed", trusting(&public), good(), "trusted"),
-        ("not signed", trusting(&public), Vec::new(), "unanswered"),
-        ("by another", trusting(&key().1), good(), "unanswered"),
+        ("not signed", trusting(&public), Vec::new(), "Unanswered"),
+        ("by another", trusting(&key().1), good(), "Unanswered"),
         ("pinned", pinned(&module), Vec::new(), "trusted"),
         ("none needed", unsigned(), Vec::new(), "trusted"),
-        ("no setting", TrustPolicy::default(), good(), "unsigned"),
+        ("no setting", TrustPolicy::default(), good(), "Unsigned"),
     ];
     for (name, policy, evidence, expected) in table {
         let artifact = Artifact {
@@ -372,7 +365,7 @@ fn an_answer_that_is_missing_counts_only_where_a_signature_is_missing() {
         };
         assert_eq!(reason(&policy, &artifact), expected, "{name}");
         let is_told = verdict_text(&policy, &artifact).contains("one.test answered 500; without");
-        assert_eq!(is_told, expected == "unanswered", "{name}");
+        assert_eq!(is_told, expected == "Unanswered", "{name}");
     }
 }
 
@@ -410,9 +403,7 @@ fn signatures_over_the_largest_modules_are_tried_only_so_often() {
         panic!("more than a second of work was done for it")
     };
     // Eight forged signatures and four keys use up the limit of work for one module.
-    let reasons: Vec<_> = reasons.iter().map(EvidenceRefusal::reason).collect();
-    assert_eq!(
-        reasons,
-        [["wrong-key"; 8].as_slice(), &["too-large"]].concat()
-    );
+    let mut expected = vec![EvidenceRefusal::WrongKey; 8];
+    expected.push(EvidenceRefusal::TooMuchWork);
+    assert_eq!(reasons, expected);
 }
