@@ -17,7 +17,8 @@ pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProviderError>> + 
 
 /// A cloud, as the controllers see it. Implemented by the Wasm host, and by scripted clouds in tests.
 ///
-/// Every call carries a [`Permit`]: what the call may do, and until when.
+/// Every call carries a [`Permit`]: what the call may do, and until when. Unsupported calls are not made: see
+/// [`Capabilities`].
 pub trait CloudProvider: Send + Sync {
     /// The provider's name, such as `hcloud`, which is recorded as the owner of nodes and Services.
     fn name(&self) -> &str;
@@ -60,10 +61,7 @@ pub trait CloudProvider: Send + Sync {
         &'a self,
         request: &'a EnsureRequest,
         permit: Arc<Permit>,
-    ) -> Reply<'a, EnsureReply> {
-        let _ = (request, permit);
-        unserved("load balancers")
-    }
+    ) -> Reply<'a, EnsureReply>;
 
     /// Sets the targets of a load balancer, and changes nothing else. A missing load balancer is
     /// [`ProviderError::Unavailable`].
@@ -71,30 +69,21 @@ pub trait CloudProvider: Send + Sync {
         &'a self,
         request: &'a UpdateRequest,
         permit: Arc<Permit>,
-    ) -> Reply<'a, ProgressReply> {
-        let _ = (request, permit);
-        unserved("load balancers")
-    }
+    ) -> Reply<'a, ProgressReply>;
 
     /// Removes everything that belongs to the Service's UID.
     fn delete_load_balancer<'a>(
         &'a self,
         request: &'a DeleteRequest,
         permit: Arc<Permit>,
-    ) -> Reply<'a, ProgressReply> {
-        let _ = (request, permit);
-        unserved("load balancers")
-    }
+    ) -> Reply<'a, ProgressReply>;
 
     /// Reads a Service's load balancer without caches; changes nothing.
     fn get_load_balancer<'a>(
         &'a self,
         service: &'a CloudService,
         permit: Arc<Permit>,
-    ) -> Reply<'a, GetReply> {
-        let _ = (service, permit);
-        unserved("load balancers")
-    }
+    ) -> Reply<'a, GetReply>;
 
     /// Lists every route of this cluster and its target. `nodes` are all nodes of the provider. Uses no caches; changes
     /// nothing.
@@ -102,37 +91,19 @@ pub trait CloudProvider: Send + Sync {
         &'a self,
         nodes: &'a [CloudNode],
         permit: Arc<Permit>,
-    ) -> Reply<'a, ListRoutesReply> {
-        let _ = (nodes, permit);
-        unserved("routes")
-    }
+    ) -> Reply<'a, ListRoutesReply>;
 
     /// Creates a route. If the right one exists already, that is success.
     fn create_route<'a>(
         &'a self,
         request: &'a CreateRouteRequest,
         permit: Arc<Permit>,
-    ) -> Reply<'a, RouteReply> {
-        let _ = (request, permit);
-        unserved("routes")
-    }
+    ) -> Reply<'a, RouteReply>;
 
     /// Deletes a route that was listed. If it no longer exists, that is success.
     fn delete_route<'a>(
         &'a self,
         request: &'a DeleteRouteRequest,
         permit: Arc<Permit>,
-    ) -> Reply<'a, RouteReply> {
-        let _ = (request, permit);
-        unserved("routes")
-    }
-}
-
-/// Default for unsupported calls, which are not made: see [`Capabilities`].
-fn unserved<'a, T: Send + 'a>(what: &'static str) -> Reply<'a, T> {
-    Box::pin(async move {
-        Err(ProviderError::Unsupported(format!(
-            "this provider makes no {what}"
-        )))
-    })
+    ) -> Reply<'a, RouteReply>;
 }

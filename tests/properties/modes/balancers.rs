@@ -8,6 +8,7 @@ use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply, Ingress,
     LoadBalancerStatus, Progress, ProgressReply, UpdateRequest,
 };
+use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::cloud::{Capabilities, CloudNode, FindReply, ProviderError};
 use ccm_core::cloud_provider::{CloudProvider, Reply};
 use ccm_core::safety::permit::{Permit, RequestOutcome};
@@ -253,5 +254,25 @@ impl CloudProvider for Balancers {
                 complete: true,
             })
         })
+    }
+
+    fn list_routes<'a>(&'a self, _: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, ListRoutesReply> {
+        unreachable!("nobody asks about routes")
+    }
+
+    fn create_route<'a>(
+        &'a self,
+        _: &'a CreateRouteRequest,
+        _: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        unreachable!("nobody asks for routes")
+    }
+
+    fn delete_route<'a>(
+        &'a self,
+        _: &'a DeleteRouteRequest,
+        _: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        unreachable!("nobody asks for routes")
     }
 }

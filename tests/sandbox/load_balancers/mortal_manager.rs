@@ -8,6 +8,7 @@ use ccm_core::cloud::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Found, GetReply, Progress,
     ProgressReply, UpdateRequest,
 };
+use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::cloud::{Capabilities, CloudNode, FindReply};
 use ccm_core::cloud_provider::{CloudProvider, Reply};
 use ccm_core::safety::permit::Permit;
@@ -228,5 +229,29 @@ impl CloudProvider for CrashableProvider {
             let service = self.service(&Arc::new(service.clone()));
             self.inner.get_load_balancer(&service, permit).await
         }))
+    }
+
+    fn list_routes<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ListRoutesReply> {
+        Box::pin(self.of(self.inner.list_routes(nodes, permit)))
+    }
+
+    fn create_route<'a>(
+        &'a self,
+        request: &'a CreateRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(self.of(self.inner.create_route(request, permit)))
+    }
+
+    fn delete_route<'a>(
+        &'a self,
+        request: &'a DeleteRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(self.of(self.inner.delete_route(request, permit)))
     }
 }
