@@ -27,7 +27,7 @@ mod witness;
 use k8s_openapi::api::core::v1::Taint;
 
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::moment::{Moment, Now};
+use crate::moment::Now;
 use crate::node::answer_check;
 use crate::node::ownership::owner;
 use crate::reconciliation::effect::{ClusterError, Decision, When};
@@ -100,17 +100,22 @@ fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
     if node.taints().iter().any(is_shutdown_taint) {
         return Decision::Done(When::AwaitChange);
     }
-    match take_budget(facts, Brake::ShutdownTaint, now) {
-        Err(BudgetMissing::First(decision)) => decision,
-        Err(BudgetMissing::Braked(_)) => {
+    let brake = Brake::ShutdownTaint;
+    match facts.credit(brake, now.moment) {
+        Reservation::Nothing => take_budget(facts, brake, Rise::NONE),
+        Reservation::Refused(until) => Decision::Done(When::Retry {
+            after: now.moment.until(until),
+            why: why_refused(brake),
+        }),
+        Reservation::Exhausted(_) => {
             let why = format!(
                 "the cloud says that the machine is switched off; {}",
-                Brake::ShutdownTaint.engaged()
+                brake.engaged()
             );
             report(facts, reasons::BRAKE_ENGAGED, &why)
                 .unwrap_or(Decision::Done(When::Blocked { why }))
         }
-        Ok(()) => {
+        Reservation::Covered => {
             // Replaces a taint with the same key and effect in place, whatever its value (LIFE-014).
             let mut all = node.taints().to_vec();
             let ours = shutdown_taint();
@@ -123,38 +128,9 @@ fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
     }
 }
 
-/// Why a change may not be made yet.
-enum BudgetMissing {
-    /// This effect comes first.
-    First(Decision<LifecycleEffect>),
-    /// The budget is exhausted until this moment.
-    Braked(Moment),
-}
-
-/// Whether budget was taken for the change, in this reconciliation or in an earlier one whose change was not made.
-fn take_budget(facts: &Facts, brake: Brake, now: Now) -> Result<(), BudgetMissing> {
-    let credit = facts.past.reservation.credit(brake, now.moment);
-    match (facts.budget(brake), credit) {
-        (Some(Ok(())), _) | (None, Reservation::Covered) => Ok(()),
-        (Some(Err(free)), _) => Err(BudgetMissing::Braked(free)),
-        // A refused deletion is retried at its own pace, and takes budget each time.
-        (None, Reservation::Refused(until)) if brake == Brake::ShutdownTaint => {
-            let why = why_refused(brake);
-            let after = now.moment.until(until);
-            Err(BudgetMissing::First(Decision::Done(When::Retry {
-                after,
-                why,
-            })))
-        }
-        (None, Reservation::Nothing | Reservation::Refused(_)) => {
-            let rise = match brake {
-                Brake::NodeDeletion => Rise::since(facts.past.braked, now.moment),
-                _ => Rise::NONE,
-            };
-            let effect = LifecycleEffect::TakeBudget(facts.node.node_ref(), brake, rise);
-            Err(BudgetMissing::First(Decision::Do(vec![effect])))
-        }
-    }
+fn take_budget(facts: &Facts, brake: Brake, rise: Rise) -> Decision<LifecycleEffect> {
+    let effect = LifecycleEffect::TakeBudget(facts.node.node_ref(), brake, rise);
+    Decision::Do(vec![effect])
 }
 
 /// LIFE-005, LIFE-015; also as soon as the cloud says that the machine runs again (EDGE-011).
@@ -201,13 +177,17 @@ fn delete(
         return read();
     }
     if let Some(brake) = brake {
-        match take_budget(facts, brake, now) {
-            Err(BudgetMissing::First(decision)) => return decision,
-            Err(BudgetMissing::Braked(free)) => {
+        match facts.credit(brake, now.moment) {
+            Reservation::Covered => {}
+            // A refused deletion is retried at its own pace, and takes budget each time.
+            Reservation::Nothing | Reservation::Refused(_) => {
+                let rise = Rise::since(facts.past.braked, now.moment);
+                return take_budget(facts, brake, rise);
+            }
+            Reservation::Exhausted(free) => {
                 let free = free.min(Rise::next(facts.past.braked, now.moment));
                 return unless_drained(facts, &Held::Braked { brake, free }, now);
             }
-            Ok(()) => {}
         }
     }
     if !facts.state.is_read {

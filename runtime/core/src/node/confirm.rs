@@ -124,20 +124,17 @@ fn permitted<'a>(
             again: now.until(confirmed),
         });
     }
-    match (
-        facts.budget(brake),
-        facts.state.reservation.credit(brake, now),
-    ) {
-        (Some(Ok(())), _) | (None, Reservation::Covered) => Ok(None),
-        (None, Reservation::Nothing) => {
+    match facts.credit(brake, now) {
+        Reservation::Covered => Ok(None),
+        Reservation::Nothing => {
             let effect = NodeEffect::TakeBudget(facts.node.node_ref(), brake, Rise::NONE);
             Ok(Some(effect))
         }
-        (None, Reservation::Refused(until)) => Err(Obstacle::RefusedAfterBudget {
+        Reservation::Refused(until) => Err(Obstacle::RefusedAfterBudget {
             brake,
             again: now.until(until),
         }),
-        (Some(Err(free)), _) => Err(Obstacle::Braked {
+        Reservation::Exhausted(free) => Err(Obstacle::Braked {
             brake,
             again: now.until(free),
         }),

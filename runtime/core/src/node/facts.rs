@@ -12,7 +12,7 @@ use crate::reconciliation::effect::{BudgetOutcome, ClusterError, Performed};
 use crate::reconciliation::patch::NodePatch;
 use crate::reconciliation::write_refusal::Refusals;
 use crate::safety::brake::Brake;
-use crate::safety::budget_reservation::{Asked, BudgetReservation};
+use crate::safety::budget_reservation::{Asked, BudgetReservation, Reservation};
 use crate::settings::NodeRules;
 use crate::well_known::OWNER_LABEL;
 
@@ -69,7 +69,7 @@ pub(super) struct ReconcileState {
     settled: BTreeSet<NodePart>,
     /// Budgets asked for in this reconciliation; `reservation` is what earlier ones took for changes not made yet.
     budgets: Asked,
-    pub(super) reservation: BudgetReservation,
+    reservation: BudgetReservation,
     is_withheld: bool,
     is_unanswered: bool,
     pub(super) has_recorded_event: bool,
@@ -252,8 +252,9 @@ impl Facts {
         self.state.settled.contains(&part)
     }
 
-    /// The result of asking for a brake's budget in this reconciliation, if it was asked.
-    pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
-        self.state.budgets.get(&brake).copied()
+    /// Whether the brake's budget covers a change.
+    pub(super) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
+        let state = &self.state;
+        state.reservation.credit(brake, &state.budgets, now)
     }
 }

@@ -176,7 +176,7 @@ impl Facts {
     /// The state kept for the next reconciliation of this node.
     pub(super) fn left_behind(&self, now: Moment) -> RetainedState {
         // A refused taint is not due for a retry yet.
-        let credit = self.past.reservation.credit(Brake::ShutdownTaint, now);
+        let credit = self.credit(Brake::ShutdownTaint, now);
         let is_spared = !self.state.is_changed && matches!(credit, Reservation::Refused(_));
         let failures = match self.state.refusals.trouble() {
             Some(_) => self.past.failures.saturating_add(1),
@@ -247,8 +247,14 @@ impl Facts {
         self.past.reservation.clone().and(&self.state.budgets, now)
     }
 
+    /// Whether the brake's budget covers a change.
+    pub(super) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
+        let asked = &self.state.budgets;
+        self.past.reservation.credit(brake, asked, now)
+    }
+
     /// Result of taking budget from `brake`, if tried.
-    pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
+    fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
         self.state.budgets.get(&brake).copied()
     }
 

@@ -22,13 +22,15 @@ pub(crate) type Asked = BTreeMap<Brake, Result<(), Moment>>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BudgetReservation(BTreeMap<Brake, Moment>);
 
-/// Whether budget that an object took earlier covers its change.
+/// Whether budget covers an object's change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reservation {
     /// No budget was taken recently: take some.
     Nothing,
-    /// Budget was taken a moment ago: the change may be made.
+    /// Budget was taken in this reconciliation, or a moment ago: the change may be made.
     Covered,
+    /// Budget was asked for in this reconciliation: there is none before this moment.
+    Exhausted(Moment),
     /// Budget was taken and no change was made; before this moment no more is taken for this object.
     Refused(Moment),
 }
@@ -41,8 +43,13 @@ pub(crate) fn why_refused(brake: Brake) -> String {
 }
 
 impl BudgetReservation {
-    /// Whether budget taken earlier for this kind of change covers it at `now`.
-    pub(crate) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
+    /// Whether budget covers this kind of change at `now`: budget taken earlier, unless this reconciliation has `asked`.
+    pub(crate) fn credit(&self, brake: Brake, asked: &Asked, now: Moment) -> Reservation {
+        match asked.get(&brake) {
+            Some(Ok(())) => return Reservation::Covered,
+            Some(Err(free)) => return Reservation::Exhausted(*free),
+            None => {}
+        }
         match self.0.get(&brake) {
             Some(at) if at.after(VALID_FOR) > now => Reservation::Covered,
             Some(at) if at.after(REFUSED_FOR) > now => Reservation::Refused(at.after(REFUSED_FOR)),
@@ -96,9 +103,27 @@ mod tests {
             (400, Reservation::Nothing),
         ] {
             let reservation = paid_at(100);
-            assert_eq!(reservation.credit(BRAKE, at(now)), worth, "at {now}");
-            let other = paid_at(100).credit(Brake::NodeDeletion, at(now));
+            let unasked = Asked::new();
+            let credit = reservation.credit(BRAKE, &unasked, at(now));
+            assert_eq!(credit, worth, "at {now}");
+            let other = reservation.credit(Brake::NodeDeletion, &unasked, at(now));
             assert_eq!(other, Reservation::Nothing, "of another brake, at {now}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_now_counts_more_than_what_was_taken_earlier() {
+        for earlier in [BudgetReservation::default(), paid_at(100)] {
+            for (answer, worth) in [
+                (Ok(()), Reservation::Covered),
+                (Err(at(500)), Reservation::Exhausted(at(500))),
+            ] {
+                let asked = Asked::from([(BRAKE, answer)]);
+                for now in [101, 160, 400] {
+                    let credit = earlier.credit(BRAKE, &asked, at(now));
+                    assert_eq!(credit, worth, "{earlier:?} at {now}");
+                }
+            }
         }
     }
 
@@ -117,7 +142,7 @@ mod tests {
     fn where_nothing_is_changed_one_payment_is_enough_for_ever() {
         let reservation = paid_at(100).for_ever().and(&Asked::new(), at(1_000_000));
         assert_eq!(
-            reservation.credit(BRAKE, at(2_000_000)),
+            reservation.credit(BRAKE, &Asked::new(), at(2_000_000)),
             Reservation::Covered
         );
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Instance, Lookup};
+use crate::moment::Moment;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::settings::LifecycleRules;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use super::super::{Memory, Moment, Now, Pass};
+use super::super::{Memory, Now, Pass};
 use super::world::World;
+use crate::moment::Moment;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
