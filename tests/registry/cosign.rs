@@ -9,7 +9,6 @@ use std::time::SystemTime;
 use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::source::oci;
 use ccm_delivery::trust::{Distrust, EvidenceRefusal, Provenance, PublicKey, TrustPolicy};
-use ccm_host::Digest;
 use ccm_tests::registry::{self, Registry};
 use rcgen::KeyPair;
 use tempfile::TempDir;
@@ -159,13 +158,8 @@ fn signed(folder: &TempDir, key: &str, wasm: &[u8]) -> Vec<u8> {
 
 fn file(wasm: &[u8], evidence: Vec<u8>) -> Artifact {
     Artifact {
-        wasm: bytes::Bytes::copy_from_slice(wasm),
-        digest: Digest::of(wasm),
-        origin: "file:///provider.wasm".to_owned(),
-        manifest_digest: None,
-        is_pinned: false,
         evidence: vec![SignatureEvidence::Bundle(evidence)],
-        unanswered: Vec::new(),
+        ..Artifact::new("file:///provider.wasm", wasm.to_vec())
     }
 }
 

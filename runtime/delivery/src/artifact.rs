@@ -26,6 +26,22 @@ pub struct Artifact {
     pub unanswered: Vec<String>,
 }
 
+impl Artifact {
+    /// A module of this origin, without evidence and not pinned.
+    pub fn new(origin: impl Into<String>, wasm: impl Into<Bytes>) -> Artifact {
+        let wasm = wasm.into();
+        Artifact {
+            digest: Digest::of(&wasm),
+            wasm,
+            origin: origin.into(),
+            manifest_digest: None,
+            is_pinned: false,
+            evidence: Vec::new(),
+            unanswered: Vec::new(),
+        }
+    }
+}
+
 /// Largest piece of evidence, in bytes.
 pub const EVIDENCE_BYTES: usize = 256 << 10;
 /// Maximum number of pieces of evidence that are examined.

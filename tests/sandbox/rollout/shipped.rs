@@ -6,7 +6,7 @@ use ccm_delivery::artifact::Artifact;
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
-use ccm_host::{Digest, GuestConfig, Inspection};
+use ccm_host::{GuestConfig, Inspection};
 use ccm_sim::hetzner::{Hetzner, Options};
 use ccm_tests::versions::numbered;
 
@@ -17,16 +17,7 @@ const CHANGED: &str = "9.";
 
 /// The shipped guest with this version number.
 pub(crate) fn version(number: &str) -> Artifact {
-    let wasm = numbered(embedded_guests::HCLOUD, number);
-    Artifact {
-        digest: Digest::of(&wasm),
-        wasm: wasm.into(),
-        origin: PLACE.to_owned(),
-        manifest_digest: None,
-        is_pinned: false,
-        evidence: Vec::new(),
-        unanswered: Vec::new(),
-    }
+    Artifact::new(PLACE, numbered(embedded_guests::HCLOUD, number))
 }
 
 /// A cloud without a request limit.

@@ -22,7 +22,7 @@ use ccm_delivery::store::ModuleStore;
 use ccm_delivery::trust::{PublicKey, TrustPolicy};
 use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
-use ccm_host::{Digest, GuestConfig, Inspection};
+use ccm_host::{GuestConfig, Inspection};
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::json;
 use test_guests::Version;
@@ -69,16 +69,7 @@ pub(crate) fn wider(version: &str) -> Artifact {
 }
 
 fn artifact(version: Version<'_>) -> Artifact {
-    let wasm = test_guests::misbehaving(version);
-    Artifact {
-        digest: Digest::of(&wasm),
-        wasm: wasm.into(),
-        origin: PLACE.to_owned(),
-        manifest_digest: None,
-        is_pinned: false,
-        evidence: Vec::new(),
-        unanswered: Vec::new(),
-    }
+    Artifact::new(PLACE, test_guests::misbehaving(version))
 }
 
 /// The artifact with a signature of this key, in the form that cosign leaves in a registry.

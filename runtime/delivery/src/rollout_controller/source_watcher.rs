@@ -203,15 +203,7 @@ mod tests {
     }
 
     fn artifact() -> Artifact {
-        Artifact {
-            digest: Digest::of(b"module"),
-            wasm: b"module"[..].into(),
-            origin: "one".to_owned(),
-            manifest_digest: None,
-            is_pinned: false,
-            evidence: Vec::new(),
-            unanswered: Vec::new(),
-        }
+        Artifact::new("one", &b"module"[..])
     }
 
     fn release() -> Release {

@@ -2,9 +2,7 @@
 
 use std::future::{pending, ready};
 
-use bytes::Bytes;
 use ccm_core::rollout::Release;
-use ccm_host::Digest;
 
 use super::{Brought, Source, SourceError};
 use crate::artifact::Artifact;
@@ -18,17 +16,8 @@ pub struct EmbeddedSource {
 impl EmbeddedSource {
     /// Creates the source `place` from an uncompressed component.
     pub fn new(place: String, wasm: &'static [u8]) -> Self {
-        let wasm = Bytes::from_static(wasm);
         Self {
-            artifact: Artifact {
-                digest: Digest::of(&wasm),
-                wasm,
-                origin: place,
-                manifest_digest: None,
-                is_pinned: false,
-                evidence: Vec::new(),
-                unanswered: Vec::new(),
-            },
+            artifact: Artifact::new(place, wasm),
             is_returned: false,
         }
     }

@@ -3,8 +3,6 @@
 
 use std::io::{self, Read};
 
-use bytes::Bytes;
-use ccm_host::Digest;
 use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
@@ -13,7 +11,7 @@ use crate::artifact::{Artifact, MODULE_BYTES, SignatureEvidence};
 
 /// Magic bytes of WebAssembly modules and components.
 const WASM: &[u8] = b"\0asm";
-const GZIP: &[u8] = &[0x1f, 0x8b];
+pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// wasmtime's compiled modules are ELF files.
 const ELF: &[u8] = b"\x7fELF";
@@ -78,23 +76,19 @@ pub fn artifact(
     bytes: Vec<u8>,
     evidence: Vec<SignatureEvidence>,
 ) -> Result<Artifact, SourceError> {
-    let wasm: Bytes = match unpack(bytes) {
-        Ok(wasm) => wasm.into(),
+    let wasm = match unpack(bytes) {
+        Ok(wasm) => wasm,
         Err(NoModule::Empty) => return Err(SourceError::absent(place, "it is empty")),
         Err(reason) => return Err(SourceError::refused(place, reason.to_string())),
     };
     Ok(Artifact {
-        digest: Digest::of(&wasm),
-        wasm,
-        origin: place.to_owned(),
-        manifest_digest: None,
-        is_pinned: false,
         evidence,
-        unanswered: Vec::new(),
+        ..Artifact::new(place, wasm)
     })
 }
 
-fn check(wasm: &[u8]) -> Result<(), NoModule> {
+/// Checks unpacked content.
+pub(super) fn check(wasm: &[u8]) -> Result<(), NoModule> {
     if wasm.is_empty() {
         Err(NoModule::Empty)
     } else if wasm.len() > MODULE_BYTES {

@@ -16,9 +16,6 @@ use crate::record::{MemoryRecordStore, RecordStore as _, Report};
 fn artifact(text: &str) -> Artifact {
     let wasm = [b"\0asm", text.as_bytes()].concat();
     Artifact {
-        digest: Digest::of(&wasm),
-        wasm: wasm.into(),
-        origin: format!("oci://registry.example/{text}"),
         manifest_digest: Some(format!("sha256:{text}")),
         is_pinned: true,
         evidence: vec![
@@ -32,7 +29,7 @@ fn artifact(text: &str) -> Artifact {
                 time_stamp: None,
             },
         ],
-        unanswered: Vec::new(),
+        ..Artifact::new(format!("oci://registry.example/{text}"), wasm)
     }
 }
 

@@ -17,6 +17,7 @@ use super::registry::{Registry, Site};
 use super::registry_error::{Kind, RegistryError};
 use super::{BroughtArtifact, Mirror, OciSettings};
 use crate::artifact::Artifact;
+use crate::source::unpack::{self, NoModule};
 use crate::source::{Location, OciPlace};
 
 /// The repository at all of its registries: mirrors in the operator's order, then its own registry.
@@ -163,13 +164,9 @@ impl Repository {
             ..self.place.clone()
         };
         Artifact {
-            digest: Digest::of(&wasm),
-            wasm: wasm.into(),
-            origin: origin.to_string(),
             manifest_digest: Some(digest.to_owned()),
             is_pinned: self.place.digest.is_some(),
-            evidence: Vec::new(),
-            unanswered: Vec::new(),
+            ..Artifact::new(origin.to_string(), wasm)
         }
     }
 
@@ -282,12 +279,12 @@ impl Repository {
 
 /// A layer of these types is the plain module. Its content is validated later.
 fn check_form(wasm: &[u8]) -> Result<(), RegistryError> {
-    let found = match wasm {
-        [b'\0', b'a', b's', b'm', ..] => return Ok(()),
-        [] => "empty",
-        [0x1f, 0x8b, ..] => "packed with gzip",
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => "packed with zstd",
-        _ => "no WebAssembly",
+    let found = match unpack::check(wasm) {
+        Ok(()) => return Ok(()),
+        Err(NoModule::Empty) => "empty",
+        Err(_) if wasm.starts_with(unpack::GZIP) => "packed with gzip",
+        Err(NoModule::Zstd) => "packed with zstd",
+        Err(_) => "no WebAssembly",
     };
     Err(RegistryError::unusable(format!(
         "its layer is {found}; a module is put there as it is"

@@ -37,13 +37,9 @@ pub(super) fn now() -> SystemTime {
 
 pub(super) fn artifact(wasm: &[u8], evidence: Vec<SignatureEvidence>) -> Artifact {
     Artifact {
-        wasm: bytes::Bytes::copy_from_slice(wasm),
-        digest: Digest::of(wasm),
-        origin: "oci://registry.example/provider".to_owned(),
         manifest_digest: Some(MANIFEST.to_owned()),
-        is_pinned: false,
         evidence,
-        unanswered: Vec::new(),
+        ..Artifact::new("oci://registry.example/provider", wasm.to_vec())
     }
 }
 
