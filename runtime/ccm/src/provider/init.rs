@@ -11,7 +11,7 @@ use ccm_host::manifest::{Manifest, Target};
 use serde_json::{Map, Value, json};
 
 use super::arguments::Init;
-use super::credential_form::{credential_form, with_hints};
+use super::grants_form::{grants, targets, with_hints};
 use super::terminal::Screen;
 use super::{Verdict, registry};
 use crate::config;
@@ -65,15 +65,15 @@ impl Object<'_> {
             self.name
         );
         self.origin(&mut text)?;
-        let required = manifest.targets.iter().filter(|target| target.required);
-        let required: Vec<Value> = required.map(|target| self.target(target)).collect();
-        let mut grants = json!({ "targets": required });
-        if !manifest.annotation_prefixes.is_empty() {
-            grants["annotationPrefixes"] = json!(manifest.annotation_prefixes);
-        }
-        write(&mut text, "  ", &json!({ "grants": grants }))?;
-        let optional = manifest.targets.iter().filter(|target| !target.required);
-        let optional: Vec<Value> = optional.map(|target| self.target(target)).collect();
+        let secret = |target: &Target, shared: Option<&str>| {
+            let key = shared.unwrap_or(&target.name);
+            json!({ "secret": {
+                "namespace": self.secret_namespace, "name": self.name, "key": key,
+            }})
+        };
+        let grants = json!({ "grants": grants(manifest, &secret) });
+        write(&mut text, "  ", &grants)?;
+        let optional = targets(manifest, false, &secret);
         if !optional.is_empty() {
             text.push_str("  # Optional targets, to be moved into the list above:\n");
             write(&mut text, "  #   ", &json!(optional))?;
@@ -107,22 +107,6 @@ impl Object<'_> {
             "  # Exactly these bytes. `keys` and `keyless` let later versions in, too.\n",
         );
         write(text, "  ", &json!({ "trust": { "digest": digest } }))
-    }
-
-    fn target(&self, target: &Target) -> Value {
-        let secret = |shared: Option<&str>| {
-            let key = shared.unwrap_or(&target.name);
-            json!({ "secret": {
-                "namespace": self.secret_namespace, "name": self.name, "key": key,
-            }})
-        };
-        let mut granted = json!({ "name": target.name, "endpoint": target.endpoint.as_str() });
-        let credential = credential_form(target, secret);
-        if let Some(credential) = credential {
-            granted["credential"] = credential;
-        }
-        granted["rules"] = json!(target.rules);
-        granted
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use ccm_host::egress::rules::{Absence, Rule};
-use ccm_host::manifest::{Manifest, Target};
+use ccm_host::egress::rules::Absence;
+use ccm_host::manifest::Target;
 use ccm_host::{Inspection, LimitsGranted};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::{Inspect, InspectForm};
-use super::credential_form::{credential_form, with_hints};
+use super::grants_form::{GrantsEntry, grants, targets, with_hints};
 use super::init::config_keys;
 use super::terminal::Screen;
 use super::{Verdict, output};
@@ -165,10 +165,7 @@ fn as_grants(found: &Inspection) -> anyhow::Result<String> {
             trust: TrustEntry {
                 digest: found.digest.to_string(),
             },
-            grants: GrantsEntry {
-                targets: entries(manifest, true),
-                annotation_prefixes: &manifest.annotation_prefixes,
-            },
+            grants: grants(manifest, &variable),
         }],
     };
     let mut text = serde_saphyr::to_string(&document)?;
@@ -176,7 +173,7 @@ fn as_grants(found: &Inspection) -> anyhow::Result<String> {
     if let Some(at) = text.find("    digest: ") {
         text.insert_str(at, ONE_VERSION);
     }
-    let optional = entries(manifest, false);
+    let optional = targets(manifest, false, &variable);
     if !optional.is_empty() {
         text.push_str("# Optional targets, to be moved into the list above:\n");
         for line in serde_saphyr::to_string(&optional)?.lines() {
@@ -188,26 +185,11 @@ fn as_grants(found: &Inspection) -> anyhow::Result<String> {
     Ok(with_hints(&text))
 }
 
-fn entries(manifest: &Manifest, required: bool) -> Vec<TargetEntry<'_>> {
-    let targets = manifest.targets.iter();
-    targets
-        .filter(|target| target.required == required)
-        .map(target_entry)
-        .collect()
-}
-
-fn target_entry(target: &Target) -> TargetEntry<'_> {
-    let credential = credential_form(target, |shared| {
-        let own = format!("{}-secret", target.name);
-        let variable = shared.unwrap_or(&own).to_uppercase().replace('-', "_");
-        json!({ "env": variable })
-    });
-    TargetEntry {
-        name: &target.name,
-        endpoint: target.endpoint.as_str(),
-        credential,
-        rules: &target.rules,
-    }
+/// The reference to a secret in a variable of the environment.
+fn variable(target: &Target, shared: Option<&str>) -> Value {
+    let own = format!("{}-secret", target.name);
+    let name = shared.unwrap_or(&own).to_uppercase().replace('-', "_");
+    json!({ "env": name })
 }
 
 // The form that `config.rs` reads, ordered for human readers.
@@ -231,21 +213,4 @@ struct ProviderEntry<'a> {
 #[derive(Serialize)]
 struct TrustEntry {
     digest: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GrantsEntry<'a> {
-    targets: Vec<TargetEntry<'a>>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    annotation_prefixes: &'a [String],
-}
-
-#[derive(Serialize)]
-struct TargetEntry<'a> {
-    name: &'a str,
-    endpoint: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    credential: Option<Value>,
-    rules: &'a [Rule],
 }

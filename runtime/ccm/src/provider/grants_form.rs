@@ -1,14 +1,61 @@
-//! The credential of a target as a person would write it into a configuration, with placeholders. Knows no secret.
+//! The grants of a module as a person would write them into a configuration, with placeholders. Knows no secret.
 
-use ccm_host::manifest::{AuthKind, REGION, Target, UNNAMED};
+use ccm_host::egress::rules::Rule;
+use ccm_host::manifest::{AuthKind, Manifest, REGION, Target, UNNAMED};
+use serde::Serialize;
 use serde_json::{Value, json};
+
+/// `grants`, in the form that `config.rs` reads, ordered for human readers.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GrantsEntry<'a> {
+    targets: Vec<TargetEntry<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    annotation_prefixes: &'a [String],
+}
+
+/// One of `grants.targets`.
+#[derive(Serialize)]
+pub(super) struct TargetEntry<'a> {
+    name: &'a str,
+    endpoint: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credential: Option<Value>,
+    rules: &'a [Rule],
+}
+
+/// All that the module requires; `secret` as for [`credential_form`].
+pub(super) fn grants<'a>(
+    manifest: &'a Manifest,
+    secret: &impl Fn(&Target, Option<&str>) -> Value,
+) -> GrantsEntry<'a> {
+    GrantsEntry {
+        targets: targets(manifest, true, secret),
+        annotation_prefixes: &manifest.annotation_prefixes,
+    }
+}
+
+/// The targets that the module requires, or its optional ones.
+pub(super) fn targets<'a>(
+    manifest: &'a Manifest,
+    required: bool,
+    secret: &impl Fn(&Target, Option<&str>) -> Value,
+) -> Vec<TargetEntry<'a>> {
+    let targets = manifest.targets.iter();
+    targets
+        .filter(|target| target.required == required)
+        .map(|target| TargetEntry {
+            name: &target.name,
+            endpoint: target.endpoint.as_str(),
+            credential: credential_form(target, |shared| secret(target, shared)),
+            rules: &target.rules,
+        })
+        .collect()
+}
 
 /// The value of `credential` for a target. `secret` makes the reference to a secret: to the one of this target, or to
 /// one with a name of its own, such as `aws-access-key-id`, that several targets share. `None`: no credential.
-pub(super) fn credential_form(
-    target: &Target,
-    secret: impl Fn(Option<&str>) -> Value,
-) -> Option<Value> {
+fn credential_form(target: &Target, secret: impl Fn(Option<&str>) -> Value) -> Option<Value> {
     Some(match target.auth {
         AuthKind::None => return None,
         AuthKind::Bearer => json!({ "bearer": secret(None) }),
@@ -61,7 +108,6 @@ pub(super) fn with_hints(yaml: &str) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use ccm_host::manifest::Manifest;
 
     use super::*;
 
