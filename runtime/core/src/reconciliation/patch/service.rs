@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, PortStatus};
 use serde_json::{Map, Value, json};
 
 use crate::cloud::load_balancer::{Ingress, LoadBalancerStatus};
@@ -115,46 +116,31 @@ impl ServicePatch {
 }
 
 fn ingress_json(ingress: &Ingress) -> Value {
-    let mut one = Map::new();
-    if let Some(ip) = &ingress.ip {
-        one.insert("ip".to_owned(), json!(ip));
-    }
-    if let Some(hostname) = &ingress.hostname {
-        one.insert("hostname".to_owned(), json!(hostname));
-    }
-    if let Some(mode) = ingress.ip_mode {
-        one.insert("ipMode".to_owned(), json!(mode.as_str()));
-    }
-    if !ingress.ports.is_empty() {
-        let ports = ingress.ports.iter().map(|port| {
-            let mut one = Map::new();
-            one.insert("port".to_owned(), json!(port.port));
-            one.insert("protocol".to_owned(), json!(port.protocol.as_str()));
-            if let Some(error) = &port.error {
-                one.insert("error".to_owned(), json!(error));
-            }
-            Value::Object(one)
-        });
-        one.insert("ports".to_owned(), ports.collect());
-    }
-    Value::Object(one)
+    let ports = ingress.ports.iter().map(|port| PortStatus {
+        port: port.port.into(),
+        protocol: port.protocol.as_str().to_owned(),
+        error: port.error.clone(),
+    });
+    json!(LoadBalancerIngress {
+        ip: ingress.ip.clone(),
+        hostname: ingress.hostname.clone(),
+        ip_mode: ingress.ip_mode.map(|mode| mode.as_str().to_owned()),
+        ports: (!ingress.ports.is_empty()).then(|| ports.collect()),
+    })
 }
 
 fn condition_json(condition: &ConditionChange) -> Value {
-    let mut one = Map::new();
-    let status = if condition.is_true { "True" } else { "False" };
-    one.insert("type".to_owned(), json!(condition.kind));
-    one.insert("status".to_owned(), json!(status));
-    one.insert("reason".to_owned(), json!(condition.reason));
-    one.insert("message".to_owned(), json!(condition.message));
-    one.insert(
-        "lastTransitionTime".to_owned(),
-        json!(condition.last_transition),
-    );
+    let mut one = json!({
+        "type": condition.kind,
+        "status": if condition.is_true { "True" } else { "False" },
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition,
+    });
     if let Some(generation) = condition.observed_generation {
-        one.insert("observedGeneration".to_owned(), json!(generation));
+        one["observedGeneration"] = json!(generation);
     }
-    Value::Object(one)
+    one
 }
 
 /// Part of an effect's label: lists the written fields, each after a blank.
