@@ -7,8 +7,8 @@ use ccm_core::rollout::{Order, Orders};
 use ccm_core::well_known::{ALLOW_CHANGES, ALLOW_DOWNGRADE, APPROVE, PAUSE, PIN, RETRY, ROLL_BACK};
 use ccm_host::Digest;
 
-/// Maximum length of a pin, in characters: that of a digest.
-const PIN_LENGTH: usize = 71;
+/// Maximum length of a pin, in characters: one more than that of a digest, so that a longer text does not become one.
+const PIN_LENGTH: usize = 72;
 
 /// Returns the orders in these annotations.
 pub(super) fn orders(annotations: Option<&BTreeMap<String, String>>) -> Orders {

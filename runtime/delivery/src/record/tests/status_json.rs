@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ccm_core::rollout::{MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, Orders, Record};
+use ccm_core::rollout::{
+    MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, Orders, Phase, Record,
+};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -77,6 +79,8 @@ fn what_somebody_else_wrote_is_left_out_where_it_is_not_of_the_form() {
 #[test]
 fn orders_are_read_from_annotations_and_from_nothing_else() {
     let sha = digest(1);
+    // Such as two digests in one annotation.
+    let (longer, longest) = (format!("{sha},"), format!("{sha},{sha}"));
     for (key, value, expected) in [
         (
             "wasm-ccm.dev/pin",
@@ -92,6 +96,14 @@ fn orders_are_read_from_annotations_and_from_nothing_else() {
             " 1.0.0",
             Orders {
                 pin: Some("1.0.0".to_owned()),
+                ..Orders::default()
+            },
+        ),
+        (
+            "wasm-ccm.dev/pin",
+            longest.as_str(),
+            Orders {
+                pin: Some(longer),
                 ..Orders::default()
             },
         ),
@@ -113,6 +125,7 @@ fn orders_are_read_from_annotations_and_from_nothing_else() {
             },
         ),
         ("wasm-ccm.dev/pause", "false", Orders::default()),
+        ("wasm-ccm.dev/pause", "False", Orders::default()),
         (
             "wasm-ccm.dev/roll-back",
             "true",
@@ -122,6 +135,7 @@ fn orders_are_read_from_annotations_and_from_nothing_else() {
             },
         ),
         ("wasm-ccm.dev/roll-back", "0", Orders::default()),
+        ("wasm-ccm.dev/roll-back", "no", Orders::default()),
         (
             "wasm-ccm.dev/approve",
             sha.as_str(),
@@ -200,6 +214,97 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
     assert_eq!(pending["status"], "False");
     assert_eq!(pending["lastTransitionTime"], "2026-01-02T00:00:00Z");
     assert_eq!(of(&then, "SourceReachable")["message"], "it is down");
+}
+
+#[test]
+fn a_condition_has_the_reason_of_its_status() {
+    fn is_in(report: &mut Report, phase: Phase) {
+        report.record.trial.as_mut().unwrap().phase = phase;
+    }
+    // The version that was rejected last was so at 1_700_000_050.
+    fn serves_since(report: &mut Report, since: u64) {
+        report.record.trial = None;
+        report.record.active.as_mut().unwrap().since = since;
+    }
+    type Change = fn(&mut Report, &mut Orders);
+    let cases: [(Change, &str, &str, &str); 13] = [
+        (|_, _| {}, "PermissionsPending", "True", "WaitsForApproval"),
+        (|_, _| {}, "Progressing", "False", "Waiting"),
+        (|_, _| {}, "Ready", "True", "Serving"),
+        (
+            |report, _| is_in(report, Phase::WaitsForGrants),
+            "PermissionsPending",
+            "True",
+            "WaitsForGrants",
+        ),
+        (
+            |report, _| is_in(report, Phase::Canary),
+            "PermissionsPending",
+            "False",
+            "NothingRequested",
+        ),
+        (
+            |report, _| is_in(report, Phase::Canary),
+            "Progressing",
+            "True",
+            "Canary",
+        ),
+        (
+            |report, _| serves_since(report, 1_700_000_050),
+            "Progressing",
+            "False",
+            "Rejected",
+        ),
+        (
+            |report, _| serves_since(report, 1_700_000_051),
+            "Progressing",
+            "False",
+            "UpToDate",
+        ),
+        (
+            |report, orders| {
+                report.record.trial = None;
+                orders.pause = true;
+            },
+            "Progressing",
+            "False",
+            "Paused",
+        ),
+        (
+            |report, _| report.is_serving = false,
+            "Ready",
+            "False",
+            "NotLoaded",
+        ),
+        (
+            |report, _| report.record.active = None,
+            "Ready",
+            "False",
+            "NothingYet",
+        ),
+        (|_, _| {}, "SourceReachable", "True", "Reachable"),
+        (
+            |report, _| report.source_trouble = "it is down".to_owned(),
+            "SourceReachable",
+            "False",
+            "Trouble",
+        ),
+    ];
+    for (change, kind, expected, reason) in cases {
+        let mut orders = Orders::default();
+        let mut report = Report {
+            record: full(),
+            is_serving: true,
+            ..Report::default()
+        };
+        change(&mut report, &mut orders);
+        let status = conditions::status(&report, &orders, None, Timestamp::UNIX_EPOCH);
+        let status = json!(status);
+        let mut conditions = status["conditions"].as_array().unwrap().iter();
+        let found = conditions.find(|one| one["type"] == kind).unwrap();
+        assert_eq!(found["status"], expected, "{kind}: {reason}");
+        assert_eq!(found["reason"], reason, "{kind}");
+    }
 }
 
 #[test]
