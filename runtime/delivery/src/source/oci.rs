@@ -66,18 +66,6 @@ pub struct OciSettings {
     pub plain_http: bool,
 }
 
-impl PartialEq for OciSettings {
-    /// Credentials are equal if they come from the same channel, whatever their current value.
-    fn eq(&self, other: &Self) -> bool {
-        self.credentials.same_channel(&other.credentials)
-            && (&self.place, &self.ca_pem, &self.mirrors)
-                == (&other.place, &other.ca_pem, &other.mirrors)
-            && (self.poll, &self.addresses, self.plain_http)
-                == (other.poll, &other.addresses, other.plain_http)
-            && self.proxy == other.proxy
-    }
-}
-
 /// Another registry with the same repositories, optionally under a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
