@@ -165,6 +165,24 @@ mod tests {
         }
     }
 
+    /// A version that is gone is stood in for by another one.
+    #[test]
+    fn a_version_is_gone_only_where_its_source_says_so() {
+        let place = "oci://registry.example/cloud:v1";
+        for (error, expected) in [
+            (SourceError::unavailable(place, "no"), Cause::Circumstances),
+            (SourceError::denied(place, "no"), Cause::Circumstances),
+            (SourceError::absent(place, "no"), Cause::Gone),
+            (SourceError::refused(place, "no"), Cause::Gone),
+        ] {
+            let outcome = of_source(&error);
+            assert!(
+                matches!(outcome, WorkResult::Failed(cause, _) if cause == expected),
+                "{error}: {outcome:?}"
+            );
+        }
+    }
+
     #[test]
     fn a_version_is_rejected_for_a_call_that_it_fails_and_not_for_one_that_the_cloud_fails() {
         let text = || "no".to_owned();

@@ -288,12 +288,13 @@ mod tests {
     use super::*;
     use crate::record::{RecordFuture, StoredRecord};
 
-    /// A store that can be read, and written to once it `is_up`. Until then a write fails, after five seconds if it `is_slow`.
-    /// While it `keeps_orders` it refuses to remove one.
+    /// A store that can be read, and written to once it `is_up`. Until then a write fails, after five seconds if it `is_slow`,
+    /// or is refused if it `refuses`. While it `keeps_orders` it refuses to remove one.
     #[derive(Default)]
     struct Stored {
         is_up: AtomicBool,
         is_slow: AtomicBool,
+        refuses: AtomicBool,
         keeps_orders: AtomicBool,
         done: Mutex<Vec<String>>,
     }
@@ -317,6 +318,9 @@ mod tests {
         fn write<'a>(&'a self, report: &'a Report) -> RecordFuture<'a, ()> {
             if self.is_up.load(Ordering::Relaxed) {
                 return self.did(&report.source);
+            }
+            if self.refuses.load(Ordering::Relaxed) {
+                return Box::pin(async { Err(RecordStoreError::Refused("403".to_owned())) });
             }
             let time = u64::from(self.is_slow.load(Ordering::Relaxed)) * 5;
             Box::pin(async move {
@@ -385,6 +389,33 @@ mod tests {
         let written = tokio::time::timeout(Duration::from_secs(5), records.written());
         written.await.unwrap();
         assert_eq!(*store.done.lock(), ["rejected"]);
+    }
+
+    /// Only a person can change that, and the Lease is given back before.
+    #[tokio::test(start_paused = true)]
+    async fn a_record_that_the_cluster_refuses_keeps_no_end_waiting() {
+        let (store, records) = (Arc::new(Stored::default()), UnwrittenRecords::default());
+        store.refuses.store(true, Ordering::Relaxed);
+        let writer = RecordWriter::start("cloud".to_owned(), store, records.clone());
+        writer.submit_report(report("rejected"));
+        let written = tokio::time::timeout(Duration::from_secs(1), records.written());
+        written.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pauses_of_an_outage_make_those_of_the_next_one_no_longer() {
+        let (store, records) = (Arc::new(Stored::default()), UnwrittenRecords::default());
+        let writer = RecordWriter::start("cloud".to_owned(), store.clone(), records);
+        writer.submit_report(report("first"));
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        store.is_up.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        store.is_up.store(false, Ordering::Relaxed);
+        writer.submit_report(report("second"));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        store.is_up.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(*store.done.lock(), ["first", "second"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -80,7 +80,32 @@ fn value(text: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Challenge, parse};
+    use http::HeaderMap;
+    use http::header::{HeaderValue, WWW_AUTHENTICATE};
+
+    use super::{Challenge, of, parse};
+
+    #[test]
+    fn a_token_comes_before_a_password_in_whatever_order_a_registry_names_them() {
+        let (basic, bearer) = ("Basic realm=\"x\"", "Bearer realm=\"https://a/t\"");
+        let token = Challenge::Bearer {
+            realm: "https://a/t".to_owned(),
+            service: None,
+        };
+        for (texts, expected) in [
+            (&[basic, bearer][..], Some(token.clone())),
+            (&[bearer, basic], Some(token)),
+            (&["Negotiate", basic], Some(Challenge::Basic)),
+            (&["Negotiate"], None),
+        ] {
+            let fields = texts.iter().copied().map(HeaderValue::from_static);
+            let mut headers = HeaderMap::new();
+            for text in fields {
+                headers.append(WWW_AUTHENTICATE, text);
+            }
+            assert_eq!(of(&headers), expected, "{texts:?}");
+        }
+    }
 
     #[test]
     fn challenges_are_read_as_registries_write_them() {

@@ -141,6 +141,14 @@ mod tests {
         assert_eq!(wait(&tag).await, Some(Duration::ZERO));
         tag.had();
         assert!(near(wait(&tag).await, POLL));
+        // The failures of an earlier outage make no later one longer.
+        for seconds in [2, 4] {
+            tag.failed(&RegistryError::unavailable("x"));
+            assert!(near(wait(&tag).await, Duration::from_secs(seconds)));
+        }
+        tag.had();
+        tag.failed(&RegistryError::unavailable("x"));
+        assert!(near(wait(&tag).await, Duration::from_secs(2)));
         let mut digest = Pacing::new(POLL, true);
         assert_eq!(wait(&digest).await, Some(Duration::ZERO));
         digest.failed(&RegistryError::unavailable("x"));
