@@ -1,7 +1,8 @@
-//! Metrics of provider versions. Holds no logic and starts no server.
+//! Metrics of provider versions. Decides nothing and starts no server.
 
 use std::time::Duration;
 
+use ccm_core::reconciliation::event::reasons;
 use ccm_core::rollout::RolloutState;
 use ccm_metrics::Registration as _;
 use prometheus_client::metrics::counter::Counter;
@@ -32,6 +33,16 @@ pub(crate) enum Swap {
 }
 
 impl Swap {
+    /// What an Event with this reason reports of a version. `None`: nothing that is counted.
+    pub(crate) fn of(reason: &str) -> Option<Swap> {
+        match reason {
+            reasons::PROVIDER_ACTIVATED => Some(Swap::Activated),
+            reasons::PROVIDER_REJECTED => Some(Swap::Rejected),
+            reasons::PROVIDER_ROLLED_BACK => Some(Swap::RolledBack),
+            _ => None,
+        }
+    }
+
     /// The value of the label, which alerts select.
     fn as_str(self) -> &'static str {
         match self {
@@ -161,6 +172,19 @@ mod tests {
         }
         let golden = std::fs::read_to_string(&path).unwrap();
         assert_eq!(found, golden, "CCM_BLESS=1 writes it anew");
+    }
+
+    #[test]
+    fn what_an_event_reports_of_a_version_is_counted_under_the_name_that_alerts_select() {
+        for (reason, expected) in [
+            (reasons::PROVIDER_ACTIVATED, Some("activated")),
+            (reasons::PROVIDER_REJECTED, Some("rejected")),
+            (reasons::PROVIDER_ROLLED_BACK, Some("rolled-back")),
+            (reasons::PROVIDER_DISTRUSTED, None),
+        ] {
+            let found = Swap::of(reason).map(Swap::as_str);
+            assert_eq!(found, expected, "{reason}");
+        }
     }
 
     #[test]

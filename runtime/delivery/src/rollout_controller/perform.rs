@@ -1,7 +1,6 @@
 //! Performs effects. Long work is started here and completes in [`super::version_work`]; all other effects are done
 //! immediately.
 
-use ccm_core::reconciliation::event::reasons;
 use std::sync::{Arc, OnceLock};
 
 use ccm_core::cloud::EventType;
@@ -250,13 +249,7 @@ impl RolloutController {
                 tracing::warn!(target: "rollout", provider = %self.name, reason, "{message}");
             }
         }
-        let swap = match *reason {
-            reasons::PROVIDER_ACTIVATED => Some(Swap::Activated),
-            reasons::PROVIDER_REJECTED => Some(Swap::Rejected),
-            reasons::PROVIDER_ROLLED_BACK => Some(Swap::RolledBack),
-            _ => None,
-        };
-        if let Some(swap) = swap {
+        if let Some(swap) = Swap::of(reason) {
             self.metrics.swapped(&self.name, swap);
         }
         self.record_writer.record_event(event.clone());
