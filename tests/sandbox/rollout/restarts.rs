@@ -10,6 +10,7 @@ use ccm_delivery::artifact::Artifact;
 use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Report};
 use ccm_delivery::rollout_controller::Served;
 use ccm_delivery::source::SourceError;
+use ccm_delivery::trust::TrustPolicy;
 
 use crate::rollout::world::{
     PLACE, Start, World, block_on, in_time, module, says, signed, trusting, wider,
@@ -25,6 +26,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either",
         a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either,
+    ),
+    (
+        "a_kept_module_counts_as_pinned_where_the_address_of_the_source_pins_it",
+        a_kept_module_counts_as_pinned_where_the_address_of_the_source_pins_it,
     ),
     (
         "a_start_goes_by_the_signatures_that_the_source_has_now",
@@ -130,6 +135,35 @@ fn a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either() {
         let world = World::start(start());
         world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
         world.serves(&one).await;
+    });
+}
+
+/// The store does not know what the operator pins.
+fn a_kept_module_counts_as_pinned_where_the_address_of_the_source_pins_it() {
+    const PINNED: &str = "oci://registry.example/cloud@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |place: &'static str| Start {
+            place,
+            folder: Some(folder.path()),
+            trust: TrustPolicy::default(),
+            ..Start::default()
+        };
+        let (_, manifest) = PINNED.split_once('@').unwrap();
+        let one = Artifact {
+            manifest_digest: Some(manifest.to_owned()),
+            is_pinned: true,
+            ..module("1.0.0", "honest")
+        };
+        has_served(start(PINNED), &one).await;
+        let world = World::start(start(PINNED));
+        world.offers_nothing(SourceError::unavailable(PINNED, "no route to host"));
+        world.serves(&one).await;
+        world.ends().await;
+
+        let world = World::start(start(PLACE));
+        let (why, _) = world.fails().await;
+        assert!(why.contains("nobody vouches"), "{why}");
     });
 }
 
