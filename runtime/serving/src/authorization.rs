@@ -102,7 +102,12 @@ fn review(user: &User, verb: &str, path: &str) -> SubjectAccessReview {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
+
+    use kube::client::Body;
+    use serde_json::json;
 
     use super::*;
 
@@ -133,6 +138,41 @@ mod tests {
         ] {
             let access = authorizer.access(user, "get", path).await;
             assert_eq!(access == Access::Allowed, expected, "{path}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permission_and_a_denial_are_each_kept_for_their_own_time() {
+        let allows = Arc::new(AtomicBool::new(true));
+        let answer = allows.clone();
+        let api_server = tower::service_fn(move |_: http::Request<Body>| {
+            let status = json!({"allowed": answer.load(Ordering::Relaxed)});
+            let review = json!({"metadata": {}, "spec": {}, "status": status}).to_string();
+            let answer = http::Response::builder().status(201);
+            std::future::ready(answer.body(Body::from(review.into_bytes())))
+        });
+        let settings = Authorization {
+            cluster: None,
+            cache_allowed: Duration::from_secs(60),
+            cache_denied: Duration::from_secs(5),
+            always_allowed: Vec::new(),
+        };
+        let client = Client::new(api_server, "default");
+        let authorizer = Authorizer::new(settings, Some(client));
+        for (allowed, seconds, is_kept) in [
+            (true, 59, true),
+            (true, 60, false),
+            (false, 4, true),
+            (false, 5, false),
+        ] {
+            let path = format!("/{allowed}-{seconds}");
+            allows.store(allowed, Ordering::Relaxed);
+            let first = authorizer.access(&User::anonymous(), "get", &path).await;
+            allows.store(!allowed, Ordering::Relaxed);
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            let again = authorizer.access(&User::anonymous(), "get", &path).await;
+            assert_eq!(first == Access::Allowed, allowed, "{path}");
+            assert_eq!(again == first, is_kept, "{path}");
         }
     }
 }

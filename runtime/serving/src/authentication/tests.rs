@@ -12,6 +12,7 @@ use tower::service_fn;
 
 use super::*;
 use crate::server::tests::world::Authority;
+use crate::settings::{HeaderNames, RequestHeader};
 
 #[test]
 fn a_bearer_token_is_read_as_go_reads_it() {
@@ -188,6 +189,40 @@ async fn proc_076_a_refused_look_up_ends_the_start_unless_it_is_tolerated() {
     *answer.lock().unwrap() = config_map(&json!({"client-ca-file": authority.pem()}));
     tokio::time::sleep(RETRY + Duration::from_secs(1)).await;
     assert_eq!(name(&tolerant, &jane).await, Some("jane".to_owned()));
+}
+
+#[tokio::test]
+async fn proc_076_the_cluster_is_looked_up_unless_the_flags_say_all_or_forbid_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.crt");
+    std::fs::write(&ca, Authority::new().pem()).unwrap();
+    let header = RequestHeader {
+        ca: ca.clone(),
+        headers: HeaderNames {
+            allowed_names: Vec::new(),
+            user: Vec::new(),
+            uid: Vec::new(),
+            group: Vec::new(),
+            extra: Vec::new(),
+        },
+    };
+    for (client_ca, request_header, skips_lookup, starts) in [
+        (None, None, false, false),
+        (Some(&ca), None, false, false),
+        (None, Some(&header), false, false),
+        (Some(&ca), Some(&header), false, true),
+        (None, None, true, true),
+    ] {
+        let answer = Answer::new(Mutex::new(failed(StatusCode::FORBIDDEN)));
+        let settings = Authentication {
+            client_ca: client_ca.cloned(),
+            request_header: request_header.cloned(),
+            skips_lookup,
+            ..settings(false)
+        };
+        let begun = Authenticator::new(settings.clone(), Some(client(&answer))).await;
+        assert_eq!(begun.is_ok(), starts, "{settings:?}");
+    }
 }
 
 /// Such as the proxy in front of several API servers none of which has started yet.
@@ -407,6 +442,22 @@ async fn proc_075_a_review_that_failed_is_kept_for_ten_seconds_at_most() {
         tokio::time::advance(Duration::from_secs(seconds)).await;
         let again = authenticator.user(&nobody, &with_token()).await;
         assert_eq!(again.is_err(), is_kept, "{first} after {seconds} s");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_longer_than_any_is_not_reviewed() {
+    let answer = Answer::new(Mutex::new(config_map(&json!({}))));
+    let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+    let authenticator = authenticator.ok().unwrap();
+    *answer.lock().unwrap() =
+        reviewed(&json!({"authenticated": true, "user": {"username": "joe"}}));
+    for (length, is_reviewed) in [(16 * 1024, true), (16 * 1024 + 1, false)] {
+        let token = format!("Bearer {}", "x".repeat(length));
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, token.parse().unwrap())]);
+        let nobody = PeerCertificates::default();
+        let found = authenticator.user(&nobody, &headers).await;
+        assert_eq!(found.is_ok(), is_reviewed, "{length}");
     }
 }
 
