@@ -223,6 +223,46 @@ fn the_vendors_names_are_served_for_its_own_provider() {
 }
 
 #[test]
+fn a_code_without_a_name_counts_as_its_hundred() {
+    let mut registry = Registry::default();
+    let metrics = RequestMetrics::register(&mut registry);
+    let cases = [
+        (RequestEnd::Answered(101), "1xx"),
+        (RequestEnd::Answered(299), "2xx"),
+        (RequestEnd::Answered(399), "3xx"),
+        (RequestEnd::Answered(418), "4xx"),
+        (RequestEnd::Answered(429), "429"),
+        (RequestEnd::Answered(599), "5xx"),
+        (RequestEnd::Kept, "kept"),
+    ];
+    for (end, _) in cases {
+        metrics.begun("hcloud", "api");
+        metrics.ended(&EndedRequest {
+            provider: "hcloud",
+            target: "api",
+            method: "GET",
+            endpoint: Some("/servers/{id}"),
+            end,
+            took: Duration::ZERO,
+        });
+    }
+    let text = encode(&registry, Format::Classic).unwrap();
+    let cache = "cloud_controller_manager_server_cache_requests_total";
+    let mut expected = vec![
+        format!("{cache}{{subsystem=\"\",mode=\"one\",result=\"hit\"}} 1"),
+        format!("{cache}{{subsystem=\"\",mode=\"one\",result=\"miss\"}} 6"),
+    ];
+    expected.extend(cases.map(|(_, code)| {
+        format!(
+            "ccm_provider_requests_total{{provider=\"hcloud\",target=\"api\",method=\"GET\",code=\"{code}\"}} 1"
+        )
+    }));
+    for line in expected {
+        assert!(text.lines().any(|one| one == line), "{line}: {text}");
+    }
+}
+
+#[test]
 fn h8_whatever_is_asked_and_answered_the_series_stay_bounded() {
     let mut registry = Registry::default();
     let metrics = RequestMetrics::register(&mut registry);
