@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use ccm_controllers::{
-    Provided, Reports, RunError, lacks_instances, tenure_client, with_response_timeout,
+    Provided, Reports, RunError, Settings, lacks_instances, tenure_client, with_response_timeout,
 };
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::plan::Plan;
@@ -43,7 +43,7 @@ use crate::audit::AuditWriter;
 use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
 use crate::exit::Exit;
-use crate::flags::{PodNetworkArguments, RunFlags};
+use crate::flags::{LeadershipFlags, PodNetworkArguments, RunFlags, SafetyFlags};
 use crate::kubeconfig::configuration_of;
 use crate::leader_migration::Migration;
 use crate::load_policy::Remarks;
@@ -282,11 +282,9 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         has_instances(&provided.borrow(), &names)?;
     }
     let service = provider_loading::service_settings(&flags.service);
-    let mut settings =
+    let settings =
         provider_loading::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
-    settings.drain = flags.leadership.drain;
-    settings.mode = mode;
-    settings.allowances = flags.safety.allowances;
+    let mut settings = with_safety(settings, &flags.safety, &flags.leadership);
     settings.reports = Reports {
         heartbeats: served.heartbeats.clone(),
         activity: served.status.activity(),
@@ -319,6 +317,16 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         groups,
         names,
     })
+}
+
+/// The settings with the mode, the budgets and the drain of the flags.
+fn with_safety(settings: Settings, safety: &SafetyFlags, leadership: &LeadershipFlags) -> Settings {
+    Settings {
+        mode: safety.mode,
+        allowances: safety.allowances.clone(),
+        drain: leadership.drain,
+        ..settings
+    }
 }
 
 /// The namespace of this pod; outside of one, that of the shipped manifests.
@@ -410,7 +418,7 @@ fn enabled(switches: &[(&'static str, bool)]) -> Vec<&'static str> {
 }
 
 /// The migration configured by the flags.
-fn migration(flags: &crate::flags::LeadershipFlags) -> anyhow::Result<Option<Migration>> {
+fn migration(flags: &LeadershipFlags) -> anyhow::Result<Option<Migration>> {
     let election = flags.election.as_ref();
     let Some(migration) = election.and_then(|election| election.migration.as_ref()) else {
         return Ok(None);

@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use ccm_core::safety::brake::Brake;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::api_server_url::with_port;
+use crate::flags::run_command;
 
 #[tokio::test]
 async fn outside_of_a_pod_the_url_alone_is_enough() {
@@ -118,6 +120,33 @@ async fn a_server_of_the_flag_has_its_own_name() {
         let config = configured(&cluster, master).await;
         assert_eq!(config.tls_server_name.as_deref(), expected);
     }
+}
+
+/// The second one could be sent after the Lease is lost.
+#[tokio::test]
+async fn no_request_to_the_api_server_is_sent_twice_by_itself() {
+    let config = configured(&json!({"server": "https://10.0.0.1:6443"}), None).await;
+    assert!(!config.default_retry);
+}
+
+#[test]
+fn mode_budgets_and_drain_of_the_flags_reach_the_controllers() {
+    let words = [
+        "--cloud-provider=x",
+        "--mode=plan",
+        "--brake=node-deletion=1:5:10",
+        "--shutdown-drain=3s",
+    ];
+    let matches = run_command().no_binary_name(true);
+    let matches = matches.try_get_matches_from(words).unwrap();
+    let flags = RunFlags::from_matches(&matches).unwrap();
+    let service = provider_loading::service_settings(&flags.service);
+    let settings = provider_loading::settings(&flags.node, &flags.lifecycle, service, Vec::new());
+    let settings = with_safety(settings, &flags.safety, &flags.leadership);
+    assert_eq!(settings.mode, Mode::Plan);
+    let budget = settings.allowances.of(Brake::NodeDeletion);
+    assert_eq!((budget.least, budget.percent, budget.most), (1, 5, 10));
+    assert_eq!(settings.drain, Duration::from_secs(3));
 }
 
 /// As in client-go: an authority that is replaced in its file is used without a restart.
