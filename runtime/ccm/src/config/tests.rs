@@ -7,6 +7,7 @@ mod shipped;
 mod syntax;
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use ccm_core::settings::Adoption;
 
@@ -434,6 +435,32 @@ fn times_and_limits_are_read_and_refused_with_their_key() {
             "provider \"one\": limits: callSeconds has to be at least 1",
         ]
     );
+}
+
+#[test]
+fn each_key_of_a_rollout_and_of_limits_sets_its_own_rule() {
+    let text = format!(
+        "apiVersion: {API_VERSION}\nkind: {KIND}\nproviders:\n- name: one\n  \
+         limits: {{ memoryMiB: 64, callSeconds: 30 }}\n  registry: {{ pollInterval: 5s }}\n  \
+         rollout: {{ approveWithinGrants: true, shadowCalls: 1, shadowTime: 2s, toleratedDifferences: 3, \
+         canaryCalls: 4, canaryTime: 5s, quiet: 6s }}"
+    );
+    let providers = read(&text).unwrap();
+    let rules = RolloutRules {
+        approve_within_grants: true,
+        shadow_comparisons: 1,
+        shadow_time: Duration::from_secs(2),
+        tolerated_differences: 3,
+        canary_calls: 4,
+        canary_time: Duration::from_secs(5),
+        quiet: Duration::from_secs(6),
+        ..RolloutRules::default()
+    };
+    assert_eq!(providers[0].rollout, rules);
+    let limits = providers[0].limits;
+    let limits = (limits.memory_mib, limits.call_seconds);
+    assert_eq!(limits, (Some(64), Some(30)));
+    assert_eq!(providers[0].registry.poll, Duration::from_secs(5));
 }
 
 #[test]

@@ -221,6 +221,52 @@ mod tests {
     }
 
     #[test]
+    fn each_flag_about_users_sets_its_own_part() {
+        let flags = serving(
+            "--authentication-kubeconfig=/reviews --authorization-kubeconfig=/access --client-ca-file=/clients.crt \
+             --requestheader-client-ca-file=/proxies.crt --requestheader-allowed-names=a,b \
+             --requestheader-username-headers=x-user --requestheader-uid-headers=x-uid \
+             --requestheader-group-headers=x-group --requestheader-extra-headers-prefix=x-extra- \
+             --authentication-token-webhook-cache-ttl=1s --authorization-webhook-cache-authorized-ttl=2s \
+             --authorization-webhook-cache-unauthorized-ttl=3s",
+        );
+        let list = |names: &[&str]| -> Vec<String> {
+            let names = names.iter();
+            names.map(|&name| name.to_owned()).collect()
+        };
+        let request_header = RequestHeader {
+            ca: "/proxies.crt".into(),
+            headers: HeaderNames {
+                allowed_names: list(&["a", "b"]),
+                user: list(&["x-user"]),
+                uid: list(&["x-uid"]),
+                group: list(&["x-group"]),
+                extra: list(&["x-extra-"]),
+            },
+        };
+        let (users, access) = (flags.authentication, flags.authorization);
+        assert_eq!(users.request_header, Some(request_header));
+        assert_eq!(users.client_ca, Some(PathBuf::from("/clients.crt")));
+        let times = [users.cache, access.cache_allowed, access.cache_denied];
+        assert_eq!(times.map(|time| time.as_secs()), [1, 2, 3]);
+        let files = [
+            flags.authentication_kubeconfig,
+            flags.authorization_kubeconfig,
+        ];
+        let expected = ["/reviews", "/access"].map(|file| Some(PathBuf::from(file)));
+        assert_eq!(files, expected);
+        for (flag, expected) in [
+            ("", (false, false)),
+            ("--authentication-skip-lookup", (true, false)),
+            ("--authentication-tolerate-lookup-failure", (false, true)),
+        ] {
+            let users = serving(flag).authentication;
+            let found = (users.skips_lookup, users.tolerates_failed_lookup);
+            assert_eq!(found, expected, "{flag}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_served_is_refused_before_anything_starts() {
         for (flag, expected) in [
             (
