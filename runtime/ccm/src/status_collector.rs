@@ -274,3 +274,65 @@ fn decision(one: Decided) -> DecisionReport {
         times: one.times,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    use ccm_host::egress::CloudQuota;
+    use ccm_host::egress::rules::Rule;
+    use ccm_host::grant::RequestBudget;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_target_is_shown_with_its_rights_and_with_what_is_left_of_its_budget() {
+        let lines = |method: &str, path: &str, access: &str| {
+            let rule = json!({"methods": [method], "path": path, "access": access});
+            serde_json::from_value::<Rule>(rule).unwrap().lines()
+        };
+        let reads = lines("GET", "/servers", "read");
+        let writes = lines("DELETE", "/load_balancers/{id}", "write");
+        let level = TargetLevel {
+            name: "api".to_owned(),
+            endpoint: "https://cloud.test/v1".parse().unwrap(),
+            proxy: Some("http://proxy.test:3128".to_owned()),
+            lines: [reads, writes].concat(),
+            budget: RequestBudget {
+                requests: NonZeroU32::new(7).unwrap(),
+                per: Duration::from_secs(60),
+            },
+            left: 3,
+            // A part of a second is no end of the hold.
+            held: Some(Duration::from_millis(1)),
+            cloud: Some(CloudQuota {
+                remaining: 5,
+                limit: Some(9),
+                reset: Some(Duration::from_secs(8)),
+                age: Duration::from_secs(2),
+            }),
+        };
+        let expected = TargetReport {
+            name: "api".to_owned(),
+            endpoint: "https://cloud.test/v1".to_owned(),
+            proxy: Some("http://proxy.test:3128".to_owned()),
+            reads: vec!["GET /servers".to_owned()],
+            writes: vec!["DELETE /load_balancers/{id}".to_owned()],
+            requests: 7,
+            per_seconds: 60,
+            requests_left: 3,
+            held_seconds: Some(1),
+            cloud: Some(CloudQuotaReport {
+                remaining: 5,
+                limit: Some(9),
+                reset_seconds: Some(8),
+                age_seconds: 2,
+            }),
+        };
+        assert_eq!(target(level), expected);
+    }
+}

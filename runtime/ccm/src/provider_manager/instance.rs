@@ -327,7 +327,11 @@ fn source(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use ccm_host::grant::{Grants, Secret};
+    use std::time::Duration;
+
+    use ccm_delivery::source::oci::Mirror;
+    use ccm_host::grant::{Grants, ProxyGrant, Secret};
+    use ccm_proxy::{NoProxy, Proxy};
 
     use super::*;
     use crate::config::ProxyChoice;
@@ -364,6 +368,68 @@ mod tests {
             let mut other = one.clone();
             change(&mut other);
             assert!(!has_same_terms(&one, &other), "{what}");
+        }
+    }
+
+    /// An open source does not learn of them, and receives credentials as updates.
+    #[test]
+    fn a_change_of_the_way_to_a_registry_is_another_source_and_another_login_is_none() {
+        type Change = fn(&mut ProviderConfig);
+        let changes: [(&str, Change, bool); 9] = [
+            ("nothing", |_| {}, true),
+            (
+                "credentials",
+                |config| config.registry.credentials = Some(RegistryCredentials::default()),
+                true,
+            ),
+            (
+                "source",
+                |config| config.source = Location::Embedded("hcloud".to_owned()),
+                false,
+            ),
+            (
+                "ca",
+                |config| config.registry.ca_pem = Some("PEM".to_owned()),
+                false,
+            ),
+            (
+                "mirrors",
+                |config| config.registry.mirrors = vec![Mirror::parse("mirror.test").unwrap()],
+                false,
+            ),
+            (
+                "poll",
+                |config| config.registry.poll = Duration::from_secs(7),
+                false,
+            ),
+            (
+                "addresses",
+                |config| config.registry.addresses = vec!["10.0.0.0/8".parse().unwrap()],
+                false,
+            ),
+            (
+                "proxy",
+                |config| {
+                    config.registry.proxy = Some(ProxyGrant {
+                        proxy: Proxy::parse("http://proxy.test:3128").ok().unwrap(),
+                        except: NoProxy::default(),
+                        addresses: Vec::new(),
+                        ca_pem: None,
+                    });
+                },
+                false,
+            ),
+            (
+                "plain HTTP",
+                |config| config.registry.plain_http = true,
+                false,
+            ),
+        ];
+        let one = ProviderConfig::unwritten("static");
+        for (what, change, is_same) in changes {
+            let mut other = one.clone();
+            change(&mut other);
+            assert_eq!(is_same_source(&one, &other), is_same, "{what}");
         }
     }
 

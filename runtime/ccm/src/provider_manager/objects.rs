@@ -217,6 +217,42 @@ mod tests {
         assert!(seen.contains_key("hcloud"));
     }
 
+    #[test]
+    fn an_object_is_a_provider_while_it_has_a_spec_and_stays() {
+        type Change = fn(&mut Value);
+        let changes: [(&str, Change, Option<bool>); 5] = [
+            ("none", |_| {}, Some(true)),
+            (
+                "too large a spec",
+                |object| object["spec"] = json!("x".repeat(MOST_SPEC_BYTES)),
+                Some(false),
+            ),
+            ("no spec", |object| object["spec"] = Value::Null, None),
+            (
+                "only a status",
+                |object| *object = json!({"metadata": object["metadata"], "status": {}}),
+                None,
+            ),
+            (
+                "its deletion",
+                |object| {
+                    object["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+                },
+                None,
+            ),
+        ];
+        for (what, change, expected) in changes {
+            let mut seen = BTreeMap::new();
+            let first = object("hcloud", "2026-01-01T00:00:00Z");
+            let mut changed = serde_json::to_value(&first).unwrap();
+            change(&mut changed);
+            put(&mut seen, first);
+            put(&mut seen, serde_json::from_value(changed).unwrap());
+            let found = seen.get("hcloud").map(|one| one.spec.is_some());
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_watch_begins_anew_after_a_panic() {
         let panics = AtomicBool::new(true);
