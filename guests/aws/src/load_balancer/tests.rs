@@ -12,6 +12,7 @@ use crate::fixtures::{THROTTLED, actions, host, known, service, settings, xml};
 mod classic;
 mod costs;
 mod nodes;
+mod others;
 mod own_groups;
 mod requests;
 mod target_groups;

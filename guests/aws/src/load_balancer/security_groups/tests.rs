@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use ccm_guest::Protocol;
+
 use super::*;
 use crate::fixtures::{INSTANCE, forms, host, service, settings, xml};
 use crate::load_balancer::wanted::Wanted;
@@ -42,6 +44,24 @@ fn node_groups_let_clients_in_and_health_checks_where_these_are_others() {
         for_nodes(&wanted(&["203.0.113.0/24", "2001:db8::/32"]), &subnets),
         some
     );
+}
+
+/// The health check asks by TCP.
+#[test]
+fn a_port_of_udp_lets_in_udp_and_its_health_check() {
+    let mut service = service(&[]);
+    service.ports.truncate(1);
+    service.ports[0].protocol = Protocol::Udp;
+    let wanted = Wanted::read(&settings(&[]), &service, &mut Vec::new()).unwrap();
+    let client = format!("{CLIENT}={WEB}");
+    let health = format!("{HEALTH}={WEB}");
+    let of_nodes = rules(&[
+        ("udp", 30080, "0.0.0.0/0", &client),
+        ("tcp", 30080, "10.0.0.0/24", &health),
+    ]);
+    assert_eq!(for_nodes(&wanted, &["10.0.0.0/24".to_owned()]), of_nodes);
+    let own = rules(&[("udp", 80, "0.0.0.0/0", ""), ("icmp", 0, "0.0.0.0/0", "")]);
+    assert_eq!(for_own(&wanted), own);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::load_balancer::{deletion, ensure};
 
 mod costs;
 mod groups;
+mod listeners;
 mod policies;
 mod subnets;
 

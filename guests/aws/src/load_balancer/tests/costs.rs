@@ -369,3 +369,19 @@ fn after_a_mistake_the_rules_are_compared() {
         "{sent:?}"
     );
 }
+
+/// A person may have changed something at AWS.
+#[test]
+fn everything_is_compared_again_after_ten_minutes() {
+    let there = host(four_registered);
+    let cost = || {
+        let before = actions(&there).len();
+        let request = EnsureRequest::new(service(&[]), four(4));
+        ensure::ensure(&settings(&[]), &request).unwrap();
+        actions(&there).len() - before
+    };
+    let whole = cost();
+    assert_eq!(cost(), 1);
+    there.advance(std::time::Duration::from_secs(600));
+    assert_eq!(cost(), whole);
+}

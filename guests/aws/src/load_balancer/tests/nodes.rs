@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use ccm_guest::load_balancer::UpdateRequest;
 
+use super::costs::{four, four_registered};
 use super::*;
-use crate::fixtures::{INSTANCE, INSTANCES, NONE, changes};
+use crate::fixtures::{INSTANCE, INSTANCES, NONE, changes, forms};
 
 /// The answer about a target group without targets.
 const NOBODY: &str = "<DescribeTargetHealthResponse><DescribeTargetHealthResult><TargetHealthDescriptions/></DescribeTargetHealthResult></DescribeTargetHealthResponse>";
@@ -110,4 +111,19 @@ fn an_instance_without_the_clusters_tag_is_no_target() {
         ];
         assert_eq!(changes(&host), expected, "{key}");
     }
+}
+
+/// AWS takes no more of them in one request.
+#[test]
+fn nodes_are_registered_a_hundred_at_a_time() {
+    let host = host(four_registered);
+    let request = UpdateRequest::new(service(&[]), four(150));
+    ensure::update_targets(&settings(&[]), &request).unwrap();
+    let mut sent = forms(&host);
+    sent.retain(|form| form["Action"] == "RegisterTargets");
+    let targets = sent
+        .iter()
+        .map(|form| form.keys().filter(|key| key.ends_with(".Id")).count());
+    // In each of two target groups, in which four are registered already.
+    assert_eq!(targets.collect::<Vec<_>>(), [100, 46, 100, 46]);
 }

@@ -94,3 +94,15 @@ fn a_security_group_that_stays_in_use_is_named() {
     assert!(why.contains("sg-e4076980 is in use"), "{why}");
     assert!(why.contains("DependencyViolation: m"), "{why}");
 }
+
+/// AWS adds none to it later.
+#[test]
+fn a_load_balancer_that_was_made_without_security_groups_gets_none() {
+    let host = host(|_, _| None);
+    let managed = settings(&[("NLBSecurityGroupMode", "Managed")]);
+    for wanted in [service(&[]), service(&[("security-groups", "sg-1")])] {
+        let request = EnsureRequest::new(wanted, vec![known()]);
+        ensure::ensure(&managed, &request).unwrap();
+    }
+    assert_eq!(changes(&host), [""; 0]);
+}

@@ -108,3 +108,36 @@ fn a_former_target_group_that_counts_as_used_goes_with_its_service() {
     let twice = ["arn:group-30080", "arn:group-30080", "arn:group-30443"];
     assert_eq!(deleted(&host), twice);
 }
+
+/// AWS cannot change these fields in a target group.
+#[test]
+fn another_protocol_needs_another_target_group() {
+    for (name, value, count) in [
+        // Of the port with TLS alone.
+        ("backend-protocol", "ssl", 1),
+        ("healthcheck-protocol", "https", 2),
+    ] {
+        let host = host(|_, _| None);
+        let request = EnsureRequest::new(service(&[(name, value)]), vec![known()]);
+        ensure::ensure(&settings(&[]), &request).unwrap();
+        let moved = ["CreateTargetGroup", "RegisterTargets", "ModifyListener"].repeat(count);
+        let expected = [moved, vec!["DeleteTargetGroup"; count]].concat();
+        assert_eq!(changes(&host), expected, "{name}");
+    }
+}
+
+#[test]
+fn each_threshold_is_changed_in_the_target_groups() {
+    for (name, field) in [
+        ("healthcheck-healthy-threshold", "HealthyThresholdCount"),
+        ("healthcheck-unhealthy-threshold", "UnhealthyThresholdCount"),
+    ] {
+        let host = host(|_, _| None);
+        let request = EnsureRequest::new(service(&[(name, "5")]), vec![known()]);
+        ensure::ensure(&settings(&[]), &request).unwrap();
+        assert_eq!(changes(&host), ["ModifyTargetGroup"; 2], "{name}");
+        let mut sent = forms(&host);
+        sent.retain(|form| form["Action"] == "ModifyTargetGroup");
+        assert!(sent.iter().all(|form| form[field] == "5"), "{sent:?}");
+    }
+}

@@ -155,3 +155,18 @@ fn rules_are_read_again_where_they_may_differ() {
     has_others.set(true);
     assert_eq!(reads_rules(&[], &[]), (true, true), "other groups");
 }
+
+/// A person may have changed something at AWS.
+#[test]
+fn everything_is_compared_again_after_ten_minutes() {
+    let there = with_four();
+    let cost = || {
+        let before = actions(&there).len();
+        ensure(web(&[]));
+        actions(&there).len() - before
+    };
+    let whole = cost();
+    assert_eq!(cost(), 1);
+    there.advance(std::time::Duration::from_secs(600));
+    assert_eq!(cost(), whole);
+}

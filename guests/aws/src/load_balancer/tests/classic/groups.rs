@@ -140,3 +140,39 @@ fn the_own_group_of_another_load_balancer_stays() {
         "{sent:?}"
     );
 }
+
+/// The load balancer of another Service comes first in the list, and its own group has the cluster's tag, too.
+#[test]
+fn a_deletion_touches_nothing_of_another_service() {
+    const OTHER: &str = "<LoadBalancerDescriptions><member><LoadBalancerName>aother</LoadBalancerName><DNSName>a</DNSName><SecurityGroups><member>sg-b</member></SecurityGroups></member>";
+    const OTHERS_GROUP: &str = "<securityGroupInfo><item><groupId>sg-b</groupId><groupName>k8s-elb-aother</groupName><ipPermissions/><tagSet><item><key>kubernetes.io/cluster/prod</key><value>owned</value></item></tagSet></item>";
+    const LETS_IN_OTHER: &str = "<groups><item><groupId>sg-b</groupId></item><item>";
+    for (own, deleted) in [("auidofweb", &["auidofweb"][..]), ("athird", &[])] {
+        let name = format!("<LoadBalancerName>{own}<");
+        let classic = CLASSIC
+            .replace("<LoadBalancerName>auidofweb<", &name)
+            .replace("<LoadBalancerDescriptions>", OTHER);
+        let groups = groups()
+            .replace("<securityGroupInfo>", OTHERS_GROUP)
+            .replace("<groups><item>", LETS_IN_OTHER);
+        let there = host(until_deleted(move |action: &str, form: &Form| {
+            match (action, form["Version"].as_str()) {
+                ("DescribeLoadBalancers", "2012-06-01") => Some(xml(200, &classic)),
+                ("DescribeSecurityGroups", _) => Some(xml(200, &groups)),
+                _ => existing(action, form),
+            }
+        }));
+        let found = deletion::get(&web(&[])).unwrap();
+        assert_eq!(found == Found::Absent, deleted.is_empty(), "{found:?}");
+        deletion::delete(&settings(&[]), &DeleteRequest::new(web(&[]))).unwrap();
+        let sent = forms(&there);
+        let of = |action: &str, field: &str| -> Vec<String> {
+            let sent = sent.iter().filter(|form| form["Action"] == action);
+            sent.map(|form| form[field].clone()).collect()
+        };
+        assert_eq!(of("DeleteLoadBalancer", "LoadBalancerName"), deleted);
+        assert_eq!(of("DeleteSecurityGroup", "GroupId"), ["sg-own"]);
+        let nodes = [("sg-e4076980".to_owned(), "sg-own".to_owned())];
+        assert_eq!(revoked(&there), nodes);
+    }
+}
