@@ -90,6 +90,30 @@ fn absence_needs_a_complete_answer_that_holds_nothing_else() {
     }
 }
 
+/// Another Service's certificate would be deleted, and another load balancer taken over.
+#[test]
+fn a_list_that_holds_something_else_is_the_clouds_failure() {
+    for (uid, name, expected) in [
+        (UID, "shop", [true, true]),
+        ("other", "shop", [false, true]),
+        (UID, "another", [true, false]),
+    ] {
+        let shown = value!({"id": 1, "name": name, "type": "managed",
+            "labels": {"hcloud-ccm/service-uid": uid}});
+        let meta = value!({"pagination": {"page": 1, "next_page": null, "last_page": 1, "total_entries": 1}});
+        let answer = value!({"certificates": [shown], "meta": meta});
+        let _host = answering(json(200, &answer.to_string()));
+        let are_taken = [certificates_of(UID).is_ok(), certificate("shop").is_ok()];
+        assert_eq!(are_taken, expected, "{uid} {name}");
+    }
+    for (name, expected) in [("shop", true), ("another", false)] {
+        let mut shown = fixture();
+        shown["name"] = value!(name);
+        let _host = answering(list(&[&shown], Value::Null));
+        assert_eq!(by_name("shop").is_ok(), expected, "{name}");
+    }
+}
+
 /// No defect of this module.
 #[test]
 fn a_list_that_does_not_say_whether_it_is_complete_is_the_clouds_failure() {

@@ -232,8 +232,10 @@ fn a_public_interface_that_nobody_spoke_of_is_switched_on_only_where_it_has_to_b
     private.targets = targets_of(&[(server(1, true), "a")]);
     let switched_off = wanted_with(&[(annotations::DISABLE_PUBLIC_NETWORK, "true")]);
     // The wanted state, whether there are no services, whether it is attached to the network; the writes.
-    let table: [(&Wanted, bool, bool, &[&str]); 6] = [
+    let table: [(&Wanted, bool, bool, &[&str]); 7] = [
         (&private, false, true, &[]),
+        // Without ports, too, it may be a person who has closed it to the internet.
+        (&private, true, true, &[]),
         // The cloud refuses the target, and names the reason.
         (&public, false, true, &[]),
         (&private, false, false, &[attach]),

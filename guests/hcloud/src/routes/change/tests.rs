@@ -363,6 +363,28 @@ fn refusals_are_told_by_what_they_ask_of_whom() {
     }
 }
 
+/// Each request counts towards the project's limit.
+#[test]
+fn a_change_is_asked_about_less_and_less_often() {
+    let waits = |project: Project| -> Vec<u64> {
+        let (_host, _project) = served(project);
+        let mut request = creation(&first());
+        let mut waits = Vec::new();
+        while let Progress::Pending(pending) = create(&settings(), &request).unwrap().progress {
+            waits.push(pending.retry_after_ms);
+            request.hint = pending.hint;
+        }
+        waits
+    };
+    let mut busy = Project::new(&[]);
+    let refused = || Trouble::Refused(423, "locked");
+    busy.trouble = (0..4).map(|number| (number, refused())).collect();
+    // Calls do not return together: a random part of a second comes on top.
+    let seconds: Vec<u64> = waits(busy).iter().map(|wait| wait / 1000).collect();
+    assert_eq!(seconds, [1, 2, 3, 4]);
+    assert_eq!(waits(Project::slow(12, &[]))[8..10], [500, 1000]);
+}
+
 #[test]
 fn a_change_that_fails_is_told_once_and_then_begun_again() {
     let mut project = Project::slow(1, &[]);
