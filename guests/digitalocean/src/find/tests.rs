@@ -278,6 +278,20 @@ fn two_droplets_of_one_name_are_unclear_and_that_is_told() {
     assert_eq!(reply.events[0].event.reason, "InstanceLookupFailed");
 }
 
+/// The page that is read has one of them.
+#[test]
+fn two_droplets_of_one_name_on_two_pages_are_unclear() {
+    let account = Account {
+        droplets: [1, 2].map(|id| (id, "twin".to_owned())).to_vec(),
+        per_page: 1,
+        ..Account::default()
+    };
+    let (reply, seen) = ask(account, &[node("twin", None)]);
+    let reported = brief(&reply.unwrap());
+    assert!(reported[0].starts_with("unknown"), "{reported:?}");
+    assert_eq!(seen.len(), 1);
+}
+
 #[test]
 fn foreign_and_unreadable_provider_ids_cost_nothing() {
     let nodes = [

@@ -10,6 +10,7 @@ use super::*;
 use crate::load_balancer::deletion;
 use crate::load_balancer::fixtures::{Account, settings, web, worker};
 
+mod changes;
 mod costs;
 mod owners;
 

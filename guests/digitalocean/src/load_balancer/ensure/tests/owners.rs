@@ -198,6 +198,21 @@ fn an_id_of_another_hides_nothing_of_our_own() {
     }
 }
 
+#[test]
+fn the_droplets_of_a_load_balancer_of_another_stay() {
+    for tags in [value!(["k8s-service-uid:other"]), value!([])] {
+        for annotation in [(ID, FIXTURE), ("name", "theirs")] {
+            let mut account = Account::new();
+            account.put(&value!({"name": "theirs", "tags": tags, "droplet_ids": [9]}));
+            let (host, _account) = account.serve();
+            let update = UpdateRequest::new(web(&[annotation]), vec![worker(2)]);
+            let error = update_targets(&settings(&[]), &update).unwrap_err();
+            assert!(matches!(error, Error::Conflict(_)), "{error:?}");
+            assert!(host.requests().iter().all(|line| line.starts_with("GET")));
+        }
+    }
+}
+
 /// The tag that both would have goes with the first one that is deleted.
 #[test]
 fn a_service_with_a_load_balancer_takes_no_other_over() {
