@@ -103,6 +103,10 @@ fn every_mistake_is_refused_by_name() {
                 .collect::<Vec<_>>(),
         )
     };
+    let times = |part: &str, count: usize| {
+        let part = whole().pointer(part).cloned();
+        Value::from(vec![part.unwrap(); count])
+    };
     for (pointer, value, word) in [
         ("/contract", json!("1"), "contract"),
         ("/contract", json!("0.1.x"), "contract"),
@@ -116,6 +120,22 @@ fn every_mistake_is_refused_by_name() {
         ("/schemes/0", json!("HCLOUD"), "scheme"),
         ("/schemes/1", json!("hcloud"), "twice"),
         ("/schemes", many(17), "at most 16"),
+        ("/schemes/0", json!("s".repeat(64)), "scheme"),
+        ("/version", json!("1".repeat(65)), "version"),
+        (
+            "/description",
+            json!("a".repeat(1025)),
+            "at most 1024 bytes",
+        ),
+        ("/annotationPrefixes", many(17), "at most 16"),
+        ("/targets", times("/targets/0", 17), "at most 16"),
+        (
+            "/targets/0/rules",
+            times("/targets/0/rules/0", 257),
+            "1 to 256",
+        ),
+        ("/config", times("/config/0", 257), "at most 256"),
+        ("/config/0/key", json!("K".repeat(129)), "config key"),
         ("/surprise", json!(1), "unknown key \"surprise\""),
         ("/targets/0/host", json!("evil"), "unknown key \"host\""),
         ("/targets/0/name", json!("a b"), "DNS label"),
@@ -191,7 +211,7 @@ fn every_mistake_is_refused_by_name() {
         ("/config/0/key", json!("A B"), "config key"),
         ("/config/0/default", json!("x"), "unknown key"),
         ("/limits/memoryMiB", json!(0), "memoryMiB"),
-        ("/limits/memoryMiB", json!(4096), "memoryMiB"),
+        ("/limits/memoryMiB", json!(1025), "memoryMiB"),
         ("/limits/callSeconds", json!(301), "callSeconds"),
         ("/limits/cpu", json!(1), "unknown key"),
     ] {

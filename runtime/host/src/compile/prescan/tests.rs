@@ -4,8 +4,8 @@
 use wasm_encoder::{
     CodeSection, ComponentTypeSection, ConstExpr, CoreTypeSection, EntityType, FunctionSection,
     GlobalSection, GlobalType, ImportSection, InstanceSection, InstanceType, MemorySection,
-    MemoryType, Module, ModuleType, RefType, TableSection, TableType, TagKind, TagSection, TagType,
-    TypeSection, ValType,
+    MemoryType, Module, ModuleType, NestedComponentSection, RefType, TableSection, TableType,
+    TagKind, TagSection, TagType, TypeSection, ValType,
 };
 
 use super::*;
@@ -241,6 +241,16 @@ fn nesting_and_numbers_of_parts_are_bounded() {
         "core modules at offset",
     );
 
+    let beside = |count: usize| {
+        let mut outer = wasm_encoder::Component::new();
+        for _ in 1..count {
+            outer.section(&NestedComponentSection(&wasm_encoder::Component::new()));
+        }
+        outer.finish()
+    };
+    check("128 components", &beside(128), "accepted");
+    check("129 components", &beside(129), "components at offset");
+
     let mut component = wasm_encoder::Component::new();
     component.section(&wasm_encoder::ModuleSection(&empty));
     let mut instances = InstanceSection::new();
@@ -397,6 +407,41 @@ fn memory_and_tables_that_begin_too_large_are_refused() {
         &table(|table| table.minimum = 10_000_000),
         "initial elements of a table",
     );
+}
+
+#[test]
+fn what_is_imported_is_limited_as_well() {
+    let table = |table64, minimum| TableType {
+        element_type: RefType::FUNCREF,
+        table64,
+        minimum,
+        maximum: None,
+        shared: false,
+    };
+    let memory = MemoryType {
+        minimum: 4_097,
+        maximum: None,
+        memory64: false,
+        shared: false,
+        page_size_log2: None,
+    };
+    let tag = TagType {
+        kind: TagKind::Exception,
+        func_type_idx: 0,
+    };
+    let rows: [(EntityType, &str); 5] = [
+        (table(false, 100_000).into(), "accepted"),
+        (table(false, 100_001).into(), "initial elements of a table"),
+        (table(true, 1).into(), "64-bit tables"),
+        (memory.into(), "initial bytes of a memory"),
+        (tag.into(), "exceptions"),
+    ];
+    for (imported, expected) in rows {
+        let mut imports = ImportSection::new();
+        imports.import("env", "it", imported);
+        let wasm = module(|module| _ = module.section(&imports));
+        check(expected, &wasm, expected);
+    }
 }
 
 #[test]
