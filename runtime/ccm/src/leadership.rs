@@ -178,10 +178,9 @@ fn election(lock: Lock, tenure: Arc<Tenure>, metrics: ElectionMetrics) -> anyhow
         tenure_client::client(config, tenure.clone(), Some(unacknowledged), clients)?;
     // Reads are not bound to the lease.
     let client = tenure_client::client(config, Arc::new(Tenure::unlimited()), None, clients)?;
-    Ok(
-        Election::new(client, tenure_client, lock.settings, tenure, metrics)
-            .reporting_holder(lock.holder),
-    )
+    let (settings, holder) = (lock.settings, lock.holder);
+    let election = Election::new(client, tenure_client, settings, tenure, metrics, holder);
+    Ok(election)
 }
 
 /// Ends the process when the tenure has ended, even if all runtime threads hang.

@@ -57,21 +57,20 @@ pub struct Election {
     now: fn() -> Moment,
     /// Whether the result of a write is still unknown.
     is_writing: bool,
-    /// The other leader that was logged last.
-    logged_leader: Option<String>,
     /// The holder as last read, for the status; empty if there is none.
     holder: watch::Sender<String>,
 }
 
 impl Election {
     /// Creates a candidacy and sends nothing yet. `tenure` must be pending. `client` is not guarded by it and must not
-    /// retry by itself; `guarded` is guarded, and sends Events.
+    /// retry by itself; `guarded` is guarded, and sends Events. `holder` is empty, and gets the holder of the Lease.
     pub fn new(
         client: Client,
         guarded: Client,
         settings: ElectionSettings,
         tenure: Arc<Tenure>,
         metrics: ElectionMetrics,
+        holder: watch::Sender<String>,
     ) -> Election {
         metrics.leads(&settings.name, false);
         Election {
@@ -88,16 +87,8 @@ impl Election {
             metrics,
             now: boottime,
             is_writing: false,
-            logged_leader: None,
-            holder: watch::Sender::default(),
+            holder,
         }
-    }
-
-    /// Reports the holder of the Lease through `holder`.
-    #[must_use]
-    pub fn reporting_holder(mut self, holder: watch::Sender<String>) -> Election {
-        self.holder = holder;
-        self
     }
 
     /// Waits until this process holds the Lease. Then [`Election::hold`] must run.
@@ -245,14 +236,14 @@ impl Election {
     }
 
     /// Logs each other leader once, as client-go's callback does.
-    fn log_leader(&mut self) {
+    fn log_leader(&self) {
         let holder = self.elector.holder().unwrap_or_default();
-        if self.logged_leader.as_deref() == Some(holder) {
-            return;
-        }
-        self.logged_leader = Some(holder.to_owned());
-        self.holder.send_replace(holder.to_owned());
-        if !holder.is_empty() && holder != self.settings.identity {
+        let is_new = self.holder.send_if_modified(|known| {
+            let is_new = *known != *holder;
+            holder.clone_into(known);
+            is_new
+        });
+        if is_new && !holder.is_empty() && holder != self.settings.identity {
             tracing::info!(lease = %self.lease(), leader = holder, "another process leads");
         }
     }

@@ -45,7 +45,15 @@ fn election(cluster: &Cluster, identity: &str) -> (Election, Arc<Tenure>, Regist
         timing: TIMING,
     };
     let client = || cluster.client_as(identity);
-    let mut election = Election::new(client(), client(), settings, tenure.clone(), metrics);
+    let holder = watch::Sender::default();
+    let mut election = Election::new(
+        client(),
+        client(),
+        settings,
+        tenure.clone(),
+        metrics,
+        holder,
+    );
     election.now = paused;
     (election, tenure, registry)
 }
