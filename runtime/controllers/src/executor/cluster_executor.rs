@@ -5,14 +5,12 @@ use std::sync::Arc;
 use ccm_core::ipam::{IpamEffect, IpamOutcome};
 use ccm_core::reconciliation::effect::Performed;
 use ccm_core::well_known::IPAM_CONTROLLER;
-use kube::Api;
 
 use super::node_requests::{patch_node, read_node};
 use super::request::stopping;
 use super::{Executor, Perform, Priority, WritePermit};
 use crate::clock::{Clock, boottime};
 use crate::cluster::Cluster;
-use crate::pruned_objects::NodeAnswer;
 
 /// Shown in logs in place of a provider's name.
 const NO_PROVIDER: &str = "-";
@@ -21,16 +19,12 @@ const NO_PROVIDER: &str = "-";
 /// of writes.
 pub(crate) struct ClusterExecutor {
     pub(crate) cluster: Arc<Cluster>,
-    pub(super) nodes: Api<NodeAnswer>,
 }
 
 impl ClusterExecutor {
     /// Creates an executor for `cluster`.
     pub(crate) fn new(cluster: Arc<Cluster>) -> ClusterExecutor {
-        ClusterExecutor {
-            nodes: Api::all(cluster.clients.of(IPAM_CONTROLLER).clone()),
-            cluster,
-        }
+        ClusterExecutor { cluster }
     }
 
     /// The clock for decisions.

@@ -26,16 +26,19 @@ const ANSWER_TIME: Duration = Duration::from_secs(3);
 pub(crate) enum Answer {
     /// The answer to [`Question::Lease`].
     Lease(LeaseAnswer),
-    /// The answer to [`Question::Writer`]; an error if the node could not be read.
-    Writer(Result<Option<WriterAnswer>, ()>),
+    /// The answer to this [`Question::Writer`]; an error if the node could not be read.
+    Writer(String, Why, Result<Option<WriterAnswer>, ()>),
 }
 
 impl ClusterExecutor {
     /// Answers a question with one request.
-    pub(crate) async fn answer(&self, question: &Question) -> Answer {
+    pub(crate) async fn answer(&self, question: Question) -> Answer {
         match question {
             Question::Lease => Answer::Lease(self.read_lease().await),
-            Question::Writer(node, why) => Answer::Writer(self.read_writer(node, *why).await),
+            Question::Writer(node, why) => {
+                let answer = self.read_writer(&node, why).await;
+                Answer::Writer(node, why, answer)
+            }
         }
     }
 
@@ -77,7 +80,8 @@ impl ClusterExecutor {
         let nodes = Request::new(Node::url_path(&(), None));
         let request = nodes.get_metadata(node, &GetParams::default());
         let request = request.map_err(kube::Error::BuildRequest)?;
-        self.nodes.clone().into_client().request(request).await
+        let client = self.cluster.clients.of(IPAM_CONTROLLER);
+        client.request(request).await
     }
 
     /// Records an Event about a node.

@@ -223,7 +223,7 @@ async fn a_node_with_a_time_that_cannot_be_represented_hides_no_writer() {
     });
     let executor = ClusterExecutor::new(answering(&node).0);
     let question = Question::Writer("odd".to_owned(), Why::Appeared);
-    let Answer::Writer(Ok(Some(answer))) = executor.answer(&question).await else {
+    let Answer::Writer(_, _, Ok(Some(answer))) = executor.answer(question).await else {
         panic!("the node cannot be read");
     };
     assert_eq!(answer.writer, Writer::Allocator("k3s".to_owned()));

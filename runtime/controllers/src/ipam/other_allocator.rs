@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ccm_core::ipam::other_allocator::{AllocationState, AllocatorChange, OtherAllocator, Question};
+use ccm_core::ipam::other_allocator::{AllocationState, AllocatorChange, OtherAllocator};
 use ccm_core::ipam::{Memory, pod_cidrs};
 use ccm_core::moment::Moment;
 use ccm_core::node::object::PrunedNode;
@@ -16,14 +16,12 @@ use tokio::task::JoinSet;
 
 use crate::executor::{Answer, ClusterExecutor};
 
-/// A question, when it was sent, and its answer.
-type Answered = (Question, Moment, Answer);
-
 /// Sends the questions of [`OtherAllocator`] and reports its findings.
 pub(super) struct AllocatorWatch {
     executor: Arc<ClusterExecutor>,
     other: OtherAllocator,
-    asking: Option<BoxFuture<'static, Answered>>,
+    /// When the question was sent, and its answer.
+    asking: Option<BoxFuture<'static, (Moment, Answer)>>,
     events: JoinSet<()>,
 }
 
@@ -89,10 +87,7 @@ impl AllocatorWatch {
         self.other.observe_blocks(memory.has_free_blocks(), now);
         if let Some(question) = self.other.question(now) {
             let executor = self.executor.clone();
-            let asking = async move {
-                let answer = executor.answer(&question).await;
-                (question, now, answer)
-            };
+            let asking = async move { (now, executor.answer(question).await) };
             self.asking = Some(asking.boxed());
         }
         while self.events.try_join_next().is_some() {}
@@ -112,16 +107,14 @@ impl AllocatorWatch {
         let Some(asking) = &mut self.asking else {
             return std::future::pending().await;
         };
-        let (question, sent, answer) = asking.await;
+        let (sent, answer) = asking.await;
         self.asking = None;
         let now = self.executor.clock().now();
-        match (question, answer) {
-            (Question::Lease, Answer::Lease(answer)) => self.other.lease_read(answer, sent, now),
-            (Question::Writer(node, why), Answer::Writer(answer)) => {
+        match answer {
+            Answer::Lease(answer) => self.other.lease_read(answer, sent, now),
+            Answer::Writer(node, why, answer) => {
                 self.other.writer_read((&node, why), answer, now);
             }
-            // The executor answers what was asked.
-            (Question::Lease, Answer::Writer(_)) | (Question::Writer(..), Answer::Lease(_)) => {}
         }
         let metrics = &self.executor.cluster.metrics.ipam;
         metrics.set_standing_back(self.is_standing_back());
