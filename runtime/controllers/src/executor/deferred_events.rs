@@ -62,14 +62,10 @@ impl NodeWrites {
         self.0.borrow().nodes == 0
     }
 
-    /// Completes when no node of this class waits or is being written.
-    async fn none(&self) {
+    /// Completes when this is so.
+    async fn wait_for(&self, is_so: impl FnMut(&Writes) -> bool) {
         // The sender is `self`, so that the channel cannot be closed.
-        let _ = self
-            .0
-            .subscribe()
-            .wait_for(|writes| writes.nodes == 0)
-            .await;
+        let _ = self.0.subscribe().wait_for(is_so).await;
     }
 }
 
@@ -96,8 +92,6 @@ pub(crate) struct DeferredEvents {
     state: Mutex<State>,
     /// Notified when an Event is added, and when one is written.
     changed: Notify,
-    /// Whether Events no longer wait for nodes.
-    is_ending: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -136,7 +130,7 @@ impl DeferredEvents {
         true
     }
 
-    /// Writes the Events through `events` whenever `new_nodes` has none. Never ends.
+    /// Writes the Events through `events` whenever `new_nodes` has none or is closed. Never ends.
     pub(crate) async fn write(&self, events: &Events, new_nodes: &NodeWrites) {
         stream::unfold((), |()| async {
             let next = self.next(new_nodes).await;
@@ -162,11 +156,8 @@ impl DeferredEvents {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             if !self.is_empty() {
-                let mut ending = self.is_ending.subscribe();
-                tokio::select! {
-                    () = new_nodes.none() => {}
-                    _ = ending.wait_for(|is_ending| *is_ending) => {}
-                }
+                let may_write = |writes: &Writes| writes.nodes == 0 || writes.is_closed;
+                new_nodes.wait_for(may_write).await;
             }
             if let Some(next) = self.take() {
                 return next;
@@ -186,10 +177,9 @@ impl DeferredEvents {
     /// wire are answered and all Events are written, or after `limit`; a log line counts those that are left.
     pub(crate) async fn finish(&self, writes: [&NodeWrites; 2], limit: Duration) {
         writes.iter().for_each(|writes| writes.close());
-        self.is_ending.send_replace(true);
         let all = async {
             for writes in writes {
-                writes.none().await;
+                writes.wait_for(|writes| writes.nodes == 0).await;
             }
             loop {
                 let mut changed = pin!(self.changed.notified());
