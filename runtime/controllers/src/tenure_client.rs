@@ -17,7 +17,6 @@ mod credential;
 mod rotation;
 mod service_account;
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,18 +193,6 @@ pub(crate) async fn over(tenure: &Tenure) {
     }
 }
 
-/// An attempt to write bytes outside of the tenure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct NotLeader;
-
-impl fmt::Display for NotLeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not sent: this process does not hold the lease (any more)")
-    }
-}
-
-impl std::error::Error for NotLeader {}
-
 /// Lets connections write bytes only during this tenure.
 struct TenureGate(Arc<Tenure>);
 
@@ -214,7 +201,8 @@ impl WriteGate for TenureGate {
         if self.0.may_write(boottime()) {
             Ok(())
         } else {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, NotLeader))
+            let why = "not sent: this process does not hold the lease (any more)";
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
         }
     }
 }
