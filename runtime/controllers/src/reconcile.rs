@@ -372,10 +372,13 @@ fn log_end<F: Facts>(
     if matches!(when, When::AwaitChange) {
         tracing::debug!(target: "reconciliation", controller, provider, object, done = %when);
     }
-    let wait = Wait {
-        controller,
-        provider,
+    let about = ActivitySubject {
         object: &object,
+        provider,
+        controller,
+    };
+    let wait = Wait {
+        about,
         attempt,
         severity,
         is_deletion: facts.is_deletion(),
@@ -388,10 +391,7 @@ const NORMAL_ATTEMPTS: u32 = 5;
 
 /// The end of an attempt, with which the object may not be done.
 pub(crate) struct Wait<'a> {
-    pub(crate) controller: &'static str,
-    pub(crate) provider: &'a str,
-    /// The object's name in logs and plans.
-    pub(crate) object: &'a str,
+    pub(crate) about: ActivitySubject<'a>,
     /// Number of this attempt, from 1.
     pub(crate) attempt: u32,
     pub(crate) severity: Severity,
@@ -426,31 +426,23 @@ impl Wait<'_> {
     /// Logs the reason and the next attempt, and shows them among what waits. An object that is done is not shown any more.
     pub(crate) fn report(&self, when: &When, activity: &Activity, clock: Clock) {
         self.log(when);
-        let about = ActivitySubject {
-            object: self.object,
-            provider: self.provider,
-            controller: self.controller,
-        };
         let after = match when {
             When::AwaitChange | When::Blocked { .. } => None,
             When::Retry { after, .. } | When::NotBefore { after, .. } => Some(clock.timer(*after)),
         };
-        activity.ended(about, when, self.attempt, after, self.is_deletion);
+        activity.ended(self.about, when, self.attempt, after, self.is_deletion);
     }
 
     /// Logs nothing if there is no reason to wait.
     fn log(&self, when: &When) {
         let Some(why) = when.why() else { return };
-        let Wait {
-            controller,
-            provider,
+        let ActivitySubject {
             object,
-            attempt,
-            severity,
-            ..
-        } = *self;
-        let next = when.next();
-        match severity {
+            provider,
+            controller,
+        } = self.about;
+        let (attempt, next) = (self.attempt, when.next());
+        match self.severity {
             Severity::Failure => {
                 tracing::warn!(target: "waiting", controller, provider, object, next, attempt, "{why}");
             }

@@ -149,9 +149,7 @@ impl RouteController {
             When::Retry { .. } | When::NotBefore { .. } => self.meter.retries(),
         }
         let wait = Wait {
-            controller: ROUTE_CONTROLLER,
-            provider: self.executor.name(),
-            object: LISTING,
+            about: listing(&self.executor),
             attempt: self.memory.failed_listings().max(1),
             severity: Severity::Failure,
             is_deletion: false,
@@ -300,15 +298,18 @@ impl Drop for RouteController {
 
 async fn ask(nodes: Arc<[Arc<PrunedNode>]>, executor: &EffectExecutor) -> RouteTaskEnd {
     let answer = executor.list_routes(&nodes).await;
-    let about = ActivitySubject {
+    let effect = format!("list routes nodes({})", nodes.len());
+    let (activity, outcome) = (&executor.cluster.activity, answer_label(&answer));
+    log_decision(activity, listing(executor), effect, outcome, answer.is_ok());
+    RouteTaskEnd::Listing(Box::new(answer))
+}
+
+fn listing(executor: &EffectExecutor) -> ActivitySubject<'_> {
+    ActivitySubject {
         object: LISTING,
         provider: executor.name(),
         controller: ROUTE_CONTROLLER,
-    };
-    let effect = format!("list routes nodes({})", nodes.len());
-    let (activity, outcome) = (&executor.cluster.activity, answer_label(&answer));
-    log_decision(activity, about, effect, outcome, answer.is_ok());
-    RouteTaskEnd::Listing(Box::new(answer))
+    }
 }
 
 /// The subject as in logs and on the status page.
