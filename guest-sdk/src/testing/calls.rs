@@ -140,14 +140,11 @@ impl TestHost {
         provider: &P,
         request: EnsureRequest,
     ) -> Result<EnsureReply, Failure> {
-        let reply = self.call(
-            "ensure",
-            OF_LOAD_BALANCERS,
-            || provider.ensure(request),
-            shape::check_ensure,
-        )?;
-        self.requested("ensure", &reply.annotations)?;
-        Ok(reply)
+        let name = "ensure";
+        let check = |reply: &EnsureReply| {
+            shape::check_ensure(reply).and_then(|()| self.requested(name, &reply.annotations))
+        };
+        self.call(name, OF_LOAD_BALANCERS, || provider.ensure(request), check)
     }
 
     /// Calls [`LoadBalancer::update_targets`].
@@ -159,16 +156,7 @@ impl TestHost {
         provider: &P,
         request: UpdateRequest,
     ) -> Result<load_balancer::ProgressReply, Failure> {
-        let name = "update-targets";
-        let check = |reply: &_| shape::check_progress(name, reply);
-        let reply = self.call(
-            name,
-            OF_LOAD_BALANCERS,
-            || provider.update_targets(request),
-            check,
-        )?;
-        self.requested(name, &reply.annotations)?;
-        Ok(reply)
+        self.change("update-targets", || provider.update_targets(request))
     }
 
     /// Calls [`LoadBalancer::delete`].
@@ -180,15 +168,20 @@ impl TestHost {
         provider: &P,
         request: load_balancer::DeleteRequest,
     ) -> Result<load_balancer::ProgressReply, Failure> {
-        let check = |reply: &_| shape::check_progress("delete", reply);
-        let reply = self.call(
-            "delete",
-            OF_LOAD_BALANCERS,
-            || provider.delete(request),
-            check,
-        )?;
-        self.requested("delete", &reply.annotations)?;
-        Ok(reply)
+        self.change("delete", || provider.delete(request))
+    }
+
+    /// Makes a call that changes a load balancer that exists.
+    fn change(
+        &self,
+        name: &str,
+        call: impl FnOnce() -> Result<load_balancer::ProgressReply, Failure>,
+    ) -> Result<load_balancer::ProgressReply, Failure> {
+        let check = |reply: &load_balancer::ProgressReply| {
+            shape::check_progress(name, reply)
+                .and_then(|()| self.requested(name, &reply.annotations))
+        };
+        self.call(name, OF_LOAD_BALANCERS, call, check)
     }
 
     /// Calls [`LoadBalancer::get`] with an empty state store, as the host does.
@@ -317,7 +310,7 @@ impl TestHost {
     }
 
     /// Checks that every key is under a prefix of the manifest.
-    fn requested(&self, name: &str, changes: &[crate::AnnotationChange]) -> Result<(), Error> {
+    fn requested(&self, name: &str, changes: &[crate::AnnotationChange]) -> Result<(), String> {
         let world = self.world.borrow();
         let Some(manifest) = &world.manifest else {
             return Ok(());
@@ -327,10 +320,10 @@ impl TestHost {
             !prefixes.iter().any(|prefix| change.key.starts_with(prefix))
         };
         match changes.iter().find(is_foreign) {
-            Some(change) => Err(Error::internal(format!(
+            Some(change) => Err(format!(
                 "{name}: annotation {:?} is under no prefix of the manifest",
                 change.key
-            ))),
+            )),
             None => Ok(()),
         }
     }
