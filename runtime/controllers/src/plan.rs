@@ -73,9 +73,10 @@ impl Planner {
     /// Removes first passes of controllers that ended before they were finished. If none is left, the plan is complete,
     /// provided that it `has_others`: a plan without any provider guarantees nothing.
     pub(crate) fn give_up_passes(&self, passes: usize, has_others: bool) {
+        let were_last = self.end_passes(passes);
         if !has_others {
             self.plan.0.lock().set_partial();
-        } else if self.end_passes(passes) {
+        } else if were_last {
             self.complete();
         }
     }
@@ -341,6 +342,17 @@ mod tests {
         planner.withheld(&deletion("a"), "hcloud");
         planner.concluded("node/a", CONTROLLER, "hcloud", &waits, true);
         assert!(!plan.snapshot().is_sure());
+    }
+
+    #[test]
+    fn first_passes_of_providers_that_have_left_keep_no_later_plan_partial() {
+        let (planner, plan, _) = planner(Mode::Plan);
+        planner.expect_passes(2);
+        planner.give_up_passes(2, false);
+        assert!(!plan.snapshot().is_whole());
+        planner.expect_passes(1);
+        planner.passed();
+        assert!(plan.snapshot().is_whole());
     }
 
     #[test]
