@@ -28,7 +28,7 @@ use ccm_core::settings::ServiceRules;
 use ccm_delivery::active::Active;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification, StoredRecord};
-use ccm_delivery::rollout_controller::{Lead, Served, UnwrittenRecords};
+use ccm_delivery::rollout_controller::Served;
 use ccm_host::Host;
 use tokio::sync::{Notify, watch};
 
@@ -120,9 +120,7 @@ pub(crate) struct ProviderManager {
     refused: watch::Sender<Vec<Refused>>,
     provided: watch::Sender<Arc<[Provided]>>,
     overview: watch::Sender<Arc<[ProviderOverview]>>,
-    lead: watch::Sender<Option<Lead>>,
-    writer: watch::Sender<Option<kube::Client>>,
-    unwritten: UnwrittenRecords,
+    leadership_signal: LeadershipSignal,
     notice: watch::Sender<String>,
     /// Notified when a provider instance serves another version.
     changed: Arc<Notify>,
@@ -166,9 +164,7 @@ impl ProviderManager {
             refused: watch::Sender::default(),
             provided: watch::Sender::new(Arc::default()),
             overview: watch::Sender::new(Arc::default()),
-            lead: watch::Sender::new(None),
-            writer: watch::Sender::new(None),
-            unwritten: UnwrittenRecords::default(),
+            leadership_signal: LeadershipSignal::default(),
             notice: watch::Sender::new(String::new()),
             changed: Arc::default(),
         };
@@ -204,11 +200,7 @@ impl ProviderManager {
 
     /// Returns the handle for signalling leadership.
     pub(crate) fn leadership_signal(&self) -> LeadershipSignal {
-        LeadershipSignal {
-            lead: self.lead.clone(),
-            writer: self.writer.clone(),
-            unwritten: self.unwritten.clone(),
-        }
+        self.leadership_signal.clone()
     }
 
     /// Waits until each provider that does not come from an object serves or has failed for now, and once one serves for
@@ -265,7 +257,8 @@ impl ProviderManager {
     /// Applies configuration changes and publishes changes of the instances until the process ends.
     pub(crate) async fn follow(mut self, configuration: Configuration) {
         if let Some(client) = self.shared.client.clone() {
-            let (writing, refused) = (self.writer.subscribe(), self.refused.subscribe());
+            let writing = self.leadership_signal.writer.subscribe();
+            let refused = self.refused.subscribe();
             let write = move || refusals::write(client.clone(), writing.clone(), refused.clone());
             tokio::spawn(again_after_panics(write));
         }
@@ -339,9 +332,7 @@ impl ProviderManager {
         }
         self.refused.send_if_modified(|known| {
             let is_new = *known != refused;
-            if is_new {
-                *known = refused;
-            }
+            *known = refused;
             is_new
         });
         self.show_not_run(specifications);
@@ -416,11 +407,12 @@ impl ProviderManager {
     }
 
     fn begin_one(&mut self, provider: ProviderConfig) -> anyhow::Result<()> {
+        let signal = &self.leadership_signal;
         let channels = SharedChannels {
-            lead: self.lead.subscribe(),
-            writer: self.writer.subscribe(),
+            lead: signal.lead.subscribe(),
+            writer: signal.writer.subscribe(),
             notice: self.notice.subscribe(),
-            unwritten: self.unwritten.clone(),
+            unwritten: signal.unwritten.clone(),
         };
         let name = provider.name.clone();
         self.shows_itself(&name);

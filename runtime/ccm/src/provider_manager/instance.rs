@@ -211,9 +211,7 @@ impl ProviderInstance {
     pub(super) fn specify(&self, new: Specification) {
         self.specification.send_if_modified(|specification| {
             let is_new = *specification != new;
-            if is_new {
-                *specification = new;
-            }
+            *specification = new;
             is_new
         });
     }

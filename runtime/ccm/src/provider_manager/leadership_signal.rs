@@ -10,7 +10,7 @@ use tokio::time::timeout;
 const RECORDED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Signals to the provider manager whether this process leads.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct LeadershipSignal {
     pub(super) lead: watch::Sender<Option<Lead>>,
     pub(super) writer: watch::Sender<Option<kube::Client>>,
@@ -43,11 +43,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_lead_ends_when_the_records_are_written() {
-        let signal = LeadershipSignal {
-            lead: watch::Sender::default(),
-            writer: watch::Sender::default(),
-            unwritten: UnwrittenRecords::default(),
-        };
+        let signal = LeadershipSignal::default();
         let tenure = Arc::new(Tenure::unlimited());
         signal.take(Lead { tenure }, None);
         let record = signal.unwritten.add();

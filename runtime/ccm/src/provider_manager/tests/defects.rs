@@ -70,7 +70,7 @@ async fn following_goes_on_after_panics_in_what_all_providers_share() {
     let (asked, mut asks) = mpsc::unbounded_channel();
     let client = client(move |path| path.ends_with("/gone") && asked.send(()).is_ok());
     manager.shared.client = Some(client.clone());
-    manager.writer.send_replace(Some(client));
+    manager.leadership_signal.writer.send_replace(Some(client));
     // That is written into its object.
     manager.departed.insert("gone".to_owned());
     let asked_again = async {
