@@ -1,6 +1,5 @@
 //! The address on which the vendor's own manager serves metrics, from its variables. Opens nothing.
 
-use std::fmt::{Display, Formatter};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::profile::MetricsProfile;
@@ -15,15 +14,6 @@ pub(crate) enum MetricsMistake {
     /// The address cannot be read. The Go manager logs it, and works without metrics.
     Address(String),
 }
-
-impl Display for MetricsMistake {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
-        let (MetricsMistake::Switch(text) | MetricsMistake::Address(text)) = self;
-        formatter.write_str(text)
-    }
-}
-
-impl std::error::Error for MetricsMistake {}
 
 /// The address on which the vendor's manager serves metrics in plain HTTP, for a module that replaces it with its
 /// built-in grants. `None`: nowhere. An unspecified IPv6 address means all addresses of the machine: where it has no
