@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ccm_core::safety::plan::{ChangePlace, Plan, PlanVerdict, Planned};
+use ccm_core::safety::plan::{Plan, PlanVerdict, Planned};
 use serde_json::{Value, json};
 
 use super::differences::Difference;
@@ -15,11 +15,11 @@ pub(super) struct Report {
 
 impl Report {
     fn requests(&self) -> impl Iterator<Item = &Planned> {
-        self.plan.changes().filter(|one| is_request(one))
+        self.plan.changes().filter(|one| one.place.is_cloud())
     }
 
     fn writes(&self) -> impl Iterator<Item = &Planned> {
-        self.plan.changes().filter(|one| !is_request(one))
+        self.plan.changes().filter(|one| !one.place.is_cloud())
     }
 
     /// The result for programs. Its shape is documented in `deploy/docs/migration.md`.
@@ -110,10 +110,6 @@ impl fmt::Display for Report {
         }
         writeln!(f, "{}", self.summary())
     }
-}
-
-fn is_request(planned: &Planned) -> bool {
-    matches!(planned.place, ChangePlace::Cloud { .. })
 }
 
 #[cfg(test)]

@@ -68,7 +68,8 @@ pub enum ChangePlace {
 }
 
 impl ChangePlace {
-    fn is_cloud(&self) -> bool {
+    /// Whether it is a request to a cloud.
+    pub fn is_cloud(&self) -> bool {
         matches!(self, ChangePlace::Cloud { .. })
     }
 }

@@ -3,6 +3,7 @@
 use ccm_core::node::NodeEffect;
 use ccm_core::node::object::NodeRef;
 use ccm_core::reconciliation::patch::{NodePatch, NodeStatusPatch};
+use ccm_core::safety::plan::ChangePlace;
 
 use super::*;
 
