@@ -20,10 +20,12 @@ use std::time::Duration;
 use ccm_controllers::RateLimit;
 use ccm_core::selector::Selector;
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
+use ccm_core::well_known::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use ipnet::IpNet;
 
+use crate::leader_migration::canonical;
 use arguments::same_value;
 pub(crate) use arguments::{
     VersionForm, dashed, go_bool, go_command, go_duration, positional_mistake, run_command,
@@ -176,14 +178,10 @@ pub(crate) struct ServiceFlags {
 
 impl ServiceFlags {
     fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> ServiceFlags {
-        let concurrent_syncs = count(matches, "concurrent-service-syncs");
-        if concurrent_syncs.is_none() {
-            mistakes.push("--concurrent-service-syncs must be a positive number".to_owned());
-        }
+        let concurrent_syncs = positive(matches, "concurrent-service-syncs", mistakes);
         let drift_check = matches.get_one::<Duration>("load-balancer-drift-check");
         ServiceFlags {
-            concurrent_syncs: concurrent_syncs
-                .filter(|_| given(matches, "concurrent-service-syncs")),
+            concurrent_syncs,
             drift_check: drift_check.copied().filter(|every| !every.is_zero()),
             confirm_removal: duration(matches, "load-balancer-removal-confirm-after"),
         }
@@ -199,7 +197,7 @@ impl RunFlags {
         let mut mistakes = Vec::new();
         let config = path(matches, "config");
         let cloud_config = path(matches, "cloud-config");
-        let cloud_provider = text(matches, "cloud-provider").filter(|name| !name.is_empty());
+        let cloud_provider = text(matches, "cloud-provider");
         let secret_namespace = text(matches, "provider-secret-namespace");
         let provider_objects = match matches.get_one("enable-provider-objects") == Some(&true) {
             true => Some(ProviderObjectFlags { secret_namespace }),
@@ -234,10 +232,7 @@ impl RunFlags {
                 ));
             }
         }
-        let concurrent_syncs = count(matches, "concurrent-node-syncs");
-        if concurrent_syncs.is_none() {
-            mistakes.push("--concurrent-node-syncs must be a positive number".to_owned());
-        }
+        let concurrent_syncs = positive(matches, "concurrent-node-syncs", &mut mistakes);
         let status_update_frequency = matches
             .get_one::<Duration>("node-status-update-frequency")
             .copied()
@@ -285,19 +280,14 @@ impl RunFlags {
                         .collect()
                 })
                 .unwrap_or_default(),
-            node_controller: is_enabled(&controllers, "cloud-node-controller", "cloud-node"),
-            node_lifecycle_controller: is_enabled(
-                &controllers,
-                "cloud-node-lifecycle-controller",
-                "cloud-node-lifecycle",
-            ),
-            service_controller: is_enabled(&controllers, "service-lb-controller", "service"),
+            node_controller: is_enabled(&controllers, NODE_CONTROLLER),
+            node_lifecycle_controller: is_enabled(&controllers, NODE_LIFECYCLE_CONTROLLER),
+            service_controller: is_enabled(&controllers, SERVICE_CONTROLLER),
             service,
             pod_network,
             lifecycle,
             node: NodeFlags {
-                concurrent_syncs: concurrent_syncs
-                    .filter(|_| given(matches, "concurrent-node-syncs")),
+                concurrent_syncs,
                 concurrent_status_updates: count(matches, "concurrent-node-status-updates"),
                 status_update_frequency,
                 reconcile_labels: matches.get_one("reconcile-node-labels") == Some(&true),
@@ -320,10 +310,10 @@ impl RunFlags {
 }
 
 /// Whether the list of `--controllers` enables this one (PROC-020: the first match wins, `*` matches the rest).
-fn is_enabled(list: &[String], name: &str, alias: &str) -> bool {
+fn is_enabled(list: &[String], name: &str) -> bool {
     let hit = list.iter().find_map(|entry| match entry.strip_prefix('-') {
-        Some(off) if off == name || off == alias => Some(false),
-        None if entry == name || entry == alias => Some(true),
+        Some(off) if canonical(off) == name => Some(false),
+        None if canonical(entry) == name => Some(true),
         _ => None,
     });
     hit.unwrap_or_else(|| list.iter().any(|entry| entry == "*"))
@@ -373,6 +363,15 @@ fn warnings(matches: &ArgMatches, gates: &FeatureGates) -> Vec<String> {
 fn count(matches: &ArgMatches, name: &str) -> Option<NonZeroUsize> {
     let count = matches.get_one::<u32>(name).copied()?;
     NonZeroUsize::new(usize::try_from(count).ok()?)
+}
+
+/// The number, if it was given; adds one that is not positive to `mistakes`.
+fn positive(matches: &ArgMatches, name: &str, mistakes: &mut Vec<String>) -> Option<NonZeroUsize> {
+    let count = count(matches, name);
+    if count.is_none() {
+        mistakes.push(format!("--{name} must be a positive number"));
+    }
+    count.filter(|_| given(matches, name))
 }
 
 /// The limit of each Kubernetes client; none if neither flag is given.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ccm_core::ipam::{self, PodNetworks};
 use ccm_core::settings::{IpamSettings, RouteSettings};
+use ccm_core::well_known::{IPAM_CONTROLLER, ROUTE_CONTROLLER};
 use clap::ArgMatches;
 use ipnet::IpNet;
 
@@ -34,13 +35,13 @@ impl PodNetworkArguments {
             // No prefix has this length either.
             i32::try_from(mask).unwrap_or(i32::MAX)
         };
-        let configures_routes = is_set("configure-cloud-routes")
-            && is_enabled(controllers, "node-route-controller", "route");
+        let configures_routes =
+            is_set("configure-cloud-routes") && is_enabled(controllers, ROUTE_CONTROLLER);
         let networks = PodNetworks::read(&ipam::PodNetworkFlags {
             cluster_cidr: &text(matches, "cluster-cidr").unwrap_or_default(),
             has_routes: configures_routes,
             allocate_node_cidrs: is_set("allocate-node-cidrs")
-                && is_enabled(controllers, "node-ipam-controller", "nodeipam"),
+                && is_enabled(controllers, IPAM_CONTROLLER),
             service_cidrs,
             node_cidr_mask_size: mask("node-cidr-mask-size"),
             node_cidr_mask_size_ipv4: mask("node-cidr-mask-size-ipv4"),

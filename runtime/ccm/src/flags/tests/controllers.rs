@@ -29,11 +29,7 @@ fn proc_020_a_controller_is_on_or_off_by_the_first_entry_that_names_it() {
         ("TestIsControllerEnabled/07", "-route", false),
     ] {
         let list: Vec<String> = list.split(',').map(str::to_owned).collect();
-        assert_eq!(
-            is_enabled(&list, "service-lb-controller", "service"),
-            is_on,
-            "{case}"
-        );
+        assert_eq!(is_enabled(&list, "service-lb-controller"), is_on, "{case}");
     }
 }
 
