@@ -362,13 +362,23 @@ fn fresh_node(name: &str) -> Node {
     }
 }
 
-fn is_tainted(node: &Node) -> bool {
+/// Whether the node has a taint with this key.
+fn is_tainted(node: &Node, key: &str) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    taints.is_some_and(|taints| {
-        taints
-            .iter()
-            .any(|taint| taint.key == well_known::UNINITIALIZED_TAINT)
-    })
+    let mut taints = taints.into_iter().flatten();
+    taints.any(|taint| taint.key == key)
+}
+
+/// Waits a moment for a step that is not done, of which `what` says what is missing.
+///
+/// # Errors
+/// The deadline is over.
+async fn wait(deadline: Instant, what: impl FnOnce() -> String) -> anyhow::Result<()> {
+    if Instant::now() > deadline {
+        bail!("{} after {} s", what(), STEP_TIMEOUT.as_secs());
+    }
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    Ok(())
 }
 
 /// Waits until a node has lost its taint, and checks that it has addresses.
@@ -376,7 +386,7 @@ async fn initialised(nodes: &Api<Node>, name: &str) -> anyhow::Result<()> {
     let deadline = Instant::now() + STEP_TIMEOUT;
     loop {
         let node = nodes.get(name).await?;
-        if !is_tainted(&node) {
+        if !is_tainted(&node, well_known::UNINITIALIZED_TAINT) {
             let addresses = node
                 .status
                 .and_then(|status| status.addresses)
@@ -387,10 +397,7 @@ async fn initialised(nodes: &Api<Node>, name: &str) -> anyhow::Result<()> {
             );
             return Ok(());
         }
-        if Instant::now() > deadline {
-            bail!("{name} is still tainted after {} s", STEP_TIMEOUT.as_secs());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        wait(deadline, || format!("{name} is still tainted")).await?;
     }
 }
 
@@ -402,16 +409,15 @@ async fn still_waiting(
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + STEP_TIMEOUT;
     while !narrator.has_waiting(FOREIGN_NODE) {
-        if Instant::now() > deadline {
-            bail!(
-                "nothing was said about {FOREIGN_NODE}; the cloud saw {} requests",
-                cloud.requests().len()
-            );
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        let what = || {
+            let requests = cloud.requests().len();
+            format!("nothing was said about {FOREIGN_NODE}; the cloud saw {requests} requests")
+        };
+        wait(deadline, what).await?;
     }
+    let node = nodes.get(FOREIGN_NODE).await?;
     ensure!(
-        is_tainted(&nodes.get(FOREIGN_NODE).await?),
+        is_tainted(&node, well_known::UNINITIALIZED_TAINT),
         "{FOREIGN_NODE} lost its taint without a machine"
     );
     Ok(())

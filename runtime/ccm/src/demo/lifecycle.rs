@@ -1,6 +1,6 @@
 //! Second part of the demo: one machine is switched off and on again, another is deleted, and their nodes follow.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{bail, ensure};
 use ccm_core::well_known;
@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 
 use super::narrate::Narrator;
-use super::{PACE, STEP_TIMEOUT};
+use super::{PACE, STEP_TIMEOUT, is_tainted, wait};
 
 /// The demo's cluster, cloud and machines.
 pub(super) struct World<'a> {
@@ -99,13 +99,7 @@ impl World<'_> {
         while !self.narrator.has_printed(name, decision)
             || !is_so(self.nodes.get_opt(name).await?.as_ref())
         {
-            if Instant::now() > deadline {
-                bail!(
-                    "{name} waits for {decision} since {} s",
-                    STEP_TIMEOUT.as_secs()
-                );
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            wait(deadline, || format!("{name} still waits for {decision}")).await?;
         }
         Ok(())
     }
@@ -124,7 +118,5 @@ pub(super) fn readiness(ready: &str) -> NodeStatus {
 }
 
 fn is_shut_down(node: &Node) -> bool {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    let mut taints = taints.into_iter().flatten();
-    taints.any(|taint| taint.key == well_known::SHUTDOWN_TAINT)
+    is_tainted(node, well_known::SHUTDOWN_TAINT)
 }

@@ -2,9 +2,9 @@
 //! waits for this; the controllers do the work.
 
 use std::net::Ipv4Addr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use ccm_core::ipam::{PodNetworkFlags, PodNetworks};
 use ccm_core::settings::{IpamSettings, RouteSettings};
 use ccm_core::well_known::NETWORK_UNAVAILABLE;
@@ -13,8 +13,8 @@ use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
-use super::STEP_TIMEOUT;
 use super::narrate::Narrator;
+use super::{STEP_TIMEOUT, wait};
 
 /// The pod network, as in `--cluster-cidr`.
 pub(super) const CLUSTER_CIDR: &str = "10.244.0.0/16";
@@ -110,14 +110,6 @@ impl<'a> Network<'a> {
         let destinations = routes.filter_map(|route| route["destination"].as_str());
         Ok(destinations.map(str::to_owned).collect())
     }
-}
-
-async fn wait(deadline: Instant, what: impl FnOnce() -> String) -> anyhow::Result<()> {
-    if Instant::now() > deadline {
-        bail!("{} after {} s", what(), STEP_TIMEOUT.as_secs());
-    }
-    tokio::time::sleep(Duration::from_millis(10)).await;
-    Ok(())
 }
 
 fn pod_cidr(node: &Node) -> Option<&str> {

@@ -1,17 +1,17 @@
 //! Service part of the demo: a Service gets a load balancer with an address, and nothing remains when it is deleted.
 //! Only changes the cluster and waits; the controllers do the work.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use ccm_core::well_known;
 use ccm_sim::hetzner::Hetzner;
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 
-use super::STEP_TIMEOUT;
 use super::narrate::Narrator;
+use super::{STEP_TIMEOUT, wait};
 
 /// Name of the Service.
 const NAME: &str = "web";
@@ -109,9 +109,6 @@ async fn until<T>(
         if let Some(read) = read(services.get_opt(NAME).await?.as_ref()) {
             return Ok(read);
         }
-        if Instant::now() > deadline {
-            bail!("{NAME} waits for {what} since {} s", STEP_TIMEOUT.as_secs());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        wait(deadline, || format!("{NAME} still waits for {what}")).await?;
     }
 }

@@ -1,13 +1,13 @@
 //! Swap part of the demo: a file is replaced, and its module takes over while the controllers run.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use ccm_delivery::active::Active;
 
-use super::STEP_TIMEOUT;
 use super::narrate::Narrator;
+use super::{STEP_TIMEOUT, wait};
 
 /// Replaces the file with the module's next version, and waits until that version serves.
 ///
@@ -29,13 +29,7 @@ pub(super) async fn show(
     );
     let deadline = Instant::now() + STEP_TIMEOUT;
     while active.serving().provider.manifest().version != version {
-        if Instant::now() > deadline {
-            bail!(
-                "version {version} does not serve after {} s",
-                STEP_TIMEOUT.as_secs()
-            );
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        wait(deadline, || format!("version {version} does not serve")).await?;
     }
     ensure!(
         active.serving().provider.digest() != before.provider.digest(),
