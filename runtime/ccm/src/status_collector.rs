@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ccm_controllers::Activity;
 use ccm_controllers::activity::{BrakeLevel, Decided, Waiting};
-use ccm_core::rollout::{Record, Trial};
+use ccm_core::rollout::Trial;
 use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::{Access, Mode};
 use ccm_core::safety::tenure::Tenure;
@@ -162,14 +162,10 @@ fn provider(one: &ProviderOverview) -> ProviderReport {
         ..
     } = &*one.recorded.borrow()
     {
-        add_record(&mut report, record);
+        report.trouble.clone_from(&record.trouble);
+        report.trial = record.trial.as_ref().map(trial);
     }
     report
-}
-
-fn add_record(report: &mut ProviderReport, record: &Record) {
-    report.trouble.clone_from(&record.trouble);
-    report.trial = record.trial.as_ref().map(trial);
 }
 
 fn trial(trial: &Trial) -> TrialReport {
