@@ -30,14 +30,13 @@ mod route_diff;
 
 use std::time::Duration;
 
-use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::moment::{Moment, Now};
+use crate::moment::Now;
 use crate::node::answer_check;
 use crate::reconciliation::effect::{Decision, When};
 use crate::reconciliation::retry::Backoff;
 
-pub use carry_over::CarryOver;
+pub use carry_over::{CarryOver, cut_short};
 pub use effect::{RouteEffect, RouteOutcome};
 pub use facts::{About, Facts, Key};
 pub use memory::{Foreign, Memory, Pass};
@@ -85,19 +84,8 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<RouteEffect, (When, CarryOver
     Decision::Done(carry_over::finished(facts, now.moment))
 }
 
-/// The state to retain of a reconciliation that is stopped before its end.
-pub fn cut_short(facts: &Facts, now: Moment) -> CarryOver {
-    carry_over::interrupted(facts, now)
-}
-
 fn warning(reason: &str, message: &str) -> CloudEvent {
     CloudEvent::new(EventType::Warning, reason, answer_check::message(message))
-}
-
-/// Result of a failed listing.
-fn not_listed(error: &ProviderError, after: Duration) -> When {
-    let why = format!("the routes could not be listed: {error}");
-    When::NotBefore { after, why }
 }
 
 #[cfg(test)]

@@ -57,13 +57,13 @@ pub(super) fn failed(facts: &Facts, error: &ClusterError, now: Moment) -> (When,
         None => "the node's condition",
     };
     let why = format!("the API server did not store {what}: {error}");
-    let carry_over = interrupted(facts, now);
+    let carry_over = cut_short(facts, now);
     let after = carry_over.retry.unwrap_or_default();
     (When::Retry { after, why }, carry_over)
 }
 
-/// The state to retain of a reconciliation that ends before everything is done.
-pub(super) fn interrupted(facts: &Facts, now: Moment) -> CarryOver {
+/// The state to retain of a reconciliation that is stopped before its end.
+pub fn cut_short(facts: &Facts, now: Moment) -> CarryOver {
     CarryOver::new(facts, facts.next_event(now).is_none(), now)
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use super::BEGUN;
 use super::change::{Change, PlannedChange};
 use super::desired_routes::{
     DesiredRoutes, NetworkEvidence, desired_routes, is_sent_to_provider, is_served,
@@ -21,7 +22,6 @@ use super::listing::{Asked, Entry, Judge, Listing, Verdict, inside, leads_to};
 use super::node_state::{NodeRecord, NodeState, fingerprint};
 use super::owned_routes::{Known, has_vanished};
 use super::route_diff::{Planning, Tally, Work};
-use super::{BEGUN, not_listed};
 use crate::cloud::error::ProviderError;
 use crate::cloud::route::{CloudRoute, ListRoutesReply};
 use crate::moment::Moment;
@@ -185,7 +185,7 @@ impl Memory {
         answer: &Result<ListRoutesReply, ProviderError>,
     ) -> When {
         let asked = self.asking.take();
-        let reply = match (answer, asked) {
+        let error = match (answer, asked) {
             (Ok(reply), Some(asked)) => {
                 self.list_schedule.succeed();
                 self.take(pass, reply, asked);
@@ -194,8 +194,9 @@ impl Memory {
             (Ok(_), None) => &ProviderError::Internal("nobody has asked".to_owned()),
             (Err(error), _) => error,
         };
-        let after = self.list_schedule.fail(reply, &self.settings, pass.now);
-        not_listed(reply, after)
+        let after = self.list_schedule.fail(error, &self.settings, pass.now);
+        let why = format!("the routes could not be listed: {error}");
+        When::NotBefore { after, why }
     }
 
     fn take(&mut self, pass: &Pass<'_>, reply: &ListRoutesReply, asked: Asked) {

@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::world::{Hop, World, network, pending, unavailable, world};
+use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::Progress;
 use crate::cloud::route::RouteTarget;
 

@@ -11,6 +11,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::super::*;
+use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::{Pending, Progress};
 use crate::cloud::route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::moment::Moment;
