@@ -154,7 +154,7 @@ impl Configuration {
         let [name, least, percent, most] = parts.as_slice() else {
             return Err(format!("{text:?} is not NAME:LEAST:PERCENT:MOST"));
         };
-        let brake = Brake::named(name).ok_or_else(|| format!("no brake is called {name:?}"))?;
+        let brake = Brake::parse(name).ok_or_else(|| format!("no brake is called {name:?}"))?;
         let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number"));
         self.allowances.set(
             brake,

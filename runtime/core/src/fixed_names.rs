@@ -1,6 +1,6 @@
 //! Enums whose variants have fixed names: for people, and for programs that match on them.
 
-/// Defines an enum from its variants with their names, and for it `ALL` and `as_str`: neither can lack a variant.
+/// Defines an enum from its variants with their names, and for it `ALL`, `as_str` and `parse`: none can lack a variant.
 #[macro_export]
 macro_rules! named_enum {
     (
@@ -22,6 +22,14 @@ macro_rules! named_enum {
             $vis const fn as_str(self) -> &'static str {
                 match self {
                     $($enum::$variant => $name,)+
+                }
+            }
+
+            /// The variant with this name; `None` if there is none.
+            $vis fn parse(name: &str) -> Option<$enum> {
+                match name {
+                    $($name => Some($enum::$variant),)+
+                    _ => None,
                 }
             }
         }

@@ -65,7 +65,7 @@ impl SafetyFlags {
     /// Reads clap's matches; adds errors to `mistakes`.
     pub(crate) fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> SafetyFlags {
         let word = text(matches, "mode").unwrap_or_default();
-        let mode = Mode::ALL.into_iter().find(|mode| mode.as_str() == word);
+        let mode = Mode::parse(&word);
         if mode.is_none() {
             mistakes.push(format!(
                 "--mode {word:?}: expected enforce, plan or observe"
@@ -130,7 +130,7 @@ fn brake(entry: &str) -> Result<(Brake, Allowance), String> {
     let (name, numbers) = entry
         .split_once('=')
         .ok_or("expected NAME=LEAST:PERCENT:MOST[:WINDOW]")?;
-    let brake = Brake::named(name).ok_or_else(|| {
+    let brake = Brake::parse(name).ok_or_else(|| {
         let known = Brake::ALL.map(Brake::as_str).join(", ");
         format!("no such brake: known are {known}")
     })?;

@@ -38,13 +38,6 @@ crate::named_enum! {
 }
 
 impl AddressType {
-    /// Parses the Kubernetes API's spelling; `None` for an undefined type.
-    pub fn parse(text: &str) -> Option<AddressType> {
-        AddressType::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
-    }
-
     /// Whether an address of this type has to be an IP address.
     pub fn is_ip(self) -> bool {
         matches!(self, AddressType::InternalIp | AddressType::ExternalIp)

@@ -23,15 +23,6 @@ crate::named_enum! {
     }
 }
 
-impl Protocol {
-    /// Parses the Kubernetes API's spelling; `None` for an undefined one.
-    pub fn parse(text: &str) -> Option<Protocol> {
-        Protocol::ALL
-            .into_iter()
-            .find(|protocol| protocol.as_str() == text)
-    }
-}
-
 /// IP family of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IpFamily {

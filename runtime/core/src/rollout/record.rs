@@ -85,11 +85,6 @@ crate::named_enum! {
 }
 
 impl Phase {
-    /// The phase of this name.
-    pub fn parse(name: &str) -> Option<Phase> {
-        Phase::ALL.into_iter().find(|known| known.as_str() == name)
-    }
-
     /// The phase, for people.
     pub fn words(self) -> &'static str {
         match self {

@@ -47,11 +47,6 @@ crate::named_enum! {
 }
 
 impl Brake {
-    /// Returns the brake with this name.
-    pub fn named(word: &str) -> Option<Brake> {
-        Brake::ALL.into_iter().find(|brake| brake.as_str() == word)
-    }
-
     /// Says that the brake holds a change, and why.
     pub fn engaged(self) -> String {
         let part = match self {

@@ -105,16 +105,11 @@ pub(super) fn condition<'a>(service: &'a Service, kind: &str) -> Option<&'a Cond
 }
 
 fn read(stored: &LoadBalancerIngress) -> Ingress {
-    let mode = |text: &str| {
-        [IpMode::Vip, IpMode::Proxy]
-            .into_iter()
-            .find(|mode| mode.as_str() == text)
-    };
     let ports = stored.ports.as_deref().unwrap_or_default();
     Ingress {
         ip: stored.ip.clone().filter(|ip| !ip.is_empty()),
         hostname: stored.hostname.clone().filter(|name| !name.is_empty()),
-        ip_mode: stored.ip_mode.as_deref().and_then(mode),
+        ip_mode: stored.ip_mode.as_deref().and_then(IpMode::parse),
         ports: ports
             .iter()
             .filter_map(|one| {

@@ -204,8 +204,7 @@ fn target(raw: RawTarget, is_first: bool, wrong: &mut Vec<String>) -> Option<Tar
                 .ok()
         }
     };
-    let mut kinds = AuthKind::ALL.into_iter();
-    let auth = kinds.find(|kind| kind.as_str() == raw.auth);
+    let auth = AuthKind::parse(&raw.auth);
     if auth.is_none() {
         wrong.push(format!(
             "{place}: auth {:?}: expected one of {}",

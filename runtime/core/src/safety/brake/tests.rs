@@ -76,9 +76,9 @@ const TENTH: [(usize, usize); 6] = [(0, 3), (1, 3), (39, 3), (40, 4), (199, 19),
 #[test]
 fn every_brake_has_a_word_of_its_own_by_which_it_is_found() {
     for brake in Brake::ALL {
-        assert_eq!(Brake::named(brake.as_str()), Some(brake));
+        assert_eq!(Brake::parse(brake.as_str()), Some(brake));
     }
-    assert_eq!(Brake::named("node_deletion"), None);
+    assert_eq!(Brake::parse("node_deletion"), None);
 }
 
 #[test]
