@@ -50,7 +50,7 @@ pub use effect::{
 pub use facts::Facts;
 pub use finalizer::{is_mark, is_release};
 pub use ip_index::Addresses;
-pub use memory::{GoneService, NameSlot, ServiceMemory, uid};
+pub use memory::{GoneService, NameSlot, ServiceMemory};
 pub use owning_provider::{Claim, Claims, ClaimsError, Owner};
 pub use provider_view::{
     cloud_service, health_check, needs_health_check, requests_only_local_traffic,
@@ -59,7 +59,7 @@ pub use retained_state::RetainedState;
 pub use source_ranges::{SourceRangesError, source_ranges};
 pub use stored_state::{
     has_address, has_finalizer, is_load_balancer, is_relevant, needs_cleanup, recorded_owner,
-    service_ref,
+    service_ref, uid,
 };
 pub use targets::Targets;
 pub use world::World;

@@ -11,7 +11,7 @@ use super::account_proof::Account;
 use super::change_filter::{is_edit, is_relevant_change};
 use super::facts::Facts;
 use super::retained_state::RetainedState;
-use super::stored_state::class;
+use super::stored_state::{class, uid};
 use super::targets::Targets;
 use super::world::World;
 use super::{is_load_balancer, needs_cleanup};
@@ -209,7 +209,7 @@ impl ServiceMemory {
 
     /// Whether something else is wanted than of the Service as it was.
     fn is_wanted_otherwise(&self, before: &Service) -> bool {
-        is_relevant_change(before, &self.service, self.past.written_annotations())
+        is_relevant_change(before, &self.service, &self.past.answers.annotations)
     }
 
     /// Makes the Service count as changed.
@@ -227,7 +227,7 @@ impl ServiceMemory {
     /// Whether another client has edited what only this controller writes.
     fn is_edited(&self) -> bool {
         let concluded = self.concluded.as_deref();
-        let written = self.past.written_annotations();
+        let written = &self.past.answers.annotations;
         concluded.is_some_and(|before| is_edit(before, &self.service, written))
     }
 
@@ -427,11 +427,6 @@ fn jittered(period: Duration, uid: &str) -> Duration {
 fn resource_version(service: &Service) -> &str {
     let version = service.metadata.resource_version.as_deref();
     version.unwrap_or_default()
-}
-
-/// The `metadata.uid` of `service`; empty if there is none.
-pub fn uid(service: &Service) -> &str {
-    service.metadata.uid.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -207,11 +207,6 @@ impl RetainedState {
             && self.left_alone.reported_reason.is_none()
     }
 
-    /// Keys of the annotations that are written for the provider.
-    pub(super) fn written_annotations(&self) -> &BTreeSet<String> {
-        &self.answers.annotations
-    }
-
     /// Whether the last answer called the operation pending.
     pub fn is_pending(&self) -> bool {
         self.phase.pending().is_some()

@@ -66,7 +66,8 @@ pub(super) fn service_type(service: &Service) -> &str {
     named.unwrap_or("ClusterIP")
 }
 
-pub(super) fn uid(service: &Service) -> &str {
+/// The `metadata.uid` of `service`; empty if there is none.
+pub fn uid(service: &Service) -> &str {
     service.metadata.uid.as_deref().unwrap_or_default()
 }
 

@@ -173,13 +173,13 @@ fn the_annotations_of_an_answer_are_remembered_if_they_may_be_written() {
         world.past.drift_due = true;
         world.ensure = [annotating(ready(&["192.0.2.1"], 0), key, Some("7"))].into();
         world.reconcile();
-        let written = world.past.written_annotations().contains(key);
+        let written = world.past.answers.annotations.contains(key);
         assert_eq!(written, is_remembered, "{key}");
         // A pending answer need not name it again.
         world.past.drift_due = true;
         world.ensure = [begun("h")].into();
         world.reconcile();
-        let written = world.past.written_annotations().contains(key);
+        let written = world.past.answers.annotations.contains(key);
         assert_eq!(written, is_remembered, "{key}, pending");
     }
 }
