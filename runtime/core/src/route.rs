@@ -43,9 +43,6 @@ pub use memory::{Foreign, Memory, Pass};
 pub use network::read as read_network;
 pub use route_diff::Tally;
 
-/// Range of the retry delay that a provider may request for a pending operation; values outside are clamped.
-const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
-
 /// Retry delays for an operation that has been pending without progress for [`PROGRESS_TIMEOUT`]; each retry follows a listing.
 const BEGUN: Backoff = Backoff {
     first: Duration::from_secs(1),

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::cloud::error::ProviderError;
+use crate::cloud::load_balancer::Pending;
 use crate::reconciliation::effect::{ClusterError, When};
 
 /// Exponential backoff: `first · 2ⁿ⁻¹` after n failures, at most `most`.
@@ -46,6 +47,15 @@ pub const PERSON: Backoff = Backoff {
 
 /// Bounds for the delay that a throttling cloud requests; values outside are clamped.
 const ASKED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+
+/// Range of the delay that a provider may request for a pending operation; values outside are clamped.
+pub(crate) const POLLED: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_secs(600));
+
+/// The delay until a provider is asked about a pending operation again.
+pub(crate) fn polled(pending: &Pending) -> Duration {
+    pending.retry_after.clamp(POLLED.0, POLLED.1)
+}
 
 impl Backoff {
     /// The delay after `failures` consecutive failures, the latest included; 0 counts as 1.

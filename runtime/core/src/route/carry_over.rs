@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use super::BEGUN;
 use super::change::{Change, Doing, End};
 use super::destination_state::{Attempts, Wait};
 use super::facts::Facts;
-use super::{ASKED, BEGUN};
-use crate::cloud::load_balancer::Pending;
 use crate::moment::Moment;
 use crate::reconciliation::effect::{ClusterError, When};
 use crate::reconciliation::retry::{self, Retry};
@@ -114,9 +113,9 @@ fn wait(change: &Change, end: &End, now: Moment) -> Option<(Wait, Duration, Stri
             let why = format!("{}: {destination}", Brake::RouteDeletion.engaged());
             (Wait::Held { since }, after, why)
         }
-        End::Begun(Pending { retry_after, .. }) => {
+        End::Begun(pending) => {
             let (since, stalled_listings) = change.pending().unwrap_or((now, 0));
-            let asked = (*retry_after).clamp(ASKED.0, ASKED.1);
+            let asked = retry::polled(pending);
             let after = match stalled_listings {
                 0 => asked,
                 stalled_listings => asked.max(BEGUN.after(stalled_listings)),

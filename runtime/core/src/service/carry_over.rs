@@ -12,7 +12,6 @@ use super::retained_state::{
 use super::stored_state::{
     class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner,
 };
-use super::waiting::retry_delay;
 use super::work::{Asked, Making, Work, is_unsure};
 use super::{Step, ensure, granted_annotations};
 use crate::cloud::error::ProviderError;
@@ -20,6 +19,7 @@ use crate::cloud::load_balancer::Ensured;
 use crate::moment::Moment;
 use crate::reconciliation::effect::When;
 use crate::reconciliation::event::reasons;
+use crate::reconciliation::retry;
 use crate::safety::brake::Brake;
 
 /// The retained state after the reconciliation that ended with `facts`, its `last` step and `when`. A reconciliation
@@ -116,7 +116,7 @@ fn request(facts: &Facts, asked: &Asked, now: Moment) -> Request {
                 since: before.map_or(now, |before| before.since),
                 is_reported: before.is_some_and(|before| before.is_reported)
                     || facts.has_recorded(reasons::LOAD_BALANCER_PENDING),
-                poll_at: now.after(retry_delay(pending)),
+                poll_at: now.after(retry::polled(pending)),
                 hint: pending.hint.clone(),
             }
         }),

@@ -19,9 +19,6 @@ use crate::safety::brake::Brake;
 use crate::safety::permit::Mode;
 use crate::well_known::DELETE_UNTIL;
 
-/// Range of the retry delay that a provider may request for a pending operation; values outside are clamped.
-const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
-
 /// A failure of the API server whose next pause is shorter is not reported.
 const BRIEF: Duration = Duration::from_secs(10);
 
@@ -137,14 +134,14 @@ pub(super) fn until(facts: &Facts, obstacle: &Obstacle<'_>) -> When {
 /// `when`, or earlier for the targets: when a removal that `hold` delays is confirmed, or a pending update is asked about.
 pub(super) fn no_later(facts: &Facts, when: When, hold: Option<Obstacle<'_>>) -> When {
     let confirmed = match hold {
-        Some(Obstacle::Removal { again }) => Some(again.max(ASKED.0)),
+        Some(Obstacle::Removal { again }) => Some(again.max(retry::POLLED.0)),
         _ => None,
     };
     let polled = facts
         .state
         .work
         .pending()
-        .map(|(_, pending)| retry_delay(pending));
+        .map(|(_, pending)| retry::polled(pending));
     match (when, confirmed.into_iter().chain(polled).min()) {
         (When::Retry { after, why }, Some(earlier)) => When::Retry {
             after: after.min(earlier),
@@ -167,11 +164,6 @@ pub(super) fn begun<'a>(
         pending,
         is_long: before.is_some_and(|before| before.is_worth_reporting(now)),
     }
-}
-
-/// The provider's retry delay, clamped to [`ASKED`].
-pub(super) fn retry_delay(pending: &Pending) -> Duration {
-    pending.retry_after.clamp(ASKED.0, ASKED.1)
 }
 
 impl Obstacle<'_> {
@@ -407,12 +399,12 @@ impl Obstacle<'_> {
     fn retry(&self, facts: &Facts, failures: u32) -> Retry {
         let backoff = match self {
             Obstacle::Provider(_, error) => return retry::after(error, failures),
-            Obstacle::Pending { pending, .. } => return Retry::After(retry_delay(pending)),
+            Obstacle::Pending { pending, .. } => return Retry::After(retry::polled(pending)),
             Obstacle::Begun { again }
             | Obstacle::Removal { again }
             | Obstacle::EnsureFailure { again, .. }
             | Obstacle::Late { again }
-            | Obstacle::Emptied { again } => return Retry::After((*again).max(ASKED.0)),
+            | Obstacle::Emptied { again } => return Retry::After((*again).max(retry::POLLED.0)),
             // The other provider's controller acts on the same change of the Service.
             Obstacle::NodesUnsynced | Obstacle::ServicesUnsynced | Obstacle::Kept(_) => {
                 return Retry::After(retry::CLOUD.first);
