@@ -235,37 +235,24 @@ impl Permit {
     /// Keeps a log line of the provider. The last one before a refused change becomes part of the plan.
     pub fn note_log_line(&self, line: &str) {
         let line = line.chars().take(MAX_LOG_LINE).collect();
-        *self.last_log_line() = Some(line);
+        *locked(&self.last_log_line) = Some(line);
     }
 
     /// Keeps the Events that the provider asks for in a call that fails. An error alone cannot carry them: most callers have
     /// no object to record them about.
     pub fn fail_with(&self, events: Vec<CloudEvent>) {
-        *self.failed_with() = events;
+        *locked(&self.failed_with) = events;
     }
 
     /// The failure of the call, with the Events of [`Permit::fail_with`]. To a provider a brake is the cloud's rate limit,
     /// after which nothing is asked of the cloud for a while; here it is told apart.
     pub fn failure(&self, error: ProviderError) -> CallFailure {
-        let events = std::mem::take(&mut *self.failed_with());
+        let events = std::mem::take(&mut *locked(&self.failed_with));
         let error = match (error, self.held_for.get()) {
             (ProviderError::Throttled { .. }, Some(again)) => ProviderError::Held(*again),
             (error, _) => error,
         };
         CallFailure { error, events }
-    }
-
-    fn failed_with(&self) -> MutexGuard<'_, Vec<CloudEvent>> {
-        self.failed_with
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// No operation under this lock can panic half-way, so a poisoned value is valid.
-    fn last_log_line(&self) -> MutexGuard<'_, Option<String>> {
-        self.last_log_line
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks whether `request` may be sent at `now`. A permitted mutation is counted and announced to the audit sink
@@ -286,7 +273,7 @@ impl Permit {
             if let Refusal::Mode(_) = refusal {
                 self.has_withheld.store(true, Ordering::Release);
             }
-            let log_line = self.last_log_line().clone();
+            let log_line = locked(&self.last_log_line).clone();
             self.audit.refused(&Refused {
                 subject: &self.subject,
                 request,
@@ -381,6 +368,11 @@ impl Permit {
             }
         })
     }
+}
+
+/// No operation under these locks can panic half-way, so a poisoned value is valid.
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::moment::Moment;
 
 /// The two deadlines and the two end flags, as atomics.
+#[derive(Default)]
 pub struct Tenure {
     /// Nanoseconds on the clock of [`Moment`]: no request begins later.
     begins_until: AtomicU64,
@@ -33,19 +34,13 @@ impl Tenure {
         Tenure {
             begins_until: AtomicU64::new(u64::MAX),
             ends: AtomicU64::new(u64::MAX),
-            is_over: AtomicBool::new(false),
-            is_closed: AtomicBool::new(false),
+            ..Tenure::default()
         }
     }
 
     /// For a process that does not hold the Lease yet: nothing may begin.
     pub fn pending() -> Tenure {
-        Tenure {
-            begins_until: AtomicU64::new(0),
-            ends: AtomicU64::new(0),
-            is_over: AtomicBool::new(false),
-            is_closed: AtomicBool::new(false),
-        }
+        Tenure::default()
     }
 
     /// The Lease was renewed by a request sent at `sent`. Never shortens what was granted before.
