@@ -14,11 +14,12 @@ use crate::config::Type;
 pub fn differing(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Vec<&'static str> {
     let fields = wanted.fields(certificate);
     let actual = found.fields();
+    let has_idle_timeout = wanted.kind == Type::Regional || fields.contains_key(IDLE_TIMEOUT);
     let mut differing: Vec<&'static str> = COMPARED
         .iter()
-        .filter(|one| one.counts(wanted.kind, &fields))
-        .filter(|one| (one.form)(fields.get(one.field)) != (one.form)(actual.get(one.field)))
-        .map(|one| one.field)
+        .filter(|(field, _)| *field != IDLE_TIMEOUT || has_idle_timeout)
+        .filter(|(field, form)| form(fields.get(*field)) != form(actual.get(*field)))
+        .map(|(field, _)| *field)
         .collect();
     if has_units(actual) && units(&fields) != units(actual) {
         differing.push("size");
@@ -41,55 +42,26 @@ pub fn update(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Value
     Value::Object(fields)
 }
 
-/// How a field is compared.
-struct Compared {
-    field: &'static str,
-    form: fn(Option<&Value>) -> Value,
-    when: When,
-}
+/// The form that a field is brought into before it is compared.
+type Form = fn(Option<&Value>) -> Value;
 
-/// The condition under which a field is compared.
-enum When {
-    Always,
-    /// If the load balancer terminates connections, or the field is wanted.
-    Regional,
-}
-
-impl Compared {
-    fn counts(&self, kind: Type, wanted: &Map<String, Value>) -> bool {
-        match self.when {
-            When::Always => true,
-            When::Regional => kind == Type::Regional || wanted.contains_key(self.field),
-        }
-    }
-}
-
-const fn always(field: &'static str, form: fn(Option<&Value>) -> Value) -> Compared {
-    Compared {
-        field,
-        form,
-        when: When::Always,
-    }
-}
-
-const COMPARED: &[Compared] = &[
-    always("name", plain),
-    always("forwarding_rules", rules),
-    always("health_check", health_check),
-    always("sticky_sessions", sticky_sessions),
-    always("droplet_ids", set),
-    always("tag", plain),
-    always("firewall", firewall),
-    always("redirect_http_to_https", truth),
-    always("enable_proxy_protocol", truth),
-    always("enable_backend_keepalive", truth),
-    always("disable_lets_encrypt_dns_records", truth),
-    Compared {
-        field: "http_idle_timeout_seconds",
-        form: idle_timeout,
-        when: When::Regional,
-    },
+const COMPARED: &[(&str, Form)] = &[
+    ("name", plain),
+    ("forwarding_rules", rules),
+    ("health_check", health_check),
+    ("sticky_sessions", sticky_sessions),
+    ("droplet_ids", set),
+    ("tag", plain),
+    ("firewall", firewall),
+    ("redirect_http_to_https", truth),
+    ("enable_proxy_protocol", truth),
+    ("enable_backend_keepalive", truth),
+    ("disable_lets_encrypt_dns_records", truth),
+    (IDLE_TIMEOUT, idle_timeout),
 ];
+
+/// Compared only if the load balancer terminates connections, or the field is wanted.
+const IDLE_TIMEOUT: &str = "http_idle_timeout_seconds";
 
 fn plain(value: Option<&Value>) -> Value {
     json!(value.map(text).unwrap_or_default())
