@@ -37,14 +37,6 @@ impl Type {
         ("REGIONAL", Type::Regional),
         ("REGIONAL_NETWORK", Type::RegionalNetwork),
     ];
-
-    /// The variant's name in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Type::Regional => "REGIONAL",
-            Type::RegionalNetwork => "REGIONAL_NETWORK",
-        }
-    }
 }
 
 impl Settings {

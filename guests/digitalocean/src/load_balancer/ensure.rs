@@ -173,8 +173,8 @@ fn create(
     let region = region(settings, &request.targets)?;
     let body = wanted.creation(&certificate, &region, settings.project.as_deref());
     let fields = [
-        ("name", body["name"].as_str().unwrap_or_default()),
-        ("type", wanted.kind.as_str()),
+        ("name", wanted.name()),
+        ("type", body["type"].as_str().unwrap_or_default()),
         ("why", "the Service has none"),
     ];
     log::info("ordering a load balancer", &fields);

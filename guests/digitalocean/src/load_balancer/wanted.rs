@@ -122,7 +122,7 @@ impl Wanted {
         let mut fields = Map::new();
         let mut set = |key: &str, value: Value| drop(fields.insert(key.to_owned(), value));
         set("name", json!(name(service, read)));
-        set("type", json!(kind.as_str()));
+        set("type", json!(name_of(&Type::NAMES, &kind)));
         set("network", json!(name_of(&Network::NAMES, &network)));
         set("network_stack", json!(name_of(&Stack::NAMES, &stack)));
         set("health_check", health_check(service, read));
