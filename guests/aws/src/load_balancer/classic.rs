@@ -309,8 +309,13 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     let name = name(service);
     let existing = elb::list()?;
     let classic = existing.iter().find(|one| one.load_balancer_name == name);
-    let all = security_groups::list_of(settings, classic.map(|one| &one.vpc_id))?;
+    let mut all = security_groups::list_of(settings, classic.map(|one| &one.vpc_id))?;
     let own = group_of_classic(&name);
+    // Without a VPC the list has only groups with the cluster's tag, and the own one may have only the older tag.
+    let is_vpc_known = classic.is_some() || settings.vpc.is_some();
+    if !is_vpc_known && !all.iter().any(|group| group.group_name == own) {
+        all.extend(security_groups::list("group-name", &own)?);
+    }
     let mut kept = Vec::new();
     for group in all.iter().filter(|group| group.group_name == own) {
         if group.is_own(&settings.cluster) {

@@ -7,7 +7,7 @@ use crate::fixtures::{NOT_FOUND, changes, forms};
 use crate::load_balancer::{deletion, wanted};
 
 const GROUPS: &str = include_str!("../../../fixtures/security-groups.xml");
-const IN_USE: &str = "<Response><Errors><Error><Code>DependencyViolation</Code><Message>m</Message></Error></Errors></Response>";
+pub(super) const IN_USE: &str = "<Response><Errors><Error><Code>DependencyViolation</Code><Message>m</Message></Error></Errors></Response>";
 
 #[test]
 fn an_own_security_group_is_made_kept_and_deleted() {

@@ -1,5 +1,6 @@
 //! Rules about security groups that others made.
 
+use super::super::own_groups::IN_USE;
 use super::*;
 
 /// A load balancer whose security group was made by somebody else, and groups of the VPC that let that group in: the
@@ -99,18 +100,25 @@ fn a_narrower_rule_about_the_load_balancers_group_is_neither_widened_nor_removed
     }
 }
 
+/// The fixture's groups, where the load balancer's own one has this tag in place of the cluster's.
+fn with_own_tag(tag: &str) -> String {
+    let all = groups();
+    let cluster = "kubernetes.io/cluster/prod</key><value>owned";
+    let (others, own) = all.rsplit_once(cluster).unwrap();
+    format!("{others}{tag}{own}")
+}
+
+const OLDER_TAG: &str = "KubernetesCluster</key><value>prod";
+
 /// The older tag suffices.
 #[test]
 fn an_own_group_without_the_clusters_tag_is_kept_and_named() {
-    const TAG: &str = "kubernetes.io/cluster/prod</key><value>owned";
     for (tag, kept) in [
-        ("KubernetesCluster</key><value>prod", &[][..]),
+        (OLDER_TAG, &[][..]),
         ("KubernetesCluster</key><value>test", &["SecurityGroupKept"]),
         ("owner</key><value>me", &["SecurityGroupKept"]),
     ] {
-        let all = groups();
-        let (others, own) = all.rsplit_once(TAG).unwrap();
-        let groups = format!("{others}{tag}{own}");
+        let groups = with_own_tag(tag);
         let there = host(until_deleted(move |action, form| match action {
             "DescribeSecurityGroups" => Some(xml(200, &groups)),
             _ => existing(action, form),
@@ -122,6 +130,39 @@ fn an_own_group_without_the_clusters_tag_is_kept_and_named() {
         let is_deleted = changes(&there).contains(&"DeleteSecurityGroup".to_owned());
         assert_eq!(is_deleted, kept.is_empty(), "{tag}");
     }
+}
+
+/// Without the load balancer and without `VPC`, groups are listed by their tag.
+#[test]
+fn an_own_group_with_the_older_tag_alone_is_deleted_once_it_is_no_longer_used() {
+    let all = with_own_tag(OLDER_TAG);
+    let (_, own) = all.rsplit_once("<item><groupId>sg-own<").unwrap();
+    let own =
+        format!("<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-own<{own}");
+    let (mut is_gone, mut is_in_use) = (false, true);
+    let there = host(move |action, form| {
+        is_gone |= action == "DeleteLoadBalancer";
+        let filter = form.get("Filter.1.Name").map(String::as_str);
+        match (action, form["Version"].as_str(), filter) {
+            ("DescribeLoadBalancers", "2012-06-01", _) if is_gone => None,
+            ("DescribeSecurityGroups", _, Some("vpc-id")) => Some(xml(200, &all)),
+            ("DescribeSecurityGroups", _, Some("group-name")) => Some(xml(200, &own)),
+            ("DescribeSecurityGroups", ..) => Some(xml(200, GROUPS)),
+            ("DeleteSecurityGroup", ..) => std::mem::take(&mut is_in_use).then(|| xml(400, IN_USE)),
+            _ => existing(action, form),
+        }
+    });
+    let delete = || {
+        let request = DeleteRequest::new(web(&[]));
+        let reply = deletion::delete(&settings(&[]), &request).unwrap();
+        reply.progress
+    };
+    assert!(matches!(delete(), Progress::Pending(_)));
+    assert_eq!(delete(), Progress::Done);
+    let mut deletions = forms(&there);
+    deletions.retain(|form| form["Action"] == "DeleteSecurityGroup");
+    assert_eq!(deletions.len(), 2);
+    assert_eq!(deletions[1]["GroupId"], "sg-own");
 }
 
 /// Whoever names the group of another Service's load balancer, and then does so no more, takes nothing from it.
