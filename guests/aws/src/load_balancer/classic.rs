@@ -318,12 +318,11 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     }
     let mut kept = Vec::new();
     for group in all.iter().filter(|group| group.group_name == own) {
-        if group.is_own(&settings.cluster) {
-            security_groups::admit(&all, &group.group_id, &BTreeSet::new())?;
-        } else {
-            let (id, key) = (&group.group_id, settings.cluster.key());
+        let (id, key) = (&group.group_id, settings.cluster.key());
+        security_groups::admit(&all, id, &BTreeSet::new())?;
+        if !group.is_own(&settings.cluster) {
             let why = format!(
-                "the security group {own} ({id}) stays, because it lacks the tag {key}=owned: delete it if nothing uses it"
+                "the security group {own} ({id}) stays, because it lacks the tag {key}=owned, and the older one: delete it if nothing uses it"
             );
             kept.push(Event::warning("SecurityGroupKept", why));
         }

@@ -97,7 +97,7 @@ const OF_PROVIDERS: &[(&str, &[&str], &str, &str)] = &[
     (
         "SecurityGroupKept",
         &["aws"],
-        "The Service is gone, and the security group of its classic load balancer stays, because it lacks the cluster's tag with the value `owned`.",
+        "The Service is gone, and the security group of its classic load balancer stays, because it lacks the cluster's tag with the value `owned`, and the older one.",
         "Delete it at AWS if nothing uses it.",
     ),
     (

@@ -110,7 +110,7 @@ fn with_own_tag(tag: &str) -> String {
 
 const OLDER_TAG: &str = "KubernetesCluster</key><value>prod";
 
-/// The older tag suffices.
+/// The older tag suffices. Kept or not, the nodes' group no longer lets it in.
 #[test]
 fn an_own_group_without_the_clusters_tag_is_kept_and_named() {
     for (tag, kept) in [
@@ -127,6 +127,8 @@ fn an_own_group_without_the_clusters_tag_is_kept_and_named() {
         let reply = deletion::delete(&settings(&[]), &request).unwrap();
         let reasons: Vec<&str> = reply.events.iter().map(|one| one.reason.as_str()).collect();
         assert_eq!(reasons, kept, "{tag}");
+        let nodes = ("sg-e4076980".to_owned(), "sg-own".to_owned());
+        assert_eq!(revoked(&there), [nodes], "{tag}");
         let is_deleted = changes(&there).contains(&"DeleteSecurityGroup".to_owned());
         assert_eq!(is_deleted, kept.is_empty(), "{tag}");
     }
