@@ -39,7 +39,8 @@ type Key<'a> = Question<&'a str, &'a str>;
 /// See [`ccm_guest::Instances::find`].
 ///
 /// # Errors
-/// A failed request whose answer every look-up depends on.
+/// A failed request whose answer every look-up depends on; where all nodes of the call wait for labels, also a refused or
+/// throttled request for these.
 pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     let keys: Vec<Key<'_>> = nodes.iter().map(|node| key(settings, node)).collect();
     let (ids, names) = Question::subjects(&keys);
@@ -69,7 +70,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         }
     };
     let mut answers: Vec<_> = nodes.iter().zip(keys).map(answer).collect();
-    label(nodes, answers.iter_mut().map(|(lookup, _)| lookup));
+    label(nodes, answers.iter_mut().map(|(lookup, _)| lookup))?;
     Ok(answers.into_iter().collect())
 }
 
@@ -189,7 +190,7 @@ fn ipv4<'a>(
 /// node waits for them, as with the Go provider. It does without those of a topology that AWS refuses, as in a region
 /// without this API. The requests are supplementary, so that the host still believes that an instance is gone in the same
 /// answer.
-fn label<'a>(nodes: &[Node], lookups: impl Iterator<Item = &'a mut Lookup>) {
+fn label<'a>(nodes: &[Node], lookups: impl Iterator<Item = &'a mut Lookup>) -> Result<(), Error> {
     let new = nodes
         .iter()
         .zip(lookups)
@@ -197,13 +198,14 @@ fn label<'a>(nodes: &[Node], lookups: impl Iterator<Item = &'a mut Lookup>) {
     let mut new: Vec<&mut Lookup> = new.map(|(_, lookup)| lookup).collect();
     new.retain(|lookup| found(lookup).is_some());
     if new.is_empty() {
-        return;
+        return Ok(());
     }
-    add(&mut new, ec2::zones(), |zones, instance| {
+    let are_all = new.len() == nodes.len();
+    add(&mut new, are_all, ec2::zones(), |zones, instance| {
         let mut zones = zones.iter().filter(|zone| !zone.zone_id.is_empty());
         let zone = zones.find(|zone| Some(&zone.zone_name) == instance.zone.as_ref());
         zone.map(|zone| (ZONE_ID.to_owned(), zone.zone_id.clone()))
-    });
+    })?;
     new.retain(|lookup| found(lookup).is_some_and(has_topology));
     for some in new.chunks_mut(TOPOLOGIES) {
         let ids = some.iter().filter_map(|lookup| found(lookup)).map(ec2_id);
@@ -212,34 +214,44 @@ fn label<'a>(nodes: &[Node], lookups: impl Iterator<Item = &'a mut Lookup>) {
             Err(Error::Denied(why) | Error::Invalid(why)) => {
                 let what = "nodes stay without labels of their topology";
                 log::warn(what, &[("reason", &why)]);
-                return;
+                return Ok(());
             }
             answer => answer,
         };
-        add(some, topologies, |topologies, instance| {
+        add(some, are_all, topologies, |topologies, instance| {
             let layers = topologies.get(ec2_id(instance)).into_iter().flatten();
             let layers = (1..=8).zip(layers.cloned());
             let labels = layers.map(|(number, node)| (format!("{NETWORK_NODE}{number}"), node));
             labels.collect::<Vec<_>>()
-        });
+        })?;
     }
+    Ok(())
 }
 
 /// Adds the labels that an answer has for each node. Without an answer, the nodes wait.
+///
+/// # Errors
+/// See [`Error::of_one`], if they are all nodes of the call: an error here would hide the answers about other ones.
 fn add<T, Labels: IntoIterator<Item = (String, String)>>(
     new: &mut [&mut Lookup],
+    are_all: bool,
     answer: Result<T, Error>,
     labels: impl Fn(&T, &Instance) -> Labels,
-) {
+) -> Result<(), Error> {
+    let answer = match answer {
+        Err(error) if are_all => Err(error.of_one()?),
+        answer => answer.map_err(|error| error.message().to_owned()),
+    };
     for lookup in new {
         match (&mut **lookup, &answer) {
             (Lookup::Found(instance), Ok(answer)) => {
                 instance.labels.extend(labels(answer, instance));
             }
-            (lookup, Err(error)) => *lookup = Lookup::Unknown(error.message().to_owned()),
+            (lookup, Err(why)) => *lookup = Lookup::Unknown(why.clone()),
             _ => {}
         }
     }
+    Ok(())
 }
 
 fn found(lookup: &Lookup) -> Option<&Instance> {

@@ -327,6 +327,10 @@ fn a_new_node_waits_for_labels_that_cannot_be_read() {
             new => assert!(!waits && found(new).labels.len() == 1, "{action}: {new:?}"),
         }
         assert_eq!(found(&lookups[1]).labels, [], "{action}");
+        // No other node needs an answer, so the manager reports the error at once, and retries as it requires.
+        let alone = find(&settings(&[]), &[known()]);
+        let is_error = matches!(&alone, Err(Error::Denied(_) | Error::Throttled(_)));
+        assert_eq!(is_error, waits, "{action}: {alone:?}");
     }
 }
 
