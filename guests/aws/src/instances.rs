@@ -7,7 +7,7 @@
 //! | the same, of a zone in another region | unknown: its absence here proves nothing |
 //! | a Fargate node, or a provider ID that names no instance | unknown |
 //! | no provider ID, one instance by its name | found, unless it is another cluster's |
-//! | the same, no tag and any VPC, or several instances | unknown, with an event |
+//! | the same, without a cluster's tag where `VPC` is not set, or several instances | unknown, with an event |
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
