@@ -106,10 +106,10 @@ pub fn claim(
     let owner = owner(found, service);
     let what = format!("load balancer {} ({})", found.id, found.name());
     if owner != Some(&service.uid)
-        && let Some(tag) = other_cluster(settings, found)
+        && let Some((own, other)) = other_cluster(settings, found)
     {
         return Err(Error::invalid(format!(
-            "{what} has the tag {tag} of another cluster: take the tag off before it can be taken over"
+            "{what} has the tag {other} of another cluster: take the tag off, or add {own}, before it can be taken over"
         )));
     }
     let marked = owner.map(Owner::uid);
@@ -162,14 +162,13 @@ pub fn mark(
     Ok(true)
 }
 
-/// The tag of another cluster, if this cluster has an id to compare with, and the load balancer lacks its tag. The Go
-/// manager's way of moving one leaves both tags on it.
-fn other_cluster<'a>(settings: &Settings, found: &'a LoadBalancer) -> Option<&'a String> {
+/// The tags of this cluster and of another one, if this cluster has an id to compare with, and the load balancer lacks its
+/// tag and has the other one. The Go manager's way of moving one leaves both tags on it.
+fn other_cluster<'a>(settings: &Settings, found: &'a LoadBalancer) -> Option<(String, &'a String)> {
     let (own, tags) = (settings.cluster_tag()?, found.tags()?);
-    match tags.contains(&own) {
-        true => None,
-        false => tags.iter().find(|tag| tag.starts_with(CLUSTER)),
-    }
+    let mut others = tags.iter().filter(|tag| tag.starts_with(CLUSTER));
+    let other = others.next().filter(|_| !tags.contains(&own))?;
+    Some((own, other))
 }
 
 /// Releases a Service's load balancer without changing it: removes the owner's tag.

@@ -62,7 +62,7 @@ fn a_load_balancer_of_another_is_taken_only_if_the_host_says_so() {
             Some(adopt),
         );
         assert!(
-            matches!(&result, Err(Error::Invalid(text)) if text.contains("k8s:c2")),
+            matches!(&result, Err(Error::Invalid(text)) if text.contains("k8s:c2 of another cluster: take the tag off, or add k8s:c1,")),
             "{result:?}"
         );
         assert_eq!(kept, tags);
