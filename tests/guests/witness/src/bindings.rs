@@ -1592,6 +1592,7 @@ pub mod ccm {
             pub struct LoadBalancerStatus {
                 /// At most 16. The host checks every address before it is stored: none of the cluster's own,
                 /// no loopback, link-local or metadata address.
+                /// Empty in place of stored addresses: they go only when a second answer is empty, too.
                 pub ingress: _rt::Vec<Ingress>,
             }
             impl ::core::fmt::Debug for LoadBalancerStatus {
