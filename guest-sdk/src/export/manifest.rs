@@ -2,8 +2,8 @@
 //! only: they add nothing to the module.
 //!
 //! It finds the mistakes that authors make: broken JSON, unknown and missing keys, values of the wrong type, another
-//! version than that of the crate or of the contract, wildcards in paths. The host checks everything again, and more, when it loads the
-//! module.
+//! version than that of the crate or of the contract, wildcards in paths. The host checks everything again, and more, when
+//! it loads the module.
 
 use keys::Place;
 use reader::Reader;
