@@ -198,7 +198,7 @@ impl EffectExecutor {
             .passes_left
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
         if before.is_ok() {
-            self.planner().passed();
+            self.planner().end_passes(1);
         }
     }
 

@@ -299,7 +299,7 @@ impl IpamController {
                 .is_some_and(|next| next <= now);
         if !self.has_passed && !is_under_way {
             self.has_passed = true;
-            self.executor.cluster.planner.passed();
+            self.executor.cluster.planner.end_passes(1);
         }
     }
 

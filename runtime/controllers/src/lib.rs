@@ -153,6 +153,11 @@ impl Controllers {
     fn need_instances(self) -> bool {
         self.node || self.node_lifecycle
     }
+
+    /// Whether an enabled controller runs only for providers.
+    fn need_providers(self) -> bool {
+        self.need_instances() || self.service || self.route
+    }
 }
 
 /// Why the controllers could not run.

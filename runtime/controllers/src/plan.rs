@@ -70,24 +70,16 @@ impl Planner {
         }
     }
 
-    /// Removes first passes of controllers that ended before they were finished. If none is left, the plan is complete,
-    /// provided that it `has_others`: a plan without any provider guarantees nothing.
-    pub(crate) fn give_up_passes(&self, passes: usize, has_others: bool) {
-        let were_last = self.end_passes(passes);
-        if !has_others {
-            self.plan.0.lock().set_partial();
-        } else if were_last {
-            self.complete();
-        }
-    }
-
-    /// Removes first passes; returns whether they were the last ones.
-    fn end_passes(&self, passes: usize) -> bool {
+    /// Removes first passes that are finished, or whose controllers ended before. If none is left, the plan is complete.
+    pub(crate) fn end_passes(&self, passes: usize) {
         let left = |left: usize| left.checked_sub(passes);
         let before = self
             .passes_left
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, left);
-        passes > 0 && before == Ok(passes)
+        if passes > 0 && before == Ok(passes) {
+            self.plan.0.lock().set_whole();
+            self.sum_up();
+        }
     }
 
     /// Records a write to the cluster that a controller of `provider` computed and the mode withheld.
@@ -134,18 +126,6 @@ impl Planner {
         if self.mode == Mode::Plan && self.plan.0.lock().outdated(object, controller, provider) {
             self.taken_out(object);
         }
-    }
-
-    /// Records that a first pass is finished. The last one completes the plan.
-    pub(crate) fn passed(&self) {
-        if self.end_passes(1) {
-            self.complete();
-        }
-    }
-
-    fn complete(&self) {
-        self.plan.0.lock().set_whole();
-        self.sum_up();
     }
 
     /// Removes an object that no longer exists.
@@ -329,7 +309,7 @@ mod tests {
     fn what_nothing_can_be_said_about_yet_is_no_part_of_a_promise() {
         let (planner, plan, _) = planner(Mode::Plan);
         planner.expect_passes(1);
-        planner.passed();
+        planner.end_passes(1);
         assert!(plan.snapshot().is_sure());
         let waits = When::Blocked {
             why: "the cloud is away".to_owned(),
@@ -348,10 +328,13 @@ mod tests {
     fn first_passes_of_providers_that_have_left_keep_no_later_plan_partial() {
         let (planner, plan, _) = planner(Mode::Plan);
         planner.expect_passes(2);
-        planner.give_up_passes(2, false);
+        // The last provider leaves, and its successor comes.
+        planner.expect_passes(1);
+        planner.end_passes(2);
         assert!(!plan.snapshot().is_whole());
         planner.expect_passes(1);
-        planner.passed();
+        planner.end_passes(1);
+        planner.end_passes(1);
         assert!(plan.snapshot().is_whole());
     }
 

@@ -75,6 +75,7 @@ pub async fn run_all(
     let mut watched = nodes(clients.base().clone());
     let cluster = Cluster::new(clients, &settings, metrics, watched.store.clone());
     let mut sets = ControllerManager::new(Arc::new(cluster), settings);
+    sets.cluster.planner.expect_passes(sets.awaited_passes());
     sets.start_ipam(Vec::new());
     sets.take(list);
     tokio::pin!(shutdown);
@@ -107,8 +108,7 @@ pub async fn run_all(
 /// Whether there are providers, and none of them supports instances (IFACE-003).
 #[must_use]
 pub fn lacks_instances(list: &[Provided]) -> bool {
-    let mut all = list.iter();
-    !list.is_empty() && !all.any(|one| one.cloud.capabilities().instances)
+    !list.is_empty() && list.iter().all(|one| !one.cloud.capabilities().instances)
 }
 
 fn log_missing_instances() {
@@ -288,28 +288,31 @@ impl ControllerManager {
                 self.take(providers);
             }
             Err(mistakes) => {
-                let mistakes = mistakes.join("; ");
                 tracing::error!(
-                    mistakes,
+                    mistakes = mistakes.join("; "),
                     "the providers contradict each other; the running controllers are not changed"
                 );
             }
         }
     }
 
+    /// Number of first passes that a plan awaits in place of a provider's: one while controllers need a provider and there
+    /// is none.
+    fn awaited_passes(&self) -> usize {
+        usize::from(self.settings.controllers.need_providers() && self.running.is_empty())
+    }
+
     /// Applies a list: unchanged providers keep running and learn the new claims.
     fn take(&mut self, list: ProviderList) {
-        let is_same = |name: &String, set: &ProviderControllers| {
+        let is_same = |(name, set): &(String, ProviderControllers)| {
             let mut list = list.list.iter();
             list.any(|one| one.cloud.name() == name && one.is_same(&set.provided))
         };
-        let running = std::mem::take(&mut self.running);
-        let (kept, ended): (BTreeMap<_, _>, BTreeMap<_, _>) = running
-            .into_iter()
-            .partition(|(name, set)| is_same(name, set));
+        let mut passes = self.awaited_passes();
+        let running = std::mem::take(&mut self.running).into_iter();
+        let (kept, ended): (BTreeMap<_, _>, BTreeMap<_, _>) = running.partition(is_same);
         self.running = kept;
         self.forget_those_that_have_left();
-        let mut passes = 0;
         for (name, set) in ended {
             tracing::info!(provider = name, "the provider's controllers end");
             passes += set.take_passes();
@@ -326,7 +329,8 @@ impl ControllerManager {
         }
         // Those of successors are expected by now.
         let planner = &self.cluster.planner;
-        planner.give_up_passes(passes, !self.running.is_empty());
+        planner.expect_passes(self.awaited_passes());
+        planner.end_passes(passes);
         self.log_contested_routes(&list.list);
         self.list = Some(list);
     }
@@ -340,9 +344,8 @@ impl ControllerManager {
             false => Vec::new(),
         };
         if contested != self.contested && !contested.is_empty() {
-            let controller = ROUTE_CONTROLLER;
             tracing::warn!(
-                controller,
+                controller = ROUTE_CONTROLLER,
                 providers = contested.join("; "),
                 "routes of some nodes could be made by several providers"
             );
@@ -383,11 +386,8 @@ impl ControllerManager {
 
     fn start_ipam(&mut self, before: Vec<Ended>) {
         self.ipam = Ipam::start(&self.cluster, &self.settings, before, &mut self.tasks);
-        if let Some(ipam) = self
-            .ipam
-            .as_ref()
-            .filter(|_| self.cluster.knows_all_nodes())
-        {
+        let ipam = self.ipam.as_ref();
+        if let Some(ipam) = ipam.filter(|_| self.cluster.knows_all_nodes()) {
             ipam.see_node(&NodeChange::Listed);
         }
     }
@@ -417,7 +417,7 @@ impl ControllerManager {
             set.leave();
             let passes = set.take_passes();
             self.start(&list, set.provided, vec![pause()]);
-            self.cluster.planner.give_up_passes(passes, true);
+            self.cluster.planner.end_passes(passes);
             self.list = Some(list);
         }
     }

@@ -240,7 +240,8 @@ async fn in_plan_mode_the_blocks_are_said_and_in_neither_other_mode_is_anything_
         create(&cluster, "a", "").await;
         create(&cluster, "b", "").await;
         create(&cluster, "c", "10.0.0.0/24").await;
-        let settings = settings("10.0.0.0/22", 24, mode);
+        let mut settings = settings("10.0.0.0/22", 24, mode);
+        settings.controllers = outside_enforce::ALONE;
         let plan = settings.plan.clone();
         run_while(&cluster, settings, Metrics::default(), async || {
             seconds(1).await;

@@ -1,6 +1,13 @@
 //! The controller outside enforce mode, where nobody asks who else allocates.
 
 use super::*;
+use crate::Controllers;
+
+/// This controller, which needs no provider.
+pub(super) const ALONE: Controllers = Controllers {
+    node_ipam: true,
+    ..fixtures::NO_CONTROLLERS
+};
 
 #[tokio::test]
 async fn the_names_of_nodes_that_another_allocator_served_are_not_collected() {
@@ -21,5 +28,21 @@ async fn the_names_of_nodes_that_another_allocator_served_are_not_collected() {
         assert_eq!(controller.memory.clone().take_foreign(), ["a"], "{mode:?}");
         controller.start_due();
         assert_eq!(controller.memory.take_foreign(), [""; 0], "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_awaits_a_provider_where_a_controller_needs_one() {
+    for (controllers, is_whole) in [(Controllers::ALL, false), (ALONE, true)] {
+        let cluster = cluster::Cluster::new();
+        create(&cluster, "a", "10.0.0.0/24").await;
+        let mut settings = settings("10.0.0.0/22", 24, Mode::Plan);
+        settings.controllers = controllers;
+        let plan = settings.plan.clone();
+        run_while(&cluster, settings, Metrics::default(), async || {
+            seconds(10).await;
+            assert_eq!(plan.snapshot().is_whole(), is_whole, "{controllers:?}");
+        })
+        .await;
     }
 }
