@@ -3,8 +3,8 @@
 
 use std::fmt;
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -269,15 +269,15 @@ fn write_self_signed(folder: &Path, certificate: &Path, key: &Path) -> Result<()
         (key, private.serialize_pem(), 0o600),
         (certificate, made.pem(), 0o644),
     ] {
+        // A file that is overwritten keeps its owner, its permissions and its readers.
+        let removed = match fs::remove_file(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            other => other,
+        };
         let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(mode);
-        options
-            .open(path)
-            .and_then(|mut file| {
-                // A file that was there keeps its permissions when it is opened.
-                file.set_permissions(fs::Permissions::from_mode(mode))?;
-                file.write_all(text.as_bytes())
-            })
+        options.write(true).create_new(true).mode(mode);
+        removed
+            .and_then(|()| options.open(path)?.write_all(text.as_bytes()))
             .map_err(|error| unusable(path, error))?;
     }
     Ok(())

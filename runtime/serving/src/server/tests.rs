@@ -348,11 +348,15 @@ async fn a_self_signed_certificate_is_made_once_in_its_folder() {
     let first = std::fs::read(&certificate).unwrap();
     drop(world.start_with(settings.clone()).await.unwrap());
     assert_eq!(std::fs::read(&certificate).unwrap(), first);
-    // A key that everybody may read is in the place of the new one.
+    // A key that everybody may read, and that somebody reads, is in the place of the new one.
     std::fs::remove_file(&certificate).unwrap();
     std::fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+    let former = std::fs::read_to_string(&key).unwrap();
+    let opened = std::fs::File::open(&key).unwrap();
     drop(world.start_with(settings).await.unwrap());
     assert_eq!(mode(), 0o600);
+    assert_eq!(std::io::read_to_string(opened).unwrap(), former);
+    assert_ne!(std::fs::read_to_string(&key).unwrap(), former);
     let in_memory = SecureServing {
         certificate: None,
         ..world.settings()
