@@ -16,7 +16,7 @@ use kube::{Api, Config, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
-use url::Url;
+use url::{Host, Url};
 
 use crate::api_server_proxy::unbound_client;
 use crate::flags::{RunFlags, go_bool};
@@ -47,6 +47,9 @@ const OF_SERVICES: [(&str, &str, &str); 4] = [
         "is not read by the vendor's manager; here it counts like spec.loadBalancerSourceRanges: all other clients are locked out, and allow-rules have no effect",
     ),
 ];
+
+/// The host of the embedded module's endpoint, which is public.
+const HOST_OF_HETZNER: &str = "api.hetzner.cloud";
 
 /// How many pod CIDRs are named.
 const NAMED: usize = 3;
@@ -140,7 +143,7 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
         ));
     }
     let endpoint = variable("HCLOUD_ENDPOINT").and_then(|text| Url::parse(&text).ok());
-    if endpoint.is_some_and(|url| url.domain().is_some()) {
+    if endpoint.as_ref().is_some_and(may_be_refused) {
         differences.push(Difference::new(
             "HCLOUD_ENDPOINT",
             "a name that resolves to private addresses is reached only with a file of --config whose grants have them as addresses, and http only at loopback addresses; the vendor's manager reaches any address",
@@ -172,6 +175,17 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
         });
     }
     differences
+}
+
+/// Whether requests to this endpoint may be refused here, and are not by the vendor's manager.
+fn may_be_refused(endpoint: &Url) -> bool {
+    let is_plain = endpoint.scheme() == "http";
+    match endpoint.host() {
+        Some(Host::Domain(name)) => is_plain || name != HOST_OF_HETZNER,
+        Some(Host::Ipv4(address)) => is_plain && !address.is_loopback(),
+        Some(Host::Ipv6(address)) => is_plain && !address.is_loopback(),
+        None => false,
+    }
 }
 
 /// Pod CIDRs to which no route is made here, because they lie outside of `cluster`. Without networks there are no routes at

@@ -37,7 +37,7 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
     let login = ["ROBOT_USER=u", "ROBOT_PASSWORD=p"];
     let ranges = "--cluster-cidr=10.244.0.0/16,fd00:10:244::/56";
     let two = ("--cluster-cidr", "HCLOUD_NETWORK_ROUTES_ENABLED=false");
-    let by_name = (
+    let endpoint = (
         "HCLOUD_ENDPOINT",
         "a name that resolves to private addresses",
     );
@@ -101,9 +101,20 @@ fn each_setting_that_means_something_else_is_listed_and_no_other() {
         (
             &[HCLOUD],
             &["HCLOUD_ENDPOINT=https://hetzner.internal/v1"],
-            &[by_name],
+            &[endpoint],
         ),
         (&[HCLOUD], &["HCLOUD_ENDPOINT=https://10.0.0.9/v1"], &[]),
+        (
+            &[HCLOUD],
+            &["HCLOUD_ENDPOINT=http://10.0.0.9/v1"],
+            &[endpoint],
+        ),
+        (&[HCLOUD], &["HCLOUD_ENDPOINT=http://127.0.0.1:8080"], &[]),
+        (
+            &[HCLOUD],
+            &["HCLOUD_ENDPOINT=https://api.hetzner.cloud/v1"],
+            &[],
+        ),
         (&[OCEAN], &["PUBLIC_ACCESS_FIREWALL_NAME=f"], &[firewall]),
         (&[OCEAN], &["PUBLIC_ACCESS_FIREWALL_NAME="], &[]),
         (&[HCLOUD], &["PUBLIC_ACCESS_FIREWALL_NAME=f"], &[]),
