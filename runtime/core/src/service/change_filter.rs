@@ -35,8 +35,8 @@ fn has_lost_finalizer(old: &Service, new: &Service) -> bool {
     has_finalizer(old) && !has_finalizer(new) && !is_deleting(new)
 }
 
-/// Upstream's table. Differences: Services with a class count, because a provider here may serve it, and so does
-/// `ipFamilyPolicy`, which providers see.
+/// Upstream's table. Differences: a Service with a class counts, since a provider here may serve it; and a change of
+/// `ipFamilyPolicy` counts, since providers see it.
 pub(super) fn needs_update(old: &Service, new: &Service, written: &BTreeSet<String>) -> bool {
     match (is_load_balancer(old), is_load_balancer(new)) {
         (false, false) => false,
