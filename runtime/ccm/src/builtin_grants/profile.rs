@@ -139,7 +139,7 @@ const DIGITALOCEAN: Profile = Profile {
             variables: &["METRICS_ADDR", "DEBUG_ADDR"],
         },
         Unserved {
-            why: "this provider manages no firewall of nodes; one that the vendor's manager has made stays as it is, and lets in no traffic to new Services: open their ports in another one, or take it off the nodes",
+            why: "this provider manages no firewall of nodes; one that the vendor's manager has made stays as it is, and lets in no traffic to new node ports and new load balancers of the type REGIONAL_NETWORK: open their ports in another one, or take it off the nodes",
             variables: &["PUBLIC_ACCESS_FIREWALL_NAME", "PUBLIC_ACCESS_FIREWALL_TAGS"],
         },
     ],

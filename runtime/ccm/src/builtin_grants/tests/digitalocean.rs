@@ -70,7 +70,7 @@ fn what_the_go_manager_reads_and_nothing_here_does_is_told() {
         assert!(reported.contains(name), "{name}: {reported}");
     }
     assert!(
-        reported.contains("no traffic to new Services"),
+        reported.contains("no traffic to new node ports and new load balancers"),
         "{reported}"
     );
     assert!(read.mistakes.is_empty(), "{:?}", read.mistakes);
