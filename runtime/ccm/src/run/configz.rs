@@ -338,8 +338,8 @@ mod tests {
         assert_eq!(read, Migration::built_in());
     }
 
-    /// The defaults that are in force survive the JSON in which upstream puts them into a ConfigMap. The parsed object
-    /// has no type of its own, so each value is read as its flag is.
+    /// The values in force survive the JSON in which upstream puts its defaults into a ConfigMap. The parsed object has no
+    /// type of its own, so each value is read as its flag is.
     #[test]
     fn upstream_defaults_survive_the_json_of_a_config_map() {
         let case = "TestCloudControllerManagerDefaultsRoundTrip/01";
