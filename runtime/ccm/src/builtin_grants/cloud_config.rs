@@ -43,7 +43,7 @@ const REFUSED: [(&str, &str); 3] = [
     ),
     (
         "SupportedTopologyInstanceTypePattern",
-        "only instances of the types p, trn and hpc get labels of their topology, which are those that its default requires",
+        "only instances of the types p, trn and hpc, which are its default, get labels of their topology",
     ),
 ];
 
