@@ -20,7 +20,10 @@ use std::time::Duration;
 use ccm_controllers::RateLimit;
 use ccm_core::selector::Selector;
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
-use ccm_core::well_known::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
+use ccm_core::well_known::{
+    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
+    SERVICE_CONTROLLER,
+};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use ipnet::IpNet;
@@ -319,17 +322,17 @@ fn is_enabled(list: &[String], name: &str) -> bool {
     hit.unwrap_or_else(|| list.iter().any(|entry| entry == "*"))
 }
 
-/// Upstream's canonical names and their aliases (PROC-020).
+/// Upstream's canonical names, each followed by its alias (PROC-020).
 const KNOWN_CONTROLLERS: &[&str] = &[
-    "cloud-node-controller",
+    NODE_CONTROLLER,
     "cloud-node",
-    "cloud-node-lifecycle-controller",
+    NODE_LIFECYCLE_CONTROLLER,
     "cloud-node-lifecycle",
-    "service-lb-controller",
+    SERVICE_CONTROLLER,
     "service",
-    "node-route-controller",
+    ROUTE_CONTROLLER,
     "route",
-    "node-ipam-controller",
+    IPAM_CONTROLLER,
     "nodeipam",
 ];
 

@@ -1,7 +1,10 @@
 //! Leader migration: which controllers run under which of two leases while they move between two controller managers
 //! (PROC-044). Reads no files and elects no leader: the text is an argument.
 
-use ccm_core::well_known::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
+use ccm_core::well_known::{
+    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
+    SERVICE_CONTROLLER,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Mistakes;
@@ -21,9 +24,9 @@ const ALIASES: &[(&str, &str)] = &[
     ("cloud-node-lifecycle", NODE_LIFECYCLE_CONTROLLER),
     ("service", SERVICE_CONTROLLER),
     ("service-controller", SERVICE_CONTROLLER),
-    ("route", "node-route-controller"),
-    ("route-controller", "node-route-controller"),
-    ("nodeipam", "node-ipam-controller"),
+    ("route", ROUTE_CONTROLLER),
+    ("route-controller", ROUTE_CONTROLLER),
+    ("nodeipam", IPAM_CONTROLLER),
 ];
 
 /// The lease that a controller runs under.

@@ -162,7 +162,6 @@ fn proc_022_names_of_controllers_are_built_as_upstreams() {
         "TestCloudControllerNamesConsistency/01",
         "TestCloudControllerNamesDeclaration/01",
     ];
-    // Each name is followed by its alias.
     let names = KNOWN_CONTROLLERS.iter().step_by(2);
     for name in names {
         assert!(name.ends_with("-controller"), "{cases:?}: {name}");
@@ -172,5 +171,14 @@ fn proc_022_names_of_controllers_are_built_as_upstreams() {
             name.starts_with(|one: char| one.is_ascii_lowercase()),
             "{cases:?}: {name}"
         );
+    }
+}
+
+#[test]
+fn proc_020_each_alias_of_the_list_means_the_controller_before_it() {
+    let (pairs, rest) = KNOWN_CONTROLLERS.as_chunks::<2>();
+    assert_eq!(rest, [""; 0]);
+    for [name, alias] in pairs {
+        assert_eq!((canonical(name), canonical(alias)), (*name, *name));
     }
 }
