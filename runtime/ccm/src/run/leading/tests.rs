@@ -4,6 +4,7 @@
 use ccm_core::safety::lease::Timing;
 
 use super::*;
+use crate::flags::FLAGS;
 
 fn election() -> ElectionFlags {
     ElectionFlags {
@@ -42,10 +43,12 @@ fn what_was_deleted_is_stored_in_the_lease_that_is_held_or_in_the_one_that_would
         namespace: "clouds".to_owned(),
         ..election()
     };
-    for (election, expected) in [
-        (Some(other), ["clouds", "other"]),
-        (None, ["kube-system", "cloud-controller-manager"]),
-    ] {
+    let default = |name: &str| FLAGS.iter().find(|flag| flag.name == name).unwrap().default;
+    let by_default = [
+        default("leader-elect-resource-namespace"),
+        default("leader-elect-resource-name"),
+    ];
+    for (election, expected) in [(Some(other), ["clouds", "other"]), (None, by_default)] {
         let groups = Groups::new(election.as_ref(), None, BOTH.to_vec());
         let stored = groups.main.budget_lease();
         assert_eq!([stored.namespace, stored.name], expected);
