@@ -253,6 +253,24 @@ fn the_job_of_a_monitor_is_ccm_whatever_the_release_is_called() {
     }
 }
 
+#[test]
+fn an_annotation_of_a_monitor_is_a_string_whatever_its_value_is() {
+    let helm = Helm::new().unwrap();
+    for monitor in ["podMonitor", "serviceMonitor"] {
+        let of = format!("monitoring.{monitor}");
+        let set =
+            format!("{of}.enabled=true,{of}.annotations.on=true,{of}.annotations.count=1000000");
+        let more = [OPERATOR, &["--set", &set]].concat();
+        let objects = helm.template(&chart(), &more).unwrap();
+        let found = objects
+            .iter()
+            .find(|one| one["kind"].as_str().unwrap().ends_with("Monitor"));
+        let annotations = &found.unwrap()["metadata"]["annotations"];
+        let expected = json!({"on": "true", "count": "1000000"});
+        assert_eq!(*annotations, expected, "{monitor}");
+    }
+}
+
 /// A module from a file may be replaced, and the object `Provider` records which version serves.
 #[test]
 fn a_module_of_the_flag_has_the_rights_for_its_record_unless_it_is_inside_the_binary() {
