@@ -16,44 +16,68 @@ use crate::settings::LifecycleRules;
 use crate::well_known::SHUTDOWN_TAINT;
 
 /// The node `a` of this provider.
-fn node_a(ready: &str, taints: &Value) -> Arc<PrunedNode> {
+fn node_a(uid: &str, ready: &str, taints: &Value) -> [Arc<PrunedNode>; 1] {
     let node = json!({
-        "metadata": { "name": "a", "uid": "u", "labels": { "wasm-ccm.dev/provider": "sim" } },
+        "metadata": { "name": "a", "uid": uid, "labels": { "wasm-ccm.dev/provider": "sim" } },
         "spec": { "providerID": "sim://a", "taints": taints },
         "status": { "conditions": [{ "type": "Ready", "status": ready }] },
     });
-    Arc::new(serde_json::from_value(node).unwrap())
+    [Arc::new(serde_json::from_value(node).unwrap())]
+}
+
+/// What passes have in common.
+struct PassContext {
+    ownership: Arc<OwnershipContext>,
+    rules: Arc<LifecycleRules>,
+}
+
+impl PassContext {
+    fn new() -> PassContext {
+        PassContext {
+            ownership: Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()])),
+            rules: Arc::default(),
+        }
+    }
+
+    fn pass<'a>(&'a self, nodes: &'a [Arc<PrunedNode>], second: u64) -> Pass<'a> {
+        Pass {
+            nodes,
+            ownership: &self.ownership,
+            rules: &self.rules,
+            now: Now {
+                moment: at(second),
+                wall: Timestamp::from_second(3600).unwrap(),
+            },
+        }
+    }
+}
+
+fn at(second: u64) -> Moment {
+    Moment(Duration::from_secs(second))
+}
+
+fn gone() -> FindReply {
+    FindReply {
+        lookups: vec![Lookup::Gone],
+        complete: true,
+        ..FindReply::default()
+    }
 }
 
 #[test]
 fn an_answer_that_comes_when_the_node_is_ready_again_does_not_keep_its_taint() {
     let taints = json!([{ "key": SHUTDOWN_TAINT, "effect": "NoSchedule" }]);
-    let node = |ready: &str| [node_a(ready, &taints)];
+    let node = |ready: &str| node_a("u", ready, &taints);
     let (off, on) = (node("Unknown"), node("True"));
-    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
-    let rules = Arc::new(LifecycleRules::default());
-    let at = |second| Moment(Duration::from_secs(second));
+    let context = PassContext::new();
     let throttled = ProviderError::Throttled {
         message: "429".to_owned(),
         retry_after: Some(Duration::from_secs(3600)),
     };
-    let gone = FindReply {
-        lookups: vec![Lookup::Gone],
-        complete: true,
-        ..FindReply::default()
-    };
-    for answer in [Err(throttled), Ok(gone)] {
+    for answer in [Err(throttled), Ok(gone())] {
         let mut memory = Memory::default();
         let mut pass = |nodes: &[Arc<PrunedNode>], second: u64, answered: Option<&Survey>| {
-            let pass = Pass {
-                nodes,
-                ownership: &ownership,
-                rules: &rules,
-                now: Now {
-                    moment: at(second),
-                    wall: Timestamp::from_second(3600).unwrap(),
-                },
-            };
+            let pass = context.pass(nodes, second);
             let surveys = match answered {
                 Some(survey) => {
                     memory.absorb(survey, &answer, at(second));
@@ -74,39 +98,17 @@ fn an_answer_that_comes_when_the_node_is_ready_again_does_not_keep_its_taint() {
 
 #[test]
 fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about_the_new_one() {
-    let node = |uid: &str| -> [Arc<PrunedNode>; 1] {
-        let node = json!({
-            "metadata": { "name": "a", "uid": uid, "labels": { "wasm-ccm.dev/provider": "sim" } },
-            "spec": { "providerID": "sim://a" },
-            "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] },
-        });
-        [Arc::new(serde_json::from_value(node).unwrap())]
-    };
+    let node = |uid: &str| node_a(uid, "Unknown", &json!([]));
     let (old, new) = (node("u1"), node("u2"));
-    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
-    let rules = Arc::new(LifecycleRules::default());
-    let gone = FindReply {
-        lookups: vec![Lookup::Gone],
-        complete: true,
-        ..FindReply::default()
-    };
+    let context = PassContext::new();
     let unavailable = ProviderError::Unavailable("503".to_owned());
-    for late in [Err(unavailable), Ok(gone.clone())] {
+    for late in [Err(unavailable), Ok(gone())] {
         let mut memory = Memory::default();
         let mut pass = |nodes: &[Arc<PrunedNode>], second: u64, answered: Option<(&Survey, &_)>| {
-            let at = Moment(Duration::from_secs(second));
-            let pass = Pass {
-                nodes,
-                ownership: &ownership,
-                rules: &rules,
-                now: Now {
-                    moment: at,
-                    wall: Timestamp::from_second(3600).unwrap(),
-                },
-            };
+            let pass = context.pass(nodes, second);
             let surveys = match answered {
                 Some((survey, answer)) => {
-                    memory.absorb(survey, answer, at);
+                    memory.absorb(survey, answer, at(second));
                     Vec::new()
                 }
                 None => memory.begin(&pass),
@@ -118,7 +120,7 @@ fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about
         // It neither counts nor ends the look-up of the new one.
         assert_eq!(pass(&new, 8, Some((&about_old[0], &late))).1, []);
         assert_eq!(pass(&new, 60, None), (vec![], vec![]));
-        let (_, facts) = pass(&new, 61, Some((&about_new[0], &Ok(gone.clone()))));
+        let (_, facts) = pass(&new, 61, Some((&about_new[0], &Ok(gone()))));
         let findings: Vec<&Finding> = facts.iter().map(|facts| &facts.finding).collect();
         let [Finding::Gone(evidence)] = findings.as_slice() else {
             panic!("{late:?}: {findings:?}");
@@ -129,20 +131,9 @@ fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about
 
 #[test]
 fn what_is_concluded_about_a_node_that_is_ready_by_then_is_outdated() {
-    let node = |ready: &str| [node_a(ready, &json!([]))];
+    let node = |ready: &str| node_a("u", ready, &json!([]));
     let (off, on) = (node("Unknown"), node("True"));
-    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
-    let rules = Arc::new(LifecycleRules::default());
-    let at = |second| Moment(Duration::from_secs(second));
-    let pass = |nodes, second| Pass {
-        nodes,
-        ownership: &ownership,
-        rules: &rules,
-        now: Now {
-            moment: at(second),
-            wall: Timestamp::from_second(3600).unwrap(),
-        },
-    };
+    let context = PassContext::new();
     let instance = Instance {
         provider_id: "sim://a".to_owned(),
         shutdown: Some(true),
@@ -154,12 +145,12 @@ fn what_is_concluded_about_a_node_that_is_ready_by_then_is_outdated() {
         ..FindReply::default()
     });
     let mut memory = Memory::default();
-    let surveys = memory.begin(&pass(&off, 0));
+    let surveys = memory.begin(&context.pass(&off, 0));
     memory.absorb(&surveys[0], &answer, at(0));
-    let facts = memory.facts(&pass(&off, 0));
+    let facts = memory.facts(&context.pass(&off, 0));
     assert_eq!(facts[0].finding, Finding::ShutDown);
     // The reconciliation goes on when the node is Ready.
-    memory.begin(&pass(&on, 5));
+    memory.begin(&context.pass(&on, 5));
     assert!(memory.take_outdated().is_empty());
     memory.conclude(&facts[0], &When::AwaitChange, at(6));
     assert_eq!(memory.take_outdated(), ["a"]);
@@ -168,41 +159,19 @@ fn what_is_concluded_about_a_node_that_is_ready_by_then_is_outdated() {
 
 #[test]
 fn what_is_concluded_about_the_node_that_had_the_name_before_is_no_past_of_the_new_one() {
-    let node = |uid: &str| -> [Arc<PrunedNode>; 1] {
-        let node = json!({
-            "metadata": { "name": "a", "uid": uid, "labels": { "wasm-ccm.dev/provider": "sim" } },
-            "spec": { "providerID": "sim://a" },
-            "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] },
-        });
-        [Arc::new(serde_json::from_value(node).unwrap())]
-    };
+    let node = |uid: &str| node_a(uid, "Unknown", &json!([]));
     let (old, new) = (node("u1"), node("u2"));
-    let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
-    let rules = Arc::new(LifecycleRules::default());
-    let at = |second| Moment(Duration::from_secs(second));
-    let pass = |nodes, second| Pass {
-        nodes,
-        ownership: &ownership,
-        rules: &rules,
-        now: Now {
-            moment: at(second),
-            wall: Timestamp::from_second(3600).unwrap(),
-        },
-    };
-    let gone = Ok(FindReply {
-        lookups: vec![Lookup::Gone],
-        complete: true,
-        ..FindReply::default()
-    });
+    let context = PassContext::new();
+    let gone = Ok(gone());
     let mut memory = Memory::default();
-    let surveys = memory.begin(&pass(&old, 0));
+    let surveys = memory.begin(&context.pass(&old, 0));
     memory.absorb(&surveys[0], &gone, at(0));
-    let mut about_old = memory.facts(&pass(&old, 0));
+    let mut about_old = memory.facts(&context.pass(&old, 0));
     about_old[0].past.braked = Some(at(0));
     // The node is recreated during the reconciliation.
-    let surveys = memory.begin(&pass(&new, 5));
+    let surveys = memory.begin(&context.pass(&new, 5));
     memory.conclude(&about_old[0], &When::AwaitChange, at(6));
     memory.absorb(&surveys[0], &gone, at(6));
-    let about_new = memory.facts(&pass(&new, 6));
+    let about_new = memory.facts(&context.pass(&new, 6));
     assert_eq!(about_new[0].past.braked, None);
 }
