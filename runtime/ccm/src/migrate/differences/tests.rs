@@ -6,6 +6,7 @@ use serde_json::from_value;
 use tokio::time::Instant;
 
 use super::*;
+use crate::builtin_grants::module;
 use crate::migrate::flags_of;
 
 const HCLOUD: &str = "--cloud-provider=hcloud";
@@ -20,6 +21,15 @@ fn found(flags: &[&str], variables: &[&str]) -> Vec<Difference> {
         let mut given = variables.iter().filter(|(one, _)| *one == name);
         given.next().map(|(_, value)| (*value).to_owned())
     })
+}
+
+#[test]
+fn the_host_of_hetzner_is_that_of_the_embedded_module() {
+    let wasm = module("hcloud").unwrap();
+    let manifest = ccm_host::inspect("hcloud", wasm).unwrap().manifest;
+    let mut targets = manifest.targets.iter();
+    let api = targets.find(|target| target.name == "api").unwrap();
+    assert_eq!(api.endpoint.host_str(), Some(HOST_OF_HETZNER));
 }
 
 #[test]
