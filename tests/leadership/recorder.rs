@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ccm_sim::hetzner::Hetzner;
 use ccm_tests::apiserver::{ApiServer, Arrival, AuditEntry};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::oracle::{Record, What, Who};
 use crate::world::LEASE;
@@ -31,8 +31,9 @@ pub(crate) struct Recorder {
     nodes: BTreeMap<String, NodeWrites>,
     /// The latest `renewTime` that a process wrote, and when that arrived.
     renew_times: BTreeMap<Who, (Timestamp, Timestamp)>,
-    /// The contents of the Lease so far: a write that changes nothing is not about leadership.
-    terms: BTreeSet<String>,
+    /// The contents of each Lease so far, by its name: a write that changes nothing is not about leadership. Two
+    /// Leases may have the same: a process can release both in one microsecond.
+    terms: BTreeSet<(String, String)>,
     /// Requests about other Leases, by name, in the order of the answers.
     others: Vec<(String, Who, What)>,
     read: u64,
@@ -110,7 +111,8 @@ impl Recorder {
             return None;
         }
         let spec = &entry.body.as_ref()?["spec"];
-        if spec.is_null() || !self.terms.insert(spec.to_string()) {
+        let terms = (lease_name(entry).to_owned(), spec.to_string());
+        if spec.is_null() || !self.terms.insert(terms) {
             let what = format!("API server: {} {} ({})", entry.verb, entry.uri, entry.code);
             return Some(What::Act(what));
         }
@@ -231,4 +233,32 @@ fn about(event: &Value) -> &Value {
         Value::Null => &event["regarding"],
         object => object,
     }
+}
+
+#[test]
+fn two_leases_that_one_process_releases_in_the_same_microsecond_are_both_released() {
+    const OTHER: &str = "another-lease";
+    let now = Timestamp::now();
+    let release = |name: &str| Arrival {
+        received: now,
+        answered: now,
+        source: Some(address(1).into()),
+        entry: AuditEntry {
+            user: String::new(),
+            verb: "update".to_owned(),
+            group: "coordination.k8s.io".to_owned(),
+            resource: "leases".to_owned(),
+            subresource: String::new(),
+            namespace: "kube-system".to_owned(),
+            name: name.to_owned(),
+            uri: String::new(),
+            code: 200,
+            body: Some(json!({"spec": {"holderIdentity": "", "renewTime": now.to_string()}})),
+        },
+    };
+    let mut recorder = Recorder::default();
+    recorder.take(release(OTHER));
+    recorder.take(release(LEASE));
+    assert!(recorder.did(1, OTHER, &What::Released));
+    assert!(recorder.released(1));
 }
