@@ -1,16 +1,29 @@
-//! Labels and annotations in little memory: a sorted list that never changes, and that its copies share.
+//! Labels and annotations in little memory: a sorted list that never changes, in two allocations that its copies share.
 
+use std::fmt;
 use std::sync::Arc;
 
 /// Texts by their keys, sorted.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct StringMap(Arc<[(Box<str>, Box<str>)]>);
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct StringMap {
+    /// All keys in order, each with its value behind it.
+    text: Arc<str>,
+    pairs: Arc<[Pair]>,
+}
+
+/// Places of one key and its value in the text, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Pair {
+    key: u32,
+    value: u32,
+    end: u32,
+}
 
 impl StringMap {
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let found = self.0.binary_search_by(|(one, _)| (**one).cmp(key));
-        found.ok().map(|index| &*self.0[index].1)
+        let found = self.pairs.binary_search_by(|pair| self.key(pair).cmp(key));
+        found.ok().map(|index| self.value(&self.pairs[index]))
     }
 
     /// Whether there is a value of `key`.
@@ -20,25 +33,61 @@ impl StringMap {
 
     /// All keys and values, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (&**key, &**value))
+        let pairs = self.pairs.iter();
+        pairs.map(|pair| (self.key(pair), self.value(pair)))
+    }
+
+    fn key(&self, pair: &Pair) -> &str {
+        &self.text[pair.key as usize..pair.value as usize]
+    }
+
+    fn value(&self, pair: &Pair) -> &str {
+        &self.text[pair.value as usize..pair.end as usize]
     }
 }
 
-impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for StringMap {
-    /// Of two values of a key, the later one counts.
+impl fmt::Debug for StringMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for StringMap {
+    /// Of two values of a key, the later one counts. What exceeds 4 GiB is left out: the API server stores a thousandth
+    /// of that in one object.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> StringMap {
-        let pairs = pairs.into_iter();
-        let pairs = pairs.map(|(key, value)| (key.into(), value.into()));
-        let mut pairs: Vec<(Box<str>, Box<str>)> = pairs.collect();
+        let mut given: Vec<(K, V)> = pairs.into_iter().collect();
         // The sort is stable, and of equal neighbours the first is kept.
-        pairs.reverse();
-        pairs.sort_by(|left, right| left.0.cmp(&right.0));
-        pairs.dedup_by(|later, first| later.0 == first.0);
-        StringMap(pairs.into())
+        given.reverse();
+        given.sort_by(|left, right| left.0.as_ref().cmp(right.0.as_ref()));
+        given.dedup_by(|later, first| later.0.as_ref() == first.0.as_ref());
+        let mut text = String::new();
+        let mut pairs = Vec::with_capacity(given.len());
+        let place = |bytes: usize| u32::try_from(bytes).ok();
+        for (key, value) in &given {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            let (begin, middle) = (text.len(), text.len() + key.len());
+            let (Some(begin), Some(middle), Some(end)) =
+                (place(begin), place(middle), place(middle + value.len()))
+            else {
+                break;
+            };
+            pairs.push(Pair {
+                key: begin,
+                value: middle,
+                end,
+            });
+            text.push_str(key);
+            text.push_str(value);
+        }
+        StringMap {
+            text: text.into(),
+            pairs: pairs.into(),
+        }
     }
 }
 
-impl<K: Into<Box<str>>, V: Into<Box<str>>, const N: usize> From<[(K, V); N]> for StringMap {
+impl<K: AsRef<str>, V: AsRef<str>, const N: usize> From<[(K, V); N]> for StringMap {
     fn from(pairs: [(K, V); N]) -> StringMap {
         pairs.into_iter().collect()
     }
@@ -54,5 +103,17 @@ mod tests {
             .into_iter()
             .collect();
         assert_eq!(map.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "4")]);
+    }
+
+    #[test]
+    fn empty_keys_and_values_and_several_bytes_a_letter_are_kept_apart() {
+        let map = StringMap::from([("ä", ""), ("", "ö"), ("z", "日本")]);
+        let pairs: Vec<(&str, &str)> = map.iter().collect();
+        assert_eq!(pairs, [("", "ö"), ("z", "日本"), ("ä", "")]);
+        for (key, value) in pairs {
+            assert_eq!(map.get(key), Some(value));
+        }
+        assert_eq!(map.get("zz"), None);
+        assert_eq!(format!("{map:?}"), r#"{"": "ö", "z": "日本", "ä": ""}"#);
     }
 }
