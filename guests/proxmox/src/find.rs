@@ -103,9 +103,10 @@ fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Questio
             }
         }
         ProviderId::Foreign => Question::Answered(Lookup::NotMine),
-        ProviderId::Unreadable => Question::Answered(Lookup::Unknown(
-            "the provider ID is not of the form proxmox://<region>/<number>".to_owned(),
-        )),
+        ProviderId::Unreadable => Question::Answered(Lookup::Unknown(format!(
+            "the provider ID {:?} is not of the form proxmox://<region>/<number>",
+            node.provider_id.as_deref().unwrap_or_default()
+        ))),
     }
 }
 

@@ -27,7 +27,8 @@ pub enum ProviderId {
     Missing,
     /// The provider ID of another region or scheme.
     Foreign,
-    /// This scheme, in a form that this provider does not write.
+    /// This scheme, in a form that this provider does not write. Without a region, as in `proxmox:///101`, any Proxmox
+    /// cluster may have the machine: its number proves nothing.
     Unreadable,
 }
 
@@ -40,9 +41,11 @@ impl ProviderId {
             MachineId::Own(id) => id,
         };
         match id.split_once('/') {
-            Some((region, _)) if region != settings.region => ProviderId::Foreign,
-            Some((_, vmid)) => number(vmid).map_or(ProviderId::Unreadable, ProviderId::Machine),
-            None => ProviderId::Unreadable,
+            Some((region, vmid)) if region == settings.region => {
+                number(vmid).map_or(ProviderId::Unreadable, ProviderId::Machine)
+            }
+            Some(("", _)) | None => ProviderId::Unreadable,
+            Some(_) => ProviderId::Foreign,
         }
     }
 

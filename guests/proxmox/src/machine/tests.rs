@@ -42,6 +42,8 @@ fn a_provider_id_is_read_in_its_canonical_form_only() {
         (Some("proxmox://home/0101"), ProviderId::Unreadable),
         (Some("proxmox://home/+101"), ProviderId::Unreadable),
         (Some("proxmox://home/"), ProviderId::Unreadable),
+        (Some("proxmox:///101"), ProviderId::Unreadable),
+        (Some("proxmox:///"), ProviderId::Unreadable),
         (Some("proxmox://home/101/1"), ProviderId::Unreadable),
         (
             Some("proxmox://0b1ad2a0-55b9-4f0e-a6a2-4b5c2b1a7f10"),
