@@ -1,5 +1,5 @@
 //! The file that AWS's Go provider takes with `--cloud-config`. Its section `[Global]` has the module's configuration
-//! keys; all other settings are refused. Reads no files.
+//! keys; all other settings are refused. So is the file of the Go manager of Proxmox, as a whole. Reads no files.
 
 use std::collections::BTreeMap;
 
@@ -47,6 +47,9 @@ const REFUSED: [(&str, &str); 3] = [
     ),
 ];
 
+/// The mistake that the file is that of the Go manager of Proxmox. Its fields are in parentheses.
+const OF_PROXMOX: &str = "it is the file of the Go manager of Proxmox, which is not read: run without it, with --cloud-provider=proxmox and its values in the variables PROXMOX_ENDPOINT (url), PROXMOX_TOKEN (token_id=token_secret) and PROXMOX_REGION (region); several clusters are several entries of the file of --config, each with grants";
+
 /// The meaning of such a file.
 pub(crate) struct CloudConfig {
     /// The provider that it configures.
@@ -69,6 +72,9 @@ pub(crate) fn cloud_config(
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !is_nothing(line));
+    if is_of_proxmox(text) {
+        return Err(Mistakes(vec![OF_PROXMOX.to_owned()]));
+    }
     let is_such = match first {
         Some(line) => line.starts_with('['),
         None => may_be_empty && name == Some(GUEST),
@@ -83,6 +89,13 @@ pub(crate) fn cloud_config(
     let mut provider = ProviderConfig::unwritten(GUEST);
     let ignored = read(text, &mut provider.values)?;
     Ok(Some(CloudConfig { provider, ignored }))
+}
+
+/// Whether the text has the key without which the Go manager of Proxmox does not start. Kubeconfigs have it, too, but
+/// like our own file also an `apiVersion`.
+fn is_of_proxmox(text: &str) -> bool {
+    let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+    has("clusters:") && !has("apiVersion:")
 }
 
 /// Adds the values, by the module's keys, and returns the lines without effect. Names of sections and keys have no

@@ -100,6 +100,34 @@ fn only_aws_has_such_a_file() {
 }
 
 #[test]
+fn the_file_of_proxmox_is_refused_with_what_takes_its_place() {
+    let file = "features:\n  provider: default\nclusters:\n- url: https://10.0.0.2:8006/api2/json\n  token_secret: hidden\n";
+    for (name, text) in [
+        (Some("proxmox"), file.to_owned()),
+        (None, format!("\u{feff}# The cluster's.\n---\n{file}")),
+        (Some("hcloud"), "clusters: []\n".to_owned()),
+    ] {
+        let reported = cloud_config(name, &text, true).err().unwrap().to_string();
+        for part in [
+            "PROXMOX_ENDPOINT (url)",
+            "PROXMOX_TOKEN (token_id=token_secret)",
+            "PROXMOX_REGION (region)",
+        ] {
+            assert!(reported.contains(part), "{part}: {reported}");
+        }
+        assert!(!reported.contains("hidden"), "{reported}");
+    }
+    for other in [
+        "apiVersion: v1\nkind: Config\nclusters: []\n",
+        "apiVersion: wasm-ccm.dev/v1alpha1\nproviders:\n- config:\n    clusters: a\n",
+        "features:\n  clusters: []\n",
+    ] {
+        let read = cloud_config(Some("proxmox"), other, true).unwrap();
+        assert!(read.is_none(), "{other:?}");
+    }
+}
+
+#[test]
 fn a_file_without_content_is_one_only_where_the_go_provider_reads_one() {
     let yaml = "# YAML\napiVersion: wasm-ccm.dev/v1alpha1\n";
     for (name, text, may_be_empty, is_such) in [
