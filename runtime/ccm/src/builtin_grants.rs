@@ -1,6 +1,6 @@
-//! Built-in grant profiles of shipped modules, from the environment variables that an operator sets for the Go binary.
-//! A profile belongs to the *bytes* of the module embedded in this binary, never to a name: any other module needs
-//! configured grants.
+//! Built-in grant profiles of shipped modules, from the environment variables that an operator sets for the vendor's Go
+//! binary, or from variables of our own where no vendor has one. A profile belongs to the *bytes* of the module embedded
+//! in this binary, never to a name: any other module needs configured grants.
 
 mod aws;
 mod cloud_config;

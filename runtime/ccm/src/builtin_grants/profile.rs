@@ -1,4 +1,5 @@
-//! The profiles as data: variables as named by the vendors' own managers. No logic.
+//! The profiles as data: variables as named by the vendors' own managers; those of Proxmox and of machines without a cloud,
+//! which have no such manager, are our own. No logic.
 
 use ccm_core::settings::Adoption;
 
