@@ -17,6 +17,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use thiserror::Error;
+use url::form_urlencoded;
 use zeroize::Zeroizing;
 
 use crate::grant::{AwsKeys, Credential, Secret};
@@ -125,6 +126,12 @@ fn checked(keys: &AwsKeys) -> Result<AwsKeys, CredentialError> {
 
 fn basic(user: &str, password: &Secret) -> String {
     BASE64_STANDARD.encode(Zeroizing::new(format!("{user}:{}", password.expose())).as_bytes())
+}
+
+/// User and password of an OAuth 2.0 client, which are encoded like fields of a form (RFC 6749, 2.3.1).
+fn login_of_client(id: &str, secret: &Secret) -> (String, Secret) {
+    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    (encoded(id), Secret::new(encoded(secret.expose())))
 }
 
 #[cfg(test)]

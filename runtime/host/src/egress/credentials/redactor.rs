@@ -14,8 +14,8 @@ use parking_lot::RwLock;
 use percent_encoding::percent_decode;
 use zeroize::Zeroizing;
 
-use super::basic;
 use super::issuers::Material;
+use super::{basic, login_of_client};
 use crate::grant::{
     AwsSource, Credential, KeystoneMethod, OAuth2Client, OAuth2Grant, Presented, Secret,
 };
@@ -192,11 +192,7 @@ fn values(credential: &Credential) -> Vec<Secret> {
     match credential {
         Credential::None => Vec::new(),
         Credential::Bearer(token) => vec![token.clone()],
-        Credential::Basic { user, password } => vec![
-            password.clone(),
-            Secret::new(format!("{user}:{}", password.expose())),
-            Secret::new(basic(user, password)),
-        ],
+        Credential::Basic { user, password } => of_login(user, password),
         Credential::Header { value, .. } => {
             let words = value.expose().split([' ', '=', ':', ';', ',']);
             let long = words.filter(|word| word.len() >= SHORTEST_WORD);
@@ -233,10 +229,23 @@ fn values(credential: &Credential) -> Vec<Secret> {
     }
 }
 
+fn of_login(user: &str, password: &Secret) -> Vec<Secret> {
+    vec![
+        password.clone(),
+        Secret::new(format!("{user}:{}", password.expose())),
+        Secret::new(basic(user, password)),
+    ]
+}
+
 fn of_client(client: &OAuth2Client) -> Vec<Secret> {
     let OAuth2Client { id, secret, .. } = client;
-    let login = |secret: &Secret| vec![secret.clone(), Secret::new(basic(id, secret))];
-    secret.iter().flat_map(login).collect()
+    let of_secret = |secret: &Secret| {
+        let (user, password) = login_of_client(id, secret);
+        let mut values = of_login(&user, &password);
+        values.push(secret.clone());
+        values
+    };
+    secret.iter().flat_map(of_secret).collect()
 }
 
 /// A presented token. The token of a file is added when the file is read.

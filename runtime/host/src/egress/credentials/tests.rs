@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;
+use crate::grant::{Issuer, OAuth2, OAuth2Client, OAuth2Grant};
 
 fn secret(text: &str) -> Secret {
     Secret::new(text.to_owned())
@@ -11,6 +12,19 @@ fn own(name: &str, value: &str) -> Credential {
         name: name.to_owned(),
         value: secret(value),
     }
+}
+
+fn client(id: &str, of_client: &str) -> Credential {
+    Credential::OAuth2(OAuth2 {
+        issuer: Issuer::at("https://login.test/token".parse().unwrap()),
+        client: Some(OAuth2Client {
+            id: id.to_owned(),
+            secret: Some(secret(of_client)),
+            in_form: false,
+        }),
+        grant: OAuth2Grant::ClientCredentials,
+        parameters: Vec::new(),
+    })
 }
 
 #[test]
@@ -122,6 +136,11 @@ fn a_credential_is_found_in_base64_wherever_it_begins() {
         (basic("sesame"), "Aladdin:sesame"),
         (basic("sesame"), "Basic QWxhZGRpbjpzZXNhbWU="),
         (own("x-token", "canary-header"), "canary-header"),
+        // The login of an OAuth 2.0 client, with both parts as in a form, and each secret by itself.
+        (client("a b", "p@ss w/d"), "a+b:p%40ss+w%2Fd"),
+        (client("a b", "p@ss w/d"), "p%40ss+w%2Fd"),
+        (client("a b", "p@ss w/d"), "p@ss w/d"),
+        (client("a client", "p@ss"), "a+client:p%40ss"),
     ] {
         let redactor = SecretRedactor::new(&credential);
         for ahead in ["", "{", "??", "~~~", "x-to"] {

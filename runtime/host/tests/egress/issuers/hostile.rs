@@ -154,6 +154,32 @@ async fn h11_errors_of_sts_lose_everything_but_their_code() {
 }
 
 #[tokio::test]
+async fn the_login_of_a_client_that_an_issuer_echoes_is_in_no_text() {
+    // Its login has only characters that an error code may have.
+    let client = OAuth2Client {
+        secret: Some(Secret::new("p@ss w/01234567".to_owned())),
+        ..client(false)
+    };
+    let endpoint = Server::start(|request| {
+        let login = request.header("authorization").trim_start_matches("Basic ");
+        answer(401, &[], &json!({ "error": login }).to_string())
+    })
+    .await;
+    let cloud = cloud().await;
+    let credential = oauth2(&endpoint, Some(client), OAuth2Grant::ClientCredentials);
+    let failed = error(
+        scope(&egress(&cloud, credential))
+            .fetch(get("/servers"))
+            .await,
+    );
+    let text = failed.to_string();
+    assert!(text.ends_with("answered 401 [redacted]"), "{text}");
+    let asked = &endpoint.arrived()[0];
+    let login = "Basic Y2NtK2NsaWVudDpwJTQwc3MrdyUyRjAxMjM0NTY3";
+    assert_eq!(asked.header("authorization"), login);
+}
+
+#[tokio::test]
 async fn a_token_file_that_is_missing_is_named_and_other_targets_go_on() {
     let sts = Server::start(|_| ok("")).await;
     let cloud = cloud().await;

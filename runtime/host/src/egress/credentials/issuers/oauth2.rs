@@ -4,8 +4,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::Request;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
@@ -119,9 +117,8 @@ impl TokenRequest {
                 secret: Some(secret),
                 in_form: false,
             }) => {
-                let (id, secret) = (escaped(id), escaped(secret.expose()));
-                let login = Zeroizing::new(format!("{}:{}", id.as_str(), secret.as_str()));
-                let login = Zeroizing::new(BASE64_STANDARD.encode(login.as_bytes()));
+                let (user, password) = super::super::login_of_client(id, secret);
+                let login = Zeroizing::new(super::super::basic(&user, &password));
                 let value = Zeroizing::new(format!("Basic {}", login.as_str()));
                 let value = super::super::sensitive(&value).map_err(|error| error.to_string())?;
                 request = request.header(AUTHORIZATION, value);
@@ -151,11 +148,6 @@ impl fmt::Display for TokenRequest {
             _ => Ok(()),
         }
     }
-}
-
-/// Encodes a text like a form field (RFC 6749, 2.3.1).
-fn escaped(text: &str) -> Zeroizing<String> {
-    Zeroizing::new(form_urlencoded::byte_serialize(text.as_bytes()).collect())
 }
 
 /// A number of seconds. Some endpoints write it as a text, such as version 1 of Microsoft's.
