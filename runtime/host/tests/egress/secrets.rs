@@ -116,6 +116,24 @@ async fn a_credential_that_no_header_can_carry_is_refused_without_being_shown() 
     }
 }
 
+#[tokio::test]
+async fn a_name_that_reads_like_the_credential_once_it_is_shown_is_redacted() {
+    let granted = granted(&[("api", "http://127.0.0.1:1")], |grants| {
+        let secret = Secret::new("open sesame now".to_owned());
+        grants.targets[0].credential = Credential::Bearer(secret);
+    });
+    let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
+    let scope = scope(&egress);
+    let request = FetchRequest {
+        target: "open\tsesame\nnow".to_owned(),
+        ..get("/servers")
+    };
+    let text = error(scope.fetch(request).await).to_string();
+    let is_redacted = text.contains("[redacted]") && !text.contains("sesame");
+    assert!(is_redacted, "{text}");
+    assert_eq!(scope.exchanges()[0].target, "[redacted]");
+}
+
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -1,7 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;
-use crate::grant::{Issuer, OAuth2, OAuth2Client, OAuth2Grant};
+use crate::grant::{
+    AwsSigV4, AwsSource, Issuer, Keystone, KeystoneMethod, OAuth2, OAuth2Client, OAuth2Grant,
+    Presented, WebIdentity,
+};
 
 fn secret(text: &str) -> Secret {
     Secret::new(text.to_owned())
@@ -14,17 +17,85 @@ fn own(name: &str, value: &str) -> Credential {
     }
 }
 
-fn client(id: &str, of_client: &str) -> Credential {
+fn issuer() -> Issuer {
+    Issuer::at("https://login.test/token".parse().unwrap())
+}
+
+fn oauth2(client: Option<OAuth2Client>, grant: OAuth2Grant) -> Credential {
     Credential::OAuth2(OAuth2 {
-        issuer: Issuer::at("https://login.test/token".parse().unwrap()),
-        client: Some(OAuth2Client {
-            id: id.to_owned(),
-            secret: Some(secret(of_client)),
-            in_form: false,
-        }),
-        grant: OAuth2Grant::ClientCredentials,
+        issuer: issuer(),
+        client,
+        grant,
         parameters: Vec::new(),
     })
+}
+
+fn client(id: &str, of_client: &str) -> Credential {
+    let client = OAuth2Client {
+        id: id.to_owned(),
+        secret: Some(secret(of_client)),
+        in_form: false,
+    };
+    oauth2(Some(client), OAuth2Grant::ClientCredentials)
+}
+
+/// Credentials of each kind that has an issuer or signs, with the same secret in each of their places.
+fn with_secret(text: &str) -> [Credential; 8] {
+    let token = || Presented::Text(secret(text));
+    let word = |word: &str| word.to_owned();
+    let aws = |source| {
+        Credential::AwsSigV4(AwsSigV4 {
+            region: word("eu-central-1"),
+            service: word("ec2"),
+            source,
+        })
+    };
+    let keys = |key: &str, token: &str| {
+        AwsSource::Keys(AwsKeys {
+            access_key_id: word("AKIDEXAMPLE"),
+            secret_access_key: secret(key),
+            session_token: Some(secret(token)),
+        })
+    };
+    let keystone = |method| {
+        Credential::Keystone(Keystone {
+            issuer: issuer(),
+            method,
+        })
+    };
+    [
+        aws(keys(text, "another-token")),
+        aws(keys("another-key", text)),
+        aws(AwsSource::WebIdentity(WebIdentity {
+            issuer: issuer(),
+            role_arn: word("arn:aws:iam::123456789012:role/ccm"),
+            session_name: word("ccm"),
+            token: token(),
+        })),
+        aws(AwsSource::Container {
+            issuer: issuer(),
+            authorization: Some(token()),
+        }),
+        oauth2(None, OAuth2Grant::JwtBearer { assertion: token() }),
+        oauth2(
+            None,
+            OAuth2Grant::TokenExchange {
+                subject_token: token(),
+                subject_token_type: word("urn:ietf:params:oauth:token-type:jwt"),
+            },
+        ),
+        keystone(KeystoneMethod::Password {
+            user: word("ccm"),
+            user_domain: word("Default"),
+            password: secret(text),
+            project: word("cluster"),
+            project_domain: word("Default"),
+        }),
+        keystone(KeystoneMethod::ApplicationCredential {
+            id: word("21dced0f"),
+            secret: secret(text),
+        }),
+    ]
 }
 
 #[test]
@@ -86,11 +157,14 @@ fn no_form_of_a_credential_passes_the_redactor() {
         user: "Aladdin".to_owned(),
         password: secret("open sesame"),
     };
-    for (credential, text) in [
+    let kinds = with_secret("canary-token").map(|credential| (credential, "got canary-token back"));
+    let rows = [
         (
             Credential::Bearer(secret("canary-token")),
             "got canary-token back",
         ),
+        // The shortest that is searched for.
+        (Credential::Bearer(secret("8letters")), "got 8letters back"),
         (basic.clone(), "open sesame"),
         (basic, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
         (own("x-token", "canary-header"), "[canary-header]"),
@@ -98,7 +172,8 @@ fn no_form_of_a_credential_passes_the_redactor() {
             own("authorization", "PVEAPIToken=root@pam!x=0123456789abcdef"),
             "0123456789abcdef",
         ),
-    ] {
+    ];
+    for (credential, text) in rows.into_iter().chain(kinds) {
         let redactor = SecretRedactor::new(&credential);
         assert!(redactor.finds(text.as_bytes()), "{text}");
         let redacted = redactor.redact(text);

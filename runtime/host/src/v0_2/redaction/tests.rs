@@ -21,18 +21,24 @@ use crate::manifest::Manifest;
 
 const CANARY: &str = "Canary7d1f0a3c9e";
 
+/// An egress with two targets, of which the second has the credential.
 fn egress() -> Egress {
+    let target = |name: &str| {
+        json!({
+            "name": name, "endpoint": "https://cloud.test", "auth": "bearer",
+            "rules": [{ "methods": ["GET"], "path": "/", "access": "read" }],
+        })
+    };
     let manifest = json!({
         "contract": "0.1.0", "name": "test", "version": "1",
-        "targets": [{
-            "name": "api", "endpoint": "https://cloud.test", "auth": "bearer",
-            "rules": [{ "methods": ["GET"], "path": "/", "access": "read" }],
-        }],
+        "targets": [target("first"), target("api")],
     });
     let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
     let mut grants = manifest.as_grants();
-    grants.targets[0].endpoint = "http://127.0.0.1:9".parse().unwrap();
-    grants.targets[0].credential = Credential::Bearer(Secret::new(CANARY.to_owned()));
+    for (target, token) in grants.targets.iter_mut().zip(["another-token", CANARY]) {
+        target.endpoint = "http://127.0.0.1:9".parse().unwrap();
+        target.credential = Credential::Bearer(Secret::new(token.to_owned()));
+    }
     let granted = manifest.narrow(grants).unwrap();
     Egress::new("test", &granted, EgressLimits::standard()).unwrap()
 }
