@@ -149,6 +149,18 @@ async fn a_broken_answer_is_an_error_of_its_own_kind() {
             answer(200, &[("content-encoding", "identity, br")], "x"),
             "unavailable",
         ),
+        (
+            "is compressed by its second field",
+            answer(
+                200,
+                &[
+                    ("content-encoding", "identity"),
+                    ("content-encoding", "gzip"),
+                ],
+                "x",
+            ),
+            "unavailable",
+        ),
         ("never comes", Reply::Silence, "timed-out"),
         (
             "has a head without end",
@@ -243,6 +255,21 @@ async fn ordinary_answers_of_every_kind_are_read() {
             (answer.status, answer.body.as_ref()),
             (status, body.as_bytes())
         );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_a_length_counts_as_it_comes_against_what_a_call_may_hold() {
+    for (held_bytes_per_call, reason) in [(2000, None), (900, Some("too-large"))] {
+        let server = Server::start(|_| Reply::Bytes(chunked(1000))).await;
+        let limits = EgressLimits {
+            held_bytes_per_call,
+            ..small()
+        };
+        let egress = limited(&format!("http://{}", server.address), limits);
+        let answer = scope(&egress).fetch(get("/servers")).await;
+        let failed = answer.as_ref().err().map(FetchError::reason);
+        assert_eq!(failed, reason, "{held_bytes_per_call}: {answer:?}");
     }
 }
 
