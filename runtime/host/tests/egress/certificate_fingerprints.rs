@@ -6,6 +6,8 @@ use ccm_fixtures::http_server::Server;
 use ccm_host::egress::{Egress, EgressLimits, FetchError};
 use ccm_host::grant::Fingerprint;
 use rcgen::KeyPair;
+use rustls::version::{TLS12, TLS13};
+use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 use sha2::{Digest as _, Sha256};
 
 use crate::certificates::{Shown, self_signed, signed_by};
@@ -29,21 +31,29 @@ fn egress(server: &Server, named: &[Fingerprint], root: Option<String>) -> Arc<E
     Arc::new(Egress::with_lookup("test", &granted, EgressLimits::standard(), names).unwrap())
 }
 
-async fn serve(shown: (rcgen::Certificate, KeyPair)) -> Server {
+/// The versions of TLS, in which a server proves differently that it has the certificate's key.
+const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
+
+async fn serve(
+    shown: (rcgen::Certificate, KeyPair),
+    versions: &[&'static SupportedProtocolVersion],
+) -> Server {
     let server = Arc::<Shown>::default();
     server.show(shown);
-    server.serve().await
+    server.serve_in(versions).await
 }
 
 #[tokio::test]
 async fn a_named_certificate_is_taken_whatever_it_says_of_itself() {
-    let (certificate, key) = self_signed();
-    let (other, _) = self_signed();
-    let named = [fingerprint(&other), fingerprint(&certificate)];
-    let server = serve((certificate, key)).await;
-    let egress = egress(&server, &named, None);
-    scope(&egress).fetch(get("/servers")).await.unwrap();
-    assert_eq!(server.lines().len(), 1);
+    for version in VERSIONS {
+        let (certificate, key) = self_signed();
+        let (other, _) = self_signed();
+        let named = [fingerprint(&other), fingerprint(&certificate)];
+        let server = serve((certificate, key), &[version]).await;
+        let egress = egress(&server, &named, None);
+        scope(&egress).fetch(get("/servers")).await.unwrap();
+        assert_eq!(server.lines().len(), 1, "{version:?}");
+    }
 }
 
 #[tokio::test]
@@ -51,7 +61,7 @@ async fn d34_another_certificate_than_the_named_one_gets_no_request_and_both_are
     let (named, _) = self_signed();
     let (shown, key) = self_signed();
     let (named, reported) = (fingerprint(&named), fingerprint(&shown));
-    let server = serve((shown, key)).await;
+    let server = serve((shown, key), DEFAULT_VERSIONS).await;
     let egress = egress(&server, &[named], None);
     let failed = error(scope(&egress).fetch(get("/servers")).await);
     let line = format!("its SHA-256 fingerprint is {reported}, and the grant names {named}");
@@ -64,13 +74,16 @@ async fn d34_another_certificate_than_the_named_one_gets_no_request_and_both_are
 
 #[tokio::test]
 async fn d34_who_shows_the_named_certificate_without_its_key_gets_no_request() {
-    let (certificate, _) = self_signed();
-    let named = fingerprint(&certificate);
-    let server = serve((certificate, KeyPair::generate().unwrap())).await;
-    let egress = egress(&server, &[named], None);
-    let failed = error(scope(&egress).fetch(get("/servers")).await);
-    assert!(matches!(failed, FetchError::Unavailable(_)), "{failed}");
-    assert!(server.lines().is_empty());
+    for version in VERSIONS {
+        let (certificate, _) = self_signed();
+        let named = fingerprint(&certificate);
+        let other_key = KeyPair::generate().unwrap();
+        let server = serve((certificate, other_key), &[version]).await;
+        let egress = egress(&server, &[named], None);
+        let failed = error(scope(&egress).fetch(get("/servers")).await);
+        assert!(matches!(failed, FetchError::Unavailable(_)), "{failed}");
+        assert!(server.lines().is_empty(), "{version:?}");
+    }
 }
 
 #[tokio::test]
@@ -79,7 +92,7 @@ async fn d34_with_an_authority_both_have_to_fit() {
     let (certificate, key) = signed_by(&ours);
     let named = fingerprint(&certificate);
     let (other, _) = self_signed();
-    let server = serve((certificate, key)).await;
+    let server = serve((certificate, key), DEFAULT_VERSIONS).await;
     // The right fingerprint with another authority; the right authority with another name; another fingerprint.
     let table = [
         (named, some_root()),

@@ -9,11 +9,11 @@ use ccm_fixtures::http_server::{Reply, Server};
 use ccm_host::egress::{Egress, EgressLimits, FetchError};
 use http::Request;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SigningKey};
-use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{DEFAULT_VERSIONS, ServerConfig, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -50,8 +50,16 @@ impl Shown {
 
     /// A server that closes each connection after one answer.
     pub(crate) async fn serve(self: &Arc<Shown>) -> Server {
+        self.serve_in(DEFAULT_VERSIONS).await
+    }
+
+    /// The same in these versions of TLS.
+    pub(crate) async fn serve_in(
+        self: &Arc<Shown>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Server {
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
             .with_no_client_auth()
             .with_cert_resolver(self.clone());

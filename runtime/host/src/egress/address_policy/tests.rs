@@ -63,6 +63,9 @@ fn metadata_link_local_and_reserved_addresses_are_never_dialled() {
         "64:ff9b:1::a9fe:a9fe",
         "64:ff9b:1:a9fe:a9:fe00::",
         "64:ff9b:1:abcd::a9fe:a9fe",
+        // Prefixes of 56 and of 64 bits; at each other position a public address.
+        "64:ff9b:1:8a8:3f:8110:808:808",
+        "64:ff9b:1:808:a8:3f81:1008:808",
         "64:ff9b:2::1",
         "2002:a9fe:a9fe::",
         "2002:a9fe:a9fe::1",
