@@ -9,6 +9,7 @@ use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, now};
 use ccm_host::manifest::Contract;
 use http::Method;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::world::{
@@ -153,6 +154,29 @@ async fn whatever_may_change_something_drops_what_was_kept() {
         // Lets the next round begin without a cached answer, too.
         let _ = scope.fetch(plain(Method::HEAD, "/servers")).await;
     }
+}
+
+#[tokio::test]
+async fn what_is_read_while_a_change_is_under_way_is_not_kept() {
+    let places = Arc::new(Semaphore::new(0));
+    let held = places.clone();
+    let server = Server::start(move |request| match request.line.as_str() {
+        "POST /servers" => Reply::Held(held.clone(), Box::new(ok("{}"))),
+        _ => ok("{}"),
+    })
+    .await;
+    let egress = egress(&format!("http://{}", server.address));
+    let changing = scope(&egress);
+    let change = tokio::spawn(async move { changing.fetch(plain(Method::POST, "/servers")).await });
+    eventually("the change arrives", || server.requests() == 1).await;
+    scope(&egress).fetch(get_kept("/servers")).await.unwrap();
+    places.add_permits(1);
+    change.await.unwrap().unwrap();
+    scope(&egress).fetch(get_kept("/servers")).await.unwrap();
+    assert_eq!(
+        server.lines(),
+        ["POST /servers", "GET /servers", "GET /servers"]
+    );
 }
 
 #[tokio::test]
