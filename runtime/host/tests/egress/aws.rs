@@ -91,6 +91,8 @@ async fn d35_a_guest_can_neither_sign_nor_choose_what_is_signed_for() {
         with_query("X-Amz-Signature"),
         with_query("x-amz-credential"),
         with_query("AWSAccessKeyId"),
+        with_query("Signature"),
+        post_form("Action=List&SignatureMethod=HmacSHA256"),
         post_form("Action=List&SignatureVersion=2"),
         post_form("Action=List&SecurityToken=theirs"),
     ];

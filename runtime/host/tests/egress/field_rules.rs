@@ -101,6 +101,7 @@ async fn a_body_that_could_contradict_the_rule_is_not_sent() {
         ("/query?Action=List&Action[]=Delete", "", ""),
         ("/query?Action=List&Action%00=Delete", "", ""),
         ("/query?Action=List&+Action=Delete", "", ""),
+        ("/query?Action=List&%01Action=Delete", "", ""),
         ("/query?Action=List", JSON, r#"{"ACTION":"List"}"#),
         ("/?action=Delete", FORM, "Action=List"),
         ("/", FORM, "Action=List&action=Delete"),
@@ -108,6 +109,9 @@ async fn a_body_that_could_contradict_the_rule_is_not_sent() {
         // Fields that override the matched method.
         ("/query?Action=List&_method=DELETE", "", ""),
         ("/query?Action=List&_METHOD=DELETE", "", ""),
+        // As PHP reads them.
+        ("/query?Action=List&.method=DELETE", "", ""),
+        ("/query?Action=List&_method[]=DELETE", "", ""),
         ("/query?Action=List&$method=DELETE", "", ""),
         ("/query?Action=List&X-HTTP-Method=DELETE", "", ""),
         ("/query?Action=List&X-HTTP-Method-Override=DELETE", "", ""),

@@ -167,7 +167,11 @@ async fn a_url_outside_of_every_target_is_neither_resolved_nor_dialled() {
 async fn among_targets_of_one_host_the_longest_base_path_that_admits_is_taken() {
     let server = Server::start(|_| ok("{}")).await;
     let host = format!("http://{}", server.address);
-    let targets = [("root", host.clone()), ("deep", format!("{host}/v1/deep"))];
+    let targets = [
+        ("root", host.clone()),
+        ("deep", format!("{host}/v1/deep")),
+        ("below", format!("{host}/servers")),
+    ];
     let targets: Vec<_> = targets
         .iter()
         .map(|(name, endpoint)| (*name, endpoint.as_str()))
@@ -184,5 +188,14 @@ async fn among_targets_of_one_host_the_longest_base_path_that_admits_is_taken() 
         .fetch_url(request(Method::GET, &format!("{host}/servers/v1")).unwrap())
         .await
         .unwrap();
-    assert_eq!(server.lines(), ["GET /v1/deep/servers", "GET /servers/v1"]);
+    // The rules of both targets admit it: `/servers/{id}` and `/servers`.
+    scope
+        .fetch_url(request(Method::GET, &format!("{host}/servers/servers")).unwrap())
+        .await
+        .unwrap();
+    let lines = ["/v1/deep/servers", "/servers/v1", "/servers/servers"];
+    assert_eq!(server.lines(), lines.map(|path| format!("GET {path}")));
+    let exchanges = scope.exchanges();
+    let chosen: Vec<_> = exchanges.iter().map(|one| one.target.as_str()).collect();
+    assert_eq!(chosen, ["deep", "root", "below"]);
 }

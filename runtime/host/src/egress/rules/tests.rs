@@ -207,6 +207,8 @@ fn a_rule_is_read_strictly_and_all_its_mistakes_are_named() {
         r#"{"methods":[],"path":"/a","access":"read"}"#,
         r#"{"methods":["TRACE"],"path":"/a","access":"read"}"#,
         r#"{"methods":["CONNECT"],"path":"/a","access":"write"}"#,
+        r#"{"methods":["PUT"],"path":"/a","access":"read"}"#,
+        r#"{"methods":["PATCH"],"path":"/a","access":"read"}"#,
         r#"{"methods":["DELETE"],"path":"/a","access":"read"}"#,
         r#"{"methods":["GET"],"path":"/a","access":"read","host":"evil"}"#,
         r#"{"methods":["GET"],"path":"/a"}"#,
