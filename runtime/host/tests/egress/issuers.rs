@@ -279,19 +279,27 @@ async fn tokens_of_keystone_stand_in_their_own_header() {
     let secret = || Secret::new(CANARY.to_owned());
     let password = KeystoneMethod::Password {
         user: "ccm".to_owned(),
-        user_domain: "Default".to_owned(),
+        user_domain: "users".to_owned(),
         password: secret(),
         project: "cluster".to_owned(),
-        project_domain: "Default".to_owned(),
+        project_domain: "projects".to_owned(),
     };
     let application = KeystoneMethod::ApplicationCredential {
         id: "21dced0fd20347869b93710d2b98aae0".to_owned(),
         secret: secret(),
     };
-    for (method, word) in [
-        (password, "project"),
-        (application, "application_credential"),
-    ] {
+    let by_password = json!({
+        "identity": { "methods": ["password"], "password": { "user": {
+            "name": "ccm", "domain": { "name": "users" }, "password": CANARY,
+        } } },
+        "scope": { "project": { "name": "cluster", "domain": { "name": "projects" } } },
+    });
+    let by_application = json!({
+        "identity": { "methods": ["application_credential"], "application_credential": {
+            "id": "21dced0fd20347869b93710d2b98aae0", "secret": CANARY,
+        } },
+    });
+    for (method, auth) in [(password, by_password), (application, by_application)] {
         let body = json!({ "token": { "expires_at": in_an_hour() } }).to_string();
         let server =
             Server::start(move |_| answer(201, &[("x-subject-token", ISSUED)], &body)).await;
@@ -300,11 +308,8 @@ async fn tokens_of_keystone_stand_in_their_own_header() {
         scope(&egress).fetch(get("/servers")).await.unwrap();
         let asked = &server.arrived()[0];
         assert_eq!(asked.line, "POST /v3/auth/tokens?nocatalog");
-        assert!(
-            String::from_utf8(asked.body.clone())
-                .unwrap()
-                .contains(word)
-        );
+        let sent: serde_json::Value = serde_json::from_slice(&asked.body).unwrap();
+        assert_eq!(sent, json!({ "auth": auth }));
         assert_eq!(cloud.arrived()[0].header("x-auth-token"), ISSUED);
         // A guest cannot set the header.
         let mut own = get("/servers");

@@ -317,6 +317,26 @@ async fn an_issuer_that_is_silent_ends_with_the_call() {
 }
 
 #[tokio::test]
+async fn an_exchange_with_a_silent_issuer_ends_by_itself() {
+    let endpoint = Server::start(|_| Reply::Silence).await;
+    let cloud = cloud().await;
+    let client = Some(client(false));
+    let egress = egress(
+        &cloud,
+        oauth2(&endpoint, client, OAuth2Grant::ClientCredentials),
+    );
+    let waiting = scope(&egress);
+    let fetch = tokio::spawn(async move { waiting.fetch(get("/servers")).await });
+    crate::world::eventually("it is asked", || endpoint.requests() == 1).await;
+    tokio::time::pause();
+    let failed = error(fetch.await.unwrap());
+    assert!(
+        matches!(&failed, FetchError::Unavailable(text) if text.ends_with("no whole answer in 10s")),
+        "{failed}"
+    );
+}
+
+#[tokio::test]
 async fn an_issuer_gets_not_one_byte_after_the_lease_was_lost() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -50,6 +50,14 @@ fn bearer(_: &str) -> String {
     bearer_json().replace(ISSUED, "bearer-token-ISSUED")
 }
 
+/// An egress to this cloud that takes the time of day from the test.
+fn egress_at(day: &Day, cloud: &Server, credential: Credential) -> Arc<Egress> {
+    let granted = granted(&format!("http://{}", cloud.address), credential);
+    let (limits, names) = (EgressLimits::standard(), Arc::new(SystemLookup));
+    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
+    Arc::new(egress.unwrap())
+}
+
 /// Uses three credentials of an hour each, with two requests in the lifetime of each.
 async fn renewed_twice(
     day: &Day,
@@ -58,10 +66,7 @@ async fn renewed_twice(
     of_turn: impl Fn(&Arrived, usize),
 ) {
     let cloud = cloud().await;
-    let granted = granted(&format!("http://{}", cloud.address), credential);
-    let (limits, names) = (EgressLimits::standard(), Arc::new(SystemLookup));
-    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
-    let egress = Arc::new(egress.unwrap());
+    let egress = egress_at(day, &cloud, credential);
     for turn in 1..=3 {
         for _ in 0..2 {
             scope(&egress).fetch(get("/servers")).await.unwrap();
@@ -110,10 +115,7 @@ async fn keys_of_an_instance_are_used_for_an_hour_although_they_are_valid_for_si
     })
     .await;
     let cloud = cloud().await;
-    let granted = granted(&format!("http://{}", cloud.address), instance(&service));
-    let (limits, names) = (EgressLimits::standard(), Arc::new(SystemLookup));
-    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
-    let egress = Arc::new(egress.unwrap());
+    let egress = egress_at(&day, &cloud, instance(&service));
     for number in [1, 2] {
         scope(&egress).fetch(get("/servers")).await.unwrap();
         let arrived = cloud.arrived();
@@ -155,10 +157,7 @@ async fn a_token_that_has_ended_is_sent_to_nobody_when_no_other_is_issued() {
         OAuth2Grant::ClientCredentials,
     );
     let cloud = cloud().await;
-    let granted = granted(&format!("http://{}", cloud.address), credential);
-    let (limits, names) = (EgressLimits::standard(), Arc::new(SystemLookup));
-    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
-    let egress = Arc::new(egress.unwrap());
+    let egress = egress_at(&day, &cloud, credential);
     scope(&egress).fetch(get("/servers")).await.unwrap();
     day.pass(HOUR);
     let failed = error(scope(&egress).fetch(get("/servers")).await);
@@ -179,16 +178,59 @@ async fn a_lifetime_may_be_written_as_a_text() {
     .await;
 }
 
+/// So that a token that was revoked ends some time, whatever its issuer says of it.
+#[tokio::test]
+async fn a_token_is_used_for_a_day_at_most_and_one_without_a_lifetime_for_five_minutes() {
+    let (day_long, minute) = (HOUR * 24, Duration::from_secs(60));
+    let year = day_long * 365;
+    let bearer = |seconds: Option<u64>| {
+        let token =
+            json!({ "access_token": ISSUED, "token_type": "bearer", "expires_in": seconds });
+        ok(&token.to_string())
+    };
+    let end = rfc3339(jiff::Timestamp::now() + year);
+    let token = json!({ "token": { "expires_at": end } }).to_string();
+    let of_keystone = answer(201, &[("x-subject-token", ISSUED)], &token);
+    for (reply, is_keystone, used_for) in [
+        (bearer(Some(year.as_secs())), false, day_long),
+        (bearer(None), false, 5 * minute),
+        (of_keystone, true, day_long),
+    ] {
+        let endpoint = Server::start(move |_| reply.clone()).await;
+        let method = KeystoneMethod::ApplicationCredential {
+            id: "21dced0fd20347869b93710d2b98aae0".to_owned(),
+            secret: Secret::new(CANARY.to_owned()),
+        };
+        let grant = OAuth2Grant::ClientCredentials;
+        let credential = match is_keystone {
+            true => keystone(&endpoint, method),
+            false => oauth2(&endpoint, Some(client(true)), grant),
+        };
+        let (day, cloud) = (Day::begin(), cloud().await);
+        let egress = egress_at(&day, &cloud, credential);
+        for exchanges in [1, 1, 2] {
+            scope(&egress).fetch(get("/servers")).await.unwrap();
+            assert_eq!(endpoint.lines().len(), exchanges, "{used_for:?}");
+            day.pass(used_for / 2);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_token_that_was_refused_is_not_sent_again_once_there_is_another() {
-    let statuses = after_revocation(|_| answer(401, &[], "")).await;
+    let statuses = after_revocation(false, |_| answer(401, &[], "")).await;
     assert_eq!(statuses, [Some(200), Some(401), Some(200), Some(200)]);
+    // AWS says it with a code.
+    let expired = |_: &str| answer(400, &[], "<Error><Code>ExpiredToken</Code></Error>");
+    let statuses = after_revocation(true, expired).await;
+    assert_eq!(statuses, [Some(200), Some(400), Some(200), Some(200)]);
 }
 
 #[tokio::test]
 async fn a_refusal_that_is_withheld_from_the_guest_renews_the_token_too() {
-    let echo = after_revocation(|token| answer(401, &[], token)).await;
-    let packed = after_revocation(|_| answer(401, &[("content-encoding", "gzip")], "")).await;
+    let echo = after_revocation(false, |token| answer(401, &[], token)).await;
+    let packed = |_: &str| answer(401, &[("content-encoding", "gzip")], "");
+    let packed = after_revocation(false, packed).await;
     for statuses in [echo, packed] {
         assert_eq!(statuses, [Some(200), None, Some(200), Some(200)]);
     }
@@ -196,27 +238,34 @@ async fn a_refusal_that_is_withheld_from_the_guest_renews_the_token_too() {
 
 /// The statuses of four requests, one a minute; `None`: the answer is withheld. The cloud revokes the first token after its
 /// first use, and answers it with `refusal` from then on.
-async fn after_revocation(refusal: fn(&str) -> Reply) -> Vec<Option<u16>> {
+async fn after_revocation(is_aws: bool, refusal: fn(&str) -> Reply) -> Vec<Option<u16>> {
     let day = Day::begin();
-    let endpoint = issuer(&day, bearer).await;
+    let issued: fn(&str) -> String = match is_aws {
+        true => keys,
+        false => bearer,
+    };
+    let endpoint = issuer(&day, issued).await;
+    let token = Presented::Text(Secret::new(CANARY.to_owned()));
     let grant = OAuth2Grant::ClientCredentials;
-    let credential = oauth2(&endpoint, Some(client(true)), grant);
+    let credential = match is_aws {
+        true => web_identity(&endpoint, token),
+        false => oauth2(&endpoint, Some(client(true)), grant),
+    };
     let revoked = Arc::new(AtomicUsize::new(0));
     let cloud = Server::start({
         let revoked = revoked.clone();
         move |request| {
-            let former = format!("Bearer bearer-token-{}", revoked.load(Ordering::SeqCst));
-            match request.header("authorization") == former {
-                true => refusal(&former),
+            let headers = ["authorization", "x-amz-security-token"];
+            let shown = headers.map(|name| request.header(name)).concat();
+            let former = format!("-token-{}", revoked.load(Ordering::SeqCst));
+            match shown.ends_with(&former) {
+                true => refusal(&shown),
                 false => ok("{}"),
             }
         }
     })
     .await;
-    let granted = granted(&format!("http://{}", cloud.address), credential);
-    let (limits, names) = (EgressLimits::standard(), Arc::new(SystemLookup));
-    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
-    let egress = Arc::new(egress.unwrap());
+    let egress = egress_at(&day, &cloud, credential);
     let mut statuses = Vec::new();
     for step in 0..4 {
         revoked.store(step.min(1), Ordering::SeqCst);
