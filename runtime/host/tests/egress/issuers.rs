@@ -19,6 +19,9 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::aws::sigv4;
+use crate::proxies::through;
+use crate::proxy_server::{Answer, FakeProxy};
+use crate::tls::{acceptor, authority};
 use crate::world::{CANARY, error, get, rules, scope};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -319,6 +322,34 @@ async fn tokens_of_keystone_stand_in_their_own_header() {
             FetchError::Invalid(_)
         ));
     }
+}
+
+#[tokio::test]
+async fn an_issuer_has_an_authority_and_a_proxy_of_its_own() {
+    let authority = authority();
+    let tls = acceptor(&authority, &["login.test"], false, &["http/1.1"]);
+    let endpoint = Server::with_tls(tls, |_| ok(&bearer_json())).await;
+    let proxy = FakeProxy::start(Answer::Tunnel).await;
+    let host = format!("login.test:{}", endpoint.address.port());
+    let url = format!("https://{host}/oauth/token");
+    let credential = Credential::OAuth2(OAuth2 {
+        issuer: Issuer {
+            ca_pem: Some(authority.pem()),
+            proxy: Some(through(&format!("http://{}", proxy.address), "", &[], None)),
+            ..Issuer::at(url.parse().unwrap())
+        },
+        client: Some(client(false)),
+        grant: OAuth2Grant::ClientCredentials,
+        parameters: Vec::new(),
+    });
+    let cloud = cloud().await;
+    let egress = egress(&cloud, credential);
+    scope(&egress).fetch(get("/servers")).await.unwrap();
+    let asked = proxy.asked().concat();
+    assert!(asked.starts_with(&format!("CONNECT {host} ")), "{asked}");
+    assert_eq!(endpoint.lines(), ["POST /oauth/token"]);
+    // The target's own requests go another way.
+    assert_eq!((proxy.connections(), cloud.connections()), (1, 1));
 }
 
 #[tokio::test]

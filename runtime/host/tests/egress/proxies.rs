@@ -14,7 +14,12 @@ use crate::tls::{acceptor, authority, some_root};
 use crate::world::{CANARY, Names, error, get, granted, scope};
 
 /// A grant of the proxy at this URL.
-fn through(url: &str, no_proxy: &str, addresses: &[&str], root: Option<&str>) -> ProxyGrant {
+pub(crate) fn through(
+    url: &str,
+    no_proxy: &str,
+    addresses: &[&str],
+    root: Option<&str>,
+) -> ProxyGrant {
     ProxyGrant {
         proxy: Proxy::parse(url).unwrap(),
         except: NoProxy::parse(no_proxy),

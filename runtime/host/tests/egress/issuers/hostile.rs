@@ -136,8 +136,10 @@ async fn e26_keys_that_have_expired_or_cannot_be_used_are_none() {
 #[tokio::test]
 async fn h11_errors_of_sts_lose_everything_but_their_code() {
     let token = Presented::Text(Secret::new(format!("{CANARY}-jwt")));
+    let longer_than_any = "x".repeat(65);
     for (code, reported) in [
         ("InvalidIdentityToken", "answered 403 InvalidIdentityToken"),
+        (longer_than_any.as_str(), "answered 403"),
         ("canary-7d1f0a3c9e-jwt", "answered 403 [redacted]"),
         ("a b\r\nc", "answered 403"),
     ] {
