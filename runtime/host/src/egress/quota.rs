@@ -283,6 +283,20 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_egress_is_held_by_its_cloud_and_by_a_spent_budget() {
+        let new = || egress("one", "http://127.0.0.1:9", "token-7d1f0a3c9e");
+        let (limited, spent, now) = (new(), new(), Instant::now());
+        throttled(&limited.targets[0].share, now);
+        assert_eq!(limited.held_for(), Some(HALF_A_MINUTE));
+        assert_eq!(spent.held_for(), None);
+        spent.serves(false);
+        sent(&spent.targets[0].share, now);
+        assert!(spent.held_for().is_some());
+        spent.serves(true);
+        assert_eq!(spent.held_for(), None);
+    }
+
     #[test]
     fn what_is_tried_is_held_by_what_the_serving_version_heard_and_never_the_other_way_round() {
         let ([serving, tried], now) = (shares(100), Instant::now());

@@ -337,8 +337,8 @@ fn a_text_of_nothing_but_cuts_is_searched_in_linear_time() {
 }
 
 #[test]
-fn what_failed_exchanges_present_displaces_nothing_that_was_issued() {
-    let redactor = SecretRedactor::new(&Credential::None);
+fn what_failed_exchanges_present_displaces_nothing_that_was_issued_or_granted() {
+    let redactor = SecretRedactor::new(&client("ccm", "secret-of-the-grant"));
     redactor.learn(vec![
         secret("issued-session-token"),
         secret("issued-secret-key"),
@@ -348,6 +348,7 @@ fn what_failed_exchanges_present_displaces_nothing_that_was_issued() {
         redactor.learn_presented(vec![secret(&format!("metadata-session-{attempt}"))]);
     }
     for text in [
+        "secret-of-the-grant",
         "issued-session-token",
         "issued-secret-key",
         "metadata-session-99",

@@ -74,6 +74,21 @@ fn only_status_200_is_kept_and_only_as_long_as_asked() {
 }
 
 #[test]
+fn a_request_that_began_too_long_ago_is_not_followed() {
+    let kept = ResponseCache::new(1 << 20);
+    let (key, now) = (key(0, "/a"), Instant::now());
+    let first = lead(&kept, &key, now);
+    assert_eq!(step_name(&kept, &key, AGE, now + AGE), "follow");
+    let later = now + AGE + Duration::from_millis(1);
+    let second = lead(&kept, &key, later);
+    // The end of the first one leaves the second one in its place.
+    drop(first);
+    assert_eq!(step_name(&kept, &key, AGE, later), "follow");
+    drop(second);
+    assert_eq!(step_name(&kept, &key, AGE, later), "lead");
+}
+
+#[test]
 fn requests_differ_by_target_path_and_headers() {
     let kept = ResponseCache::new(1 << 20);
     let now = Instant::now();
