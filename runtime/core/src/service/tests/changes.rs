@@ -61,6 +61,39 @@ fn what_is_to_be_repaired_wakes() {
 }
 
 #[test]
+fn what_providers_see_of_the_spec_wakes() {
+    let changes: [(&str, fn(&mut Value)); 7] = [
+        ("affinity", |spec| {
+            spec["sessionAffinity"] = json!("ClientIP");
+        }),
+        ("timeout", |spec| {
+            spec["sessionAffinityConfig"] = json!({ "clientIP": { "timeoutSeconds": 5 } });
+        }),
+        ("IP", |spec| spec["loadBalancerIP"] = json!("192.0.2.9")),
+        ("source ranges", |spec| {
+            spec["loadBalancerSourceRanges"] = json!(["192.0.2.0/24"]);
+        }),
+        ("name of a port", |spec| {
+            spec["ports"][0]["name"] = json!("http");
+        }),
+        ("protocol", |spec| {
+            spec["ports"][0]["protocol"] = json!("UDP");
+        }),
+        ("node port", |spec| {
+            spec["ports"][0]["nodePort"] = json!(30081);
+        }),
+    ];
+    let before = made().stored;
+    for (what, change) in changes {
+        let mut after = before.clone();
+        change(&mut after["spec"]);
+        let (before, after) = (read(&before), read(&after));
+        let is_news = is_relevant_change(&before, &after, &BTreeSet::new());
+        assert!(is_news, "{what}");
+    }
+}
+
+#[test]
 fn edge_071_the_annotations_of_anybody_wake_and_ours_do_not() {
     assert!(wakes(
         |service| service["metadata"]["annotations"]["a"] = json!("b")
@@ -122,7 +155,7 @@ fn iface_030_a_provider_sees_a_service_and_not_the_object() {
         "ipFamilyPolicy": "PreferDualStack", "externalTrafficPolicy": "Local", "healthCheckNodePort": 32000,
         "sessionAffinity": "ClientIP", "loadBalancerSourceRanges": ["10.1.2.3/8", "10.0.0.0/8", "2001:db8::/32"],
         "ports": [
-            { "name": "http", "port": 80, "nodePort": 30080, "appProtocol": "http" },
+            { "name": "http", "port": 80, "nodePort": 30080, "appProtocol": "kubernetes.io/h2c" },
             { "name": "dns", "protocol": "UDP", "port": 53 },
             { "name": "odd", "protocol": "PIGEON", "port": 54 },
             { "name": "zero", "port": 0 }
@@ -142,6 +175,7 @@ fn iface_030_a_provider_sees_a_service_and_not_the_object() {
         ),
         ("default", "web", "u0")
     );
+    assert_eq!(seen.labels["l"], "1");
     assert_eq!(seen.class.as_deref(), Some("fast"));
     assert_eq!(seen.requested_ip.as_deref(), Some("192.0.2.9"));
     assert_eq!(seen.source_ranges, ["10.0.0.0/8", "2001:db8::/32"]);
@@ -154,14 +188,37 @@ fn iface_030_a_provider_sees_a_service_and_not_the_object() {
     let ports: Vec<_> = seen
         .ports
         .iter()
-        .map(|port| (port.port, port.protocol, port.node_port))
+        .map(|port| {
+            let (name, app) = (port.name.as_deref(), port.app_protocol.as_deref());
+            (name, port.port, port.protocol, port.node_port, app)
+        })
         .collect();
+    let h2c = Some("kubernetes.io/h2c");
     assert_eq!(
         ports,
-        [(80, Protocol::Tcp, Some(30080)), (53, Protocol::Udp, None)]
+        [
+            (Some("http"), 80, Protocol::Tcp, Some(30080), h2c),
+            (Some("dns"), 53, Protocol::Udp, None, None)
+        ]
     );
     assert_eq!(
         cloud_service(&Service::default()).source_ranges,
         [] as [&str; 0]
     );
+}
+
+#[test]
+fn a_provider_sees_for_how_long_clients_keep_their_endpoint() {
+    let timeout = |seconds: u32| json!({ "clientIP": { "timeoutSeconds": seconds } });
+    for (affinity, config, expected) in [
+        ("ClientIP", json!(null), Some(10_800)),
+        ("ClientIP", timeout(5), Some(5)),
+        ("None", timeout(5), None),
+    ] {
+        let mut stored = world().stored;
+        stored["spec"]["sessionAffinity"] = json!(affinity);
+        stored["spec"]["sessionAffinityConfig"] = config;
+        let seen = cloud_service(&read(&stored));
+        assert_eq!(seen.session_affinity_seconds, expected, "{affinity}");
+    }
 }
