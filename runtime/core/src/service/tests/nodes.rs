@@ -6,7 +6,7 @@ use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::Progress;
 use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::When;
-use crate::service::targets::{is_eligible, wakes};
+use crate::service::targets::{are_same, is_eligible, wakes};
 use crate::service::{Account, ServiceAction, Targets};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -92,7 +92,13 @@ fn svc_064_a_node_that_is_about_to_go_wakes_nobody_and_other_addresses_do() {
     }
     let moved =
         json!({ "status": { "addresses": [{ "type": "InternalIP", "address": "10.0.0.9" }] } });
-    assert!(wakes(&node("a"), &changed(|node| merge(node, &moved))));
+    let moved = changed(|node| merge(node, &moved));
+    assert!(wakes(&node("a"), &moved));
+    let targets = |node: PrunedNode| Targets::of([node].iter(), true).nodes;
+    assert!(
+        !are_same(&targets(node("a")), &targets(moved)),
+        "it is told"
+    );
 }
 
 #[test]
@@ -325,6 +331,21 @@ fn a_pending_update_of_targets_is_polled_while_the_account_cannot_be_proven() {
         let run = world.reconcile();
         assert_eq!(run.again(), Duration::from_millis(500), "{:?}", run.acts());
         world.wait(1);
+    }
+}
+
+#[test]
+fn an_ensure_call_that_is_pending_for_a_minute_delays_no_update_of_targets() {
+    let mut world = made();
+    world.stored["spec"]["ports"][0]["port"] = json!(81);
+    world.ensure = [begun("h")].into();
+    world.reconcile();
+    world.with_nodes(&["a", "b", "c"]);
+    for (seconds, is_updated) in [(59, false), (1, true)] {
+        world.wait(seconds);
+        let acts = world.reconcile().acts();
+        let update = "update targets(3) hint".to_owned();
+        assert_eq!(acts.contains(&update), is_updated, "{acts:?}");
     }
 }
 
