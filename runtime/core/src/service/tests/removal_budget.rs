@@ -6,6 +6,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::{Found, GetReply, Progress};
 use crate::moment::Moment;
 use crate::reconciliation::effect::{BudgetOutcome, ClusterError};
+use crate::service::ServiceAction;
 use serde_json::json;
 use std::time::Duration;
 
@@ -44,6 +45,22 @@ fn without_budget_nothing_is_deleted_and_that_is_said() {
         format!("{held}; --brake=load-balancer-deletion=… raises it")
     );
     assert!(world.has_finalizer());
+}
+
+#[test]
+fn the_budget_of_a_removal_rises_with_the_whole_time_for_which_it_is_held() {
+    let mut world = made();
+    world.delete_object();
+    world.budget = BudgetOutcome::Answered(Err(Moment(Duration::from_secs(1_000_000))));
+    for _ in 0..3 {
+        world.reconcile();
+        world.wait(240);
+    }
+    let taken = world.calls.iter().filter_map(|call| match call {
+        ServiceAction::TakeBudget(_, rise) => Some(rise.times()),
+        _ => None,
+    });
+    assert_eq!(taken.collect::<Vec<_>>(), [1, 2, 4]);
 }
 
 #[test]
