@@ -107,6 +107,7 @@ fn svc_082_the_order_of_addresses_counts() {
 fn edge_069_a_condition_says_how_it_stands_and_is_written_when_that_changes() {
     let mut world = made();
     assert_eq!(world.condition(OURS), pair("True", "Ensured"));
+    world.stored["metadata"]["generation"] = json!(3);
     world.past.drift_due = true;
     world.ensure = [
         Err(denied()),
@@ -115,11 +116,14 @@ fn edge_069_a_condition_says_how_it_stands_and_is_written_when_that_changes() {
         ready(&["192.0.2.1"], 0),
     ]
     .into();
+    world.wait(60);
     world.reconcile();
     assert_eq!(world.condition(OURS), pair("False", "Denied"));
+    let condition = &world.stored["status"]["conditions"][0];
+    assert_eq!(condition["observedGeneration"], 3);
     let since =
         |world: &World| world.stored["status"]["conditions"][0]["lastTransitionTime"].clone();
-    assert_eq!(since(&world), json!("2023-11-14T22:13:20Z"));
+    assert_eq!(since(&world), json!("2023-11-14T22:14:20Z"));
     world.patches.clear();
     world.wait(300);
     world.reconcile();
@@ -127,9 +131,41 @@ fn edge_069_a_condition_says_how_it_stands_and_is_written_when_that_changes() {
     world.wait(300);
     world.reconcile();
     assert_eq!(world.condition(OURS), pair("False", "Unavailable"));
+    assert_eq!(since(&world), json!("2023-11-14T22:14:20Z"), "still False");
     world.wait(300);
     world.reconcile();
     assert_eq!(world.condition(OURS), pair("True", "Ensured"));
+    assert_eq!(since(&world), json!("2023-11-14T22:29:20Z"));
+}
+
+#[test]
+fn a_condition_names_the_kind_of_the_error_that_lasts() {
+    let text = || "x".to_owned();
+    let throttled = ProviderError::Throttled {
+        message: text(),
+        retry_after: None,
+    };
+    for (error, reason) in [
+        (ProviderError::Invalid(text()), "Invalid"),
+        (ProviderError::Denied(text()), "Denied"),
+        (ProviderError::Unsupported(text()), "Unsupported"),
+        (throttled, "Throttled"),
+        (ProviderError::Held(Duration::from_secs(60)), "Throttled"),
+        (ProviderError::Unavailable(text()), "Unavailable"),
+        (ProviderError::Internal(text()), "Internal"),
+        (ProviderError::TimedOut(text()), "TimedOut"),
+        (ProviderError::Trapped(text()), "Trapped"),
+        (ProviderError::Interrupted(text()), "Interrupted"),
+        (ProviderError::NotBegun(text()), "NotBegun"),
+    ] {
+        let mut world = made();
+        world.past.drift_due = true;
+        world.ensure = [Err(error)].into();
+        world.reconcile();
+        world.wait(600);
+        world.reconcile();
+        assert_eq!(world.condition(OURS), pair("False", reason));
+    }
 }
 
 /// A person who has corrected the first mistake reads about the next one.

@@ -294,7 +294,7 @@ impl World {
         for _ in 0..100 {
             let now = Now {
                 moment: self.now,
-                wall: Timestamp::from_second(1_700_000_000).unwrap(),
+                wall: Timestamp::from_second(1_699_999_000).unwrap() + self.now.0,
             };
             match decide(&facts, now) {
                 Decision::Done((end, retained)) => {
