@@ -156,6 +156,10 @@ fn a_node_that_is_no_target_counts_for_nothing_but_an_address_and_its_end() {
         assert_eq!(watched.change(change), changed);
         let node = watched.node();
         assert_eq!(watched.see(Event::Delete(node)), gone);
+        // A list after a break of the watch shows that, too.
+        let mut watched = WatchedTarget::new(difference);
+        watched.see(Event::Init);
+        assert_eq!(watched.see(Event::InitDone), gone);
     }
 }
 

@@ -460,3 +460,25 @@ async fn new_services_whose_calls_time_out_keep_no_node_that_is_gone_behind_the_
         })
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_new_service_does_not_wait_for_a_pass_at_a_slow_cloud() {
+    let world = World::new();
+    world.join("a").await;
+    for number in 0..8 {
+        world.serve(&format!("old-{number}")).await;
+    }
+    let mut settings = settings();
+    settings.service.concurrent_syncs = NonZeroUsize::new(4).unwrap();
+    world
+        .run_while(settings, async {
+            world.cloud.slow_down("old", 3 * A_WHILE);
+            world.join("b").await;
+            a_while().await;
+            world.cloud.take();
+            world.serve("new").await;
+            a_while().await;
+            assert_eq!(world.cloud.asked(), ["ensure default/new"]);
+        })
+        .await;
+}
