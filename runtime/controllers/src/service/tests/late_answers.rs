@@ -4,6 +4,7 @@ use http::{Method, Request};
 use kube::client::Body;
 
 use super::*;
+use alone::{Alone, claims};
 
 /// A client whose writes to Services are answered this much later. They are made at once.
 fn answered_late(cluster: &Cluster, late: Duration) -> Client {
@@ -41,4 +42,27 @@ async fn a_deleted_service_holds_no_address_even_if_the_last_write_to_it_is_answ
             assert_eq!(ip(&other).as_deref(), Some("198.51.100.1"));
         })
         .await;
+}
+
+/// The object is gone when its status is to be written. Nothing else has changed since both marks were.
+#[tokio::test(start_paused = true)]
+async fn a_load_balancer_whose_service_vanishes_while_it_is_made_is_removed() {
+    let world = World::new();
+    let web = world.serve("web").await;
+    let mut alone = Alone::new(&world, claims(&["sim"], "sim"));
+    alone.list(&web);
+    world.cloud.hold("ensure", "default/web");
+    alone.controller.start_due();
+    a_while().await;
+    alone.watch(&world, "web").await;
+    let marked = world.services().get("web").await.unwrap();
+    world
+        .edit("web", json!({ "metadata": { "finalizers": null } }))
+        .await;
+    world.remove("web").await;
+    let deleted = ServiceChange::Deleted(Arc::new(marked));
+    alone.controller.see_services(deleted);
+    world.cloud.release();
+    alone.run().await;
+    world.cloud.removed("default/web");
 }

@@ -7,10 +7,12 @@ use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::node::ownership::NodeClaim;
 use ccm_core::settings::ServiceRules;
 use ccm_fixtures::provider::{ScriptedProvider, at_once};
+use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 
 use super::*;
 use crate::{Provided, run_all};
+use alone::{Alone, claims};
 
 const OWNER: &str = "wasm-ccm.dev/provider";
 
@@ -214,4 +216,36 @@ async fn the_owner_of_a_provider_that_is_not_configured_any_more_can_be_edited()
         assert_eq!(cloud.balanced().len(), 1);
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_have_a_load_balancer_is_known_by_both_marks_and_not_by_a_later_list() {
+    let world = World::new();
+    let alone = Alone::new(&world, claims(&["one", "two"], "one"));
+    let cluster = &alone.controller.executor.cluster;
+    let mut filter = ServiceChangeFilter::default();
+    for (name, owner, is_marked, holder) in [
+        // Without the finalizer it is a user's wish.
+        ("new", "two", false, None),
+        ("web", "one", true, Some("one")),
+        ("web", "two", true, Some("one")),
+        ("web", "two", false, Some("one")),
+    ] {
+        let listed = service(name).uid(name).annotation(OWNER, owner);
+        let listed = listed.with(|service| {
+            if is_marked {
+                let finalizer = "service.kubernetes.io/load-balancer-cleanup";
+                service["metadata"]["finalizers"] = json!([finalizer]);
+            }
+        });
+        for event in [
+            Event::Init,
+            Event::InitApply(listed.build()),
+            Event::InitDone,
+        ] {
+            filter.see(event, cluster);
+        }
+        let known = cluster.service_index().holder(name);
+        assert_eq!(known.as_deref(), holder, "{name} {owner} {is_marked}");
+    }
 }

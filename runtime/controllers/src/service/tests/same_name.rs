@@ -1,6 +1,7 @@
 //! Several Services of one name, one after the other: none waits for what the cloud asked about another.
 
 use super::*;
+use alone::{Alone, claims};
 
 #[tokio::test(start_paused = true)]
 async fn svc_023_a_service_does_not_wait_for_the_throttled_removal_of_the_one_before() {
@@ -33,4 +34,28 @@ async fn svc_023_a_service_does_not_wait_for_the_throttled_removal_of_the_one_be
             assert_eq!(world.cloud.provider.balanced(), [uid]);
         })
         .await;
+}
+
+/// The watch was interrupted: a list shows only the later one.
+#[tokio::test(start_paused = true)]
+async fn the_load_balancer_of_the_one_before_is_removed_also_if_its_end_was_missed() {
+    let world = World::new();
+    let old = world.serve("web").await;
+    let mut alone = Alone::new(&world, claims(&["sim"], "sim"));
+    alone.list(&old);
+    alone.run().await;
+    world
+        .edit("web", json!({ "metadata": { "finalizers": null } }))
+        .await;
+    world.remove("web").await;
+    let new = world.serve("web").await;
+    alone.list(&new);
+    alone.run().await;
+    let uid = new.metadata.uid.unwrap();
+    assert_eq!(world.cloud.provider.balanced(), [uid.as_str()]);
+    // An event about the one before ends nothing of the later one.
+    let deleted = ServiceChange::Deleted(Arc::new(old));
+    alone.controller.see_services(deleted);
+    assert_eq!(alone.run().await, 0);
+    assert_eq!(world.cloud.provider.balanced(), [uid.as_str()]);
 }
