@@ -21,6 +21,7 @@ use crate::reconciliation::conclusion::{Conclusion, Next};
 use crate::reconciliation::effect::When;
 use crate::reconciliation::own_write::OwnWrite;
 use crate::reconciliation::retry;
+use crate::safety::permit::Mode;
 
 /// All Services of one name: the current one, and earlier ones whose load balancers are still to be removed. A Service
 /// that was created again has another UID and another load balancer (SVC-023).
@@ -363,8 +364,14 @@ impl ServiceMemory {
         } = conclusion;
         let has_vanished_before = facts.is_gone;
         let (is_outdated, is_owned) = (facts.is_outdated(), facts.is_owned());
+        let world = facts.world.clone();
         let service = facts.service;
         self.past = retained;
+        let is_asked = self.past.phase.asked().is_some();
+        if is_asked && !has_vanished_before && world.mode == Mode::Enforce {
+            // The index of Services forgets one that vanishes before the next reconciliation.
+            self.holder = Some(world.ownership.name.clone());
+        }
         if has_written && let Some(written) = OwnWrite::new(resource_version(&service), now) {
             self.written = Some(written);
             if written.is_newer_than(resource_version(&self.service)) && !self.is_gone {

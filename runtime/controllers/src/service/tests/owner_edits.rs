@@ -140,6 +140,32 @@ async fn a_service_that_goes_in_the_write_that_drops_both_marks_keeps_no_load_ba
     .await;
 }
 
+/// The index of Services has forgotten it by then, and its last state names no provider.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_drops_both_marks_and_vanishes_at_once_keeps_no_load_balancer() {
+    let world = World::new();
+    let spec = json!({ "type": "LoadBalancer", "loadBalancerClass": "sim/lb" });
+    let web = world.serve_as("web", spec).await;
+    let mut alone = Alone::new(&world, claims(&["east", "sim"], "east"));
+    let cluster = alone.controller.executor.cluster.clone();
+    cluster.service_index().apply(&web);
+    alone.list(&web);
+    alone.run().await;
+    let metadata = json!({ "annotations": { OWNER: null }, "finalizers": null });
+    let spec = json!({ "type": "ClusterIP", "loadBalancerClass": null });
+    world
+        .edit("web", json!({ "metadata": metadata, "spec": spec }))
+        .await;
+    alone.watch(&world, "web").await;
+    let unmarked = world.services().get("web").await.unwrap();
+    world.remove("web").await;
+    cluster.service_index().forget(&unmarked);
+    let deleted = ServiceChange::Deleted(Arc::new(unmarked));
+    alone.controller.see_services(deleted);
+    alone.run().await;
+    world.cloud.removed("default/web");
+}
+
 /// It may have a manager of its own.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_is_not_configured_here_is_not_set_back() {
