@@ -219,6 +219,10 @@ async fn the_controllers_of_other_settings_remove_what_was_left(is_gone: bool) {
         may_delete.store(true, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(one.balanced(), [""; 0]);
+        drop(one.take_asked());
+        list.send_replace([provided(one, true), provided(two, false)].into());
+        a_while().await;
+        assert_eq!(one.take_asked(), [""; 0], "nothing is left to remove");
     })
     .await;
 }
