@@ -167,6 +167,7 @@ fn g7_a_version_that_would_change_everything_is_rejected_before_it_is_tried_unti
     // An approval covers requests, and may have been given before the planned changes were known.
     world.order(Orders {
         approve: Some(digest(2)),
+        allow_changes: Some(digest(3)),
         ..Orders::default()
     });
     world.run(LONG);
@@ -225,8 +226,14 @@ fn with_no_time_for_trials_a_new_version_serves_within_seconds() {
         ..RolloutRules::default()
     };
     world.offer(2, Kind::Good);
-    world.run(5);
+    for _ in 0..10 {
+        world.settle();
+        world.work();
+        world.seconds += 1;
+    }
     assert_eq!(world.serves(), Some(digest(2)));
+    let asked = world.begun(|work| matches!(work, Work::Ask(_)));
+    assert_eq!(asked, 2, "it answers in shadow and in canary all the same");
 }
 
 #[test]
@@ -244,6 +251,20 @@ fn when_the_terms_change_the_same_version_is_loaded_anew_at_once() {
         0,
         "no rollout"
     );
+}
+
+#[test]
+fn a_failure_under_the_former_terms_says_nothing_about_the_new_ones() {
+    let mut world = World::new();
+    world.offer(1, Kind::Good);
+    world.settle();
+    let work = world.facts.work.clone().unwrap();
+    let (former, now) = (world.facts.policy_generation, world.now());
+    world.facts.policy_changed();
+    let end = Cause::Policy.because("+ DELETE /servers/*");
+    world.facts.ended(&work, former, end, now);
+    world.run(5);
+    assert_eq!(world.serves(), Some(digest(1)));
 }
 
 #[test]

@@ -97,6 +97,41 @@ fn what_requests_no_more_stands_in_for_a_version_that_is_lost_and_it_is_said_why
     assert_eq!((active.release.digest, active.untried), (digest(3), None));
 }
 
+/// A registry that is away comes back; grants and signatures may never.
+#[test]
+fn a_version_is_lost_unless_the_circumstances_alone_keep_it_from_being_loaded() {
+    for (kind, is_lost) in [
+        (Kind::Good, false),
+        (Kind::Ungranted, true),
+        (Kind::Distrusted, true),
+    ] {
+        let mut world = World::new();
+        world.enough = 0;
+        world.offer(1, kind);
+        world.run(5);
+        assert_eq!(world.serves(), Some(digest(1)));
+        world.enough = u64::MAX;
+        world.unreachable.insert(digest(1));
+        world.restart();
+        world.done.clear();
+        world.offer(2, Kind::Good);
+        world.run(3_600);
+        assert_eq!(world.serves(), is_lost.then(|| digest(2)), "{kind:?}");
+        let loads =
+            |work: &Work| matches!(work, Work::Load(release) if release.digest == digest(1));
+        let tried = world.begun(loads);
+        assert!(
+            (1..30).contains(&tried),
+            "{kind:?}: {tried} attempts in an hour"
+        );
+        world.unreachable.clear();
+        world.run(LONG);
+        let untried = world.stored.active.as_ref().unwrap().untried.as_ref();
+        assert_eq!(untried.is_some(), is_lost, "{kind:?}");
+        assert_eq!(world.serves(), Some(digest(2)), "{kind:?}");
+    }
+}
+
 #[test]
 fn what_requests_more_than_a_version_that_is_lost_is_not_started_before_somebody_approves_it() {
     for was_seen_before in [false, true] {
@@ -125,6 +160,22 @@ fn what_requests_more_than_a_version_that_is_lost_is_not_started_before_somebody
         world.run(LONG);
         assert_eq!(world.serves(), Some(digest(2)));
         assert!(world.stored.active.as_ref().unwrap().untried.is_some());
+    }
+}
+
+#[test]
+fn a_wider_version_needs_no_approval_where_the_grants_suffice() {
+    for is_lost in [false, true] {
+        let mut world = World::serving();
+        world.facts.rules.approve_within_grants = true;
+        if is_lost {
+            world.gone.insert(digest(1));
+            world.restart();
+        }
+        world.offer(2, Kind::Wider);
+        world.run(LONG);
+        assert_eq!(world.serves(), Some(digest(2)), "{is_lost}");
+        assert_eq!(world.stored.approved, Vec::<String>::new());
     }
 }
 

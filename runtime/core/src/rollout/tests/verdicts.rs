@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::cloud::Capabilities;
 use crate::rollout::trial_verdict::Verdict;
-use crate::rollout::{Counts, Plans, RolloutRules, TrialTally};
+use crate::rollout::{Cause, Counts, Plans, RolloutRules, TrialTally, WorkResult};
 
 fn counts(calls: u32, errors: &[(&'static str, u32)]) -> Counts {
     Counts {
@@ -86,6 +87,20 @@ fn a_canary_ends_after_twenty_calls_or_a_minute_and_fails_on_what_only_it_shows(
             "far more often",
         ),
         (
+            1,
+            (20, &[("unavailable", 4)]),
+            (20, &[("unavailable", 2)]),
+            "passed",
+            "ten points more",
+        ),
+        (
+            1,
+            (20, &[("unavailable", 5)]),
+            (20, &[("unavailable", 2)]),
+            "failed",
+            "fifteen points more",
+        ),
+        (
             60,
             (20, &[("unavailable", 20)]),
             (20, &[("unavailable", 20)]),
@@ -133,6 +148,73 @@ fn a_shadow_ends_after_ten_comparisons_or_half_a_minute_and_tolerates_no_differe
         };
         let verdict = tally.shadow(&lenient, Duration::from_secs(seconds));
         assert_ne!(word(&verdict), "failed", "{compared} {differences}");
+    }
+}
+
+#[test]
+fn errors_that_only_the_candidate_shows_fail_a_shadow_too() {
+    let rules = RolloutRules::default();
+    for (seconds, errors, expected) in [(1, 1, "open"), (1, 2, "failed"), (30, 1, "failed")] {
+        let tally = TrialTally {
+            candidate: counts(5, &[("denied", errors)]),
+            serving: counts(5, &[]),
+            compared: 1,
+            ..TrialTally::default()
+        };
+        let verdict = tally.shadow(&rules, Duration::from_secs(seconds));
+        assert_eq!(word(&verdict), expected, "{errors} after {seconds} s");
+    }
+}
+
+/// Its answers are compared with nothing: its shape is another one.
+#[test]
+fn a_version_that_is_only_asked_fails_by_its_own_fault_and_waits_for_the_cloud() {
+    let all = Capabilities {
+        instances: true,
+        load_balancer: true,
+        routes: true,
+    };
+    let none: &[(&'static str, u32)] = &[];
+    let lie = Some("instances.find answers what cannot be");
+    for (calls, errors, fatal, interrupted, expected) in [
+        (3, none, None, 0, None),
+        (2, none, None, 0, Some(Cause::Circumstances)),
+        (3, none, None, 1, Some(Cause::Circumstances)),
+        (3, none, lie, 0, Some(Cause::Module)),
+        (3, &[("denied", 1)], None, 0, Some(Cause::Module)),
+        (
+            3,
+            &[("unavailable", 1)],
+            None,
+            0,
+            Some(Cause::Circumstances),
+        ),
+        (
+            3,
+            &[("throttled", 1), ("unavailable", 1)],
+            None,
+            0,
+            Some(Cause::Circumstances),
+        ),
+        (
+            3,
+            &[("denied", 1), ("unavailable", 1)],
+            None,
+            0,
+            Some(Cause::Module),
+        ),
+    ] {
+        let tally = TrialTally {
+            candidate: counts(calls, errors),
+            fatal: fatal.map(str::to_owned),
+            interrupted,
+            ..TrialTally::default()
+        };
+        let found = match WorkResult::of_reads(&tally, all) {
+            WorkResult::Failed(cause, _) => Some(cause),
+            _ => None,
+        };
+        assert_eq!(found, expected, "{tally:?}");
     }
 }
 
