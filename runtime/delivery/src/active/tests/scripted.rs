@@ -26,13 +26,17 @@ use crate::active::{Active, Generation, Holding};
 
 pub(super) struct Scripted {
     pub(super) name: &'static str,
-    schemes: Vec<String>,
+    pub(super) schemes: Vec<String>,
+    pub(super) capabilities: Capabilities,
+    pub(super) annotation_prefixes: Vec<String>,
     pub(super) find: Mutex<Result<Lookup, ProviderError>>,
     /// Answer of `find_fresh`; `None`: the same as `find`.
     pub(super) fresh: Mutex<Option<Lookup>>,
     pub(super) balance: Mutex<Result<(), ProviderError>>,
     /// Answers of `list`, call by call; the last one is repeated.
     pub(super) lists: Mutex<Vec<Result<Vec<CloudRoute>, ProviderError>>>,
+    /// Whether `get` finds a load balancer.
+    pub(super) has_balancer: AtomicBool,
     pub(super) held: Mutex<Option<Duration>>,
     /// Whether [`Holding::serves`] was called.
     pub(super) serves: AtomicBool,
@@ -53,10 +57,17 @@ impl Scripted {
         Scripted {
             name,
             schemes: vec!["sim".to_owned()],
+            capabilities: Capabilities {
+                instances: true,
+                load_balancer: true,
+                routes: true,
+            },
+            annotation_prefixes: Vec::new(),
             find: Mutex::new(Ok(found("sim://1"))),
             fresh: Mutex::new(None),
             balance: Mutex::new(Ok(())),
             lists: Mutex::new(vec![Ok(Vec::new())]),
+            has_balancer: AtomicBool::new(false),
             held: Mutex::new(None),
             serves: AtomicBool::new(false),
             forgets: AtomicUsize::new(0),
@@ -169,11 +180,11 @@ impl CloudProvider for Scripted {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            instances: true,
-            load_balancer: true,
-            routes: true,
-        }
+        self.capabilities
+    }
+
+    fn annotation_prefixes(&self) -> &[String] {
+        &self.annotation_prefixes
     }
 
     fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
@@ -247,8 +258,12 @@ impl CloudProvider for Scripted {
         Box::pin(async move {
             self.enter("get", permit).await;
             self.balance.lock().unwrap().clone()?;
+            let found = match self.has_balancer.load(Ordering::Relaxed) {
+                true => Found::Present(LoadBalancerStatus::default()),
+                false => Found::Absent,
+            };
             Ok(GetReply {
-                found: Found::Absent,
+                found,
                 complete: true,
             })
         })

@@ -1,6 +1,7 @@
 //! A candidate whose answers are only compared.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup, ProviderError};
@@ -297,5 +298,17 @@ async fn without_traffic_both_are_asked_about_what_was_seen_last_or_about_nobody
     play.find().await.unwrap();
     play.ensure("uid", None).await.unwrap();
     play.active.read_each_capability(&permit()).await;
-    assert_eq!(play.active.tally().compared, 6);
+    let tally = play.active.tally();
+    assert_eq!((tally.compared, tally.differences.len()), (6, 0));
+    play.old.has_balancer.store(true, Ordering::Relaxed);
+    play.active.read_each_capability(&permit()).await;
+    let told = play.active.tally().differences;
+    let [told] = told.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert!(
+        told.starts_with("load balancer of default/web: present")
+            && told.ends_with(", and absent by the candidate"),
+        "{told}"
+    );
 }

@@ -169,8 +169,19 @@ async fn the_other_calls_carry_hints_in_the_same_way() {
 fn only_a_generation_of_the_same_shape_fits() {
     let play = Play::new();
     assert!(play.active.fits(&generation(&play.new)));
-    let other = Arc::new(Scripted::of_scheme("other", "else"));
-    assert!(!play.active.fits(&generation(&other)));
+    type Change = fn(&mut Scripted);
+    let changes: [(&str, Change); 3] = [
+        ("schemes", |other| other.schemes = vec!["else".to_owned()]),
+        ("capabilities", |other| other.capabilities.routes = false),
+        ("annotation prefixes", |other| {
+            other.annotation_prefixes = vec!["else.example/".to_owned()];
+        }),
+    ];
+    for (what, change) in changes {
+        let mut other = Scripted::new("other");
+        change(&mut other);
+        assert!(!play.active.fits(&generation(&Arc::new(other))), "{what}");
+    }
 }
 
 #[test]
