@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
 use super::ConfigMapSource;
-use crate::artifact::Artifact;
+use crate::artifact::{Artifact, SignatureEvidence};
 use crate::source::{ConfigMapKey, Source as _, SourceError};
 
 const PLACE: &str = "configmap://kube-system/hcloud/provider.wasm";
@@ -442,5 +442,17 @@ async fn the_same_bytes_can_be_had_again_while_they_are_there() {
     let kept = json!({"before.wasm": null, "hcloud-1.10": base64(&wasm("one"))});
     setup.merge(json!({"binaryData": kept})).await;
     let kept = setup.source.again(&release).await.unwrap();
-    assert_eq!(kept.digest, first.digest);
+    assert_eq!((kept.digest, kept.evidence), (first.digest, Vec::new()));
+    // Each has its own signature, which may come later.
+    let signatures = json!({
+        "hcloud-1.10.sigstore.json": base64(b"{1}"), "provider.wasm.sigstore.json": base64(b"{2}"),
+    });
+    setup.merge(json!({"binaryData": signatures})).await;
+    let kept = setup.source.again(&release).await.unwrap();
+    let bundle = |text: &[u8]| [SignatureEvidence::Bundle(text.to_vec())];
+    assert_eq!(kept.evidence, bundle(b"{1}"));
+    let offered = tokio::time::timeout(Duration::from_secs(60), setup.source.next());
+    let offered = offered.await.unwrap().unwrap();
+    assert_eq!(offered.digest, Digest::of(&wasm("two")));
+    assert_eq!(offered.evidence, bundle(b"{2}"));
 }

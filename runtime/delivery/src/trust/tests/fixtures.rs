@@ -63,6 +63,14 @@ pub(super) fn trusting(key: &PublicKey) -> TrustPolicy {
     }
 }
 
+/// Trusts the usual signer by these roots.
+pub(super) fn trusting_signer(roots: Arc<Roots>) -> TrustPolicy {
+    TrustPolicy {
+        keyless: vec![Keyless::new(Identity::exact(SIGNER), ISSUER, roots)],
+        ..TrustPolicy::default()
+    }
+}
+
 /// All trusted authorities and logs.
 pub(super) struct World {
     authority: CertifiedIssuer<'static, KeyPair>,
@@ -94,15 +102,31 @@ impl World {
         Arc::new(Roots::from_pem(&self.authority.as_ref().pem(), &log, &stamps).unwrap())
     }
 
+    /// The roots in Sigstore's own form, of which the same log is also one of certificates.
+    pub(super) fn roots_with_certificate_log(&self) -> Arc<Roots> {
+        let key = stamp::der_of(&self.log.public_key_pem());
+        let log = json!({
+            "baseUrl": "",
+            "hashAlgorithm": "SHA2_256",
+            "publicKey": {
+                "rawBytes": STANDARD.encode(&key),
+                "keyDetails": "PKIX_ECDSA_P256_SHA_256",
+            },
+            "logId": {"keyId": STANDARD.encode(Digest::of(&key).as_bytes())},
+        });
+        let certificate = stamp::der_of(&self.authority.as_ref().pem());
+        let chain = json!({"certificates": [{"rawBytes": STANDARD.encode(certificate)}]});
+        let root = json!({
+            "mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
+            "tlogs": [log],
+            "ctlogs": [log],
+            "certificateAuthorities": [{"uri": "", "certChain": chain}],
+        });
+        Arc::new(Roots::from_trusted_root(&root.to_string()).unwrap())
+    }
+
     pub(super) fn policy(&self, has_log: bool, has_stamps: bool) -> TrustPolicy {
-        TrustPolicy {
-            keyless: vec![Keyless::new(
-                Identity::exact(SIGNER),
-                ISSUER,
-                self.roots(has_log, has_stamps),
-            )],
-            ..TrustPolicy::default()
-        }
+        trusting_signer(self.roots(has_log, has_stamps))
     }
 
     /// A certificate valid for some hours.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{Identity, Keyless, Provenance, Roots, TrustPolicy};
 use super::fixtures::{
-    ISSUER, NOON, SIGNED_AT, SIGNER, WASM, Wanted, World, artifact, evidence, with,
+    ISSUER, NOON, SIGNED_AT, SIGNER, WASM, Wanted, World, artifact, evidence, trusting_signer, with,
 };
 use super::{reason, verdict};
 
@@ -382,6 +382,17 @@ fn a13_the_identity_and_its_issuer_have_to_be_the_named_ones() {
             "{name}"
         );
     }
+}
+
+/// Whoever has the authority's key, but not that of the log, cannot certify an identity unseen.
+#[test]
+fn where_a_log_of_certificates_is_trusted_a_certificate_has_to_be_in_it() {
+    let world = World::new();
+    let bundle = evidence(&world.bundle(WASM, &world.signer(&Wanted::default())));
+    let artifact = artifact(WASM, vec![bundle]);
+    assert_eq!(reason(&world.policy(true, false), &artifact), "trusted");
+    let policy = trusting_signer(world.roots_with_certificate_log());
+    assert_eq!(reason(&policy, &artifact), "UnknownAuthority");
 }
 
 #[test]

@@ -107,13 +107,20 @@ async fn a_registry_that_names_no_digest_is_asked_for_the_manifest_itself() {
 
 #[tokio::test]
 async fn a_digest_is_brought_once_and_pinned() {
-    let wasm = module(100);
-    let (content, digest) = RegistryContent::with(&wasm);
+    let (wasm, before) = (module(100), module(200));
+    let (mut content, digest) = RegistryContent::with(&wasm);
+    let other = content.module("2", &before);
     let fake = FakeRegistry::honest(content).await;
     for name in [format!("@{digest}"), format!(":other@{digest}")] {
         let mut source = fake.source(&name);
         let artifact = source.next().await.unwrap();
         assert!(artifact.is_pinned);
+        // Not so a version that another digest in the location named before.
+        for (digest, wasm, is_pinned) in [(&digest, &wasm, true), (&other, &before, false)] {
+            let origin = format!("oci://{}/clouds/example@{digest}", fake.host);
+            let again = source.again(&release(origin, wasm)).await.unwrap();
+            assert_eq!(again.is_pinned, is_pinned, "{digest}");
+        }
         let named = |asked: &Asked| asked.method == Method::HEAD && !asked.path.contains("sha256-");
         assert_eq!(fake.count(named), 0, "the tags of signatures alone");
         assert!(source.next().now_or_never().is_none());
