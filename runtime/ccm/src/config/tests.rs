@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use ccm_core::settings::Adoption;
+use ccm_delivery::trust::MinimumVersion;
 
 use super::*;
 
@@ -297,6 +298,11 @@ fn who_has_to_vouch_depends_on_where_the_module_comes_from() {
             "  source: oci://registry.example.com/p:v1\n  trust: { unsigned: true }",
             0,
         ),
+        // Its roots alone are wrong.
+        (
+            "  source: oci://registry.example.com/p:v1\n  trust: { keyless: [{ identity: a, issuer: b, roots: { pem: nonsense } }] }",
+            1,
+        ),
         (
             &format!(
                 "  source: configmap://kube-system/ccm/p.wasm\n  trust: {{ digest: '{digest}' }}"
@@ -330,13 +336,15 @@ fn who_has_to_vouch_depends_on_where_the_module_comes_from() {
 fn a_pin_makes_its_module_vouched_for_and_every_other_one_not() {
     let digest = format!("sha256:{}", "ab".repeat(32));
     let text = format!(
-        "apiVersion: {API_VERSION}\nkind: {KIND}\nproviders:\n- name: one\n  source: file:///a/b.wasm\n  trust: {{ digest: '{digest}' }}"
+        "apiVersion: {API_VERSION}\nkind: {KIND}\nproviders:\n- name: one\n  source: file:///a/b.wasm\n  trust: {{ digest: '{digest}', minimumVersion: 1.2.3 }}"
     );
     let [provider] = &read(&text).unwrap()[..] else {
         panic!("one provider")
     };
     assert!(!provider.trust.allows_unsigned);
     assert!(provider.trust.digest.is_some());
+    let minimum = MinimumVersion::parse("1.2.3").unwrap();
+    assert_eq!(provider.trust.minimum_version, Some(minimum));
 }
 
 #[test]

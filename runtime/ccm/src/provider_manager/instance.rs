@@ -331,8 +331,26 @@ mod tests {
     use ccm_host::grant::{Grants, ProxyGrant, Secret};
     use ccm_proxy::{NoProxy, Proxy};
 
+    use super::super::tests::manager;
     use super::*;
     use crate::config::ProxyChoice;
+
+    /// Whoever no longer trusts a key has a reason, and the version that serves may be signed with it.
+    #[tokio::test]
+    async fn a_change_of_trust_or_of_the_rollout_reaches_a_provider_that_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut manager = manager(folder.path());
+        let mut config = ProviderConfig::unwritten("static");
+        config.source = Location::parse("file:///nowhere/static.wasm").unwrap();
+        manager.begin_one(config.clone()).unwrap();
+        config.trust.allows_unsigned = false;
+        config.rollout.canary_calls = 7;
+        let instance = manager.instances.get_mut("static").unwrap();
+        let followed = instance.follow(config.clone(), &manager.shared);
+        followed.await.unwrap();
+        assert!(**instance.trust.borrow() == config.trust);
+        assert_eq!(*instance.rules.borrow(), config.rollout);
+    }
 
     /// The module is told of them only when it begins.
     #[test]

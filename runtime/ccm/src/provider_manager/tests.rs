@@ -20,7 +20,7 @@ use crate::flags::{CloudProxy, ProviderIsolation};
 use crate::provider_loading::{self, ClusterAddresses};
 
 /// Providers whose modules are kept in this folder.
-fn manager(store: &Path) -> ProviderManager {
+pub(super) fn manager(store: &Path) -> ProviderManager {
     let shared = Shared {
         host: Arc::new(provider_loading::host(None, ProviderIsolation::InProcess).unwrap()),
         store: Some(store.to_owned()),
