@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::rollout::Record;
 use ccm_core::safety::tenure::Tenure;
 use ccm_sim::hetzner::{Fault, Hetzner, Trouble};
 
@@ -26,6 +27,10 @@ pub(crate) const TESTS: &[Test] = &[
     (
         "the_credential_of_a_changed_configuration_is_proved_anew",
         the_credential_of_a_changed_configuration_is_proved_anew,
+    ),
+    (
+        "a_cloud_that_throttles_a_version_on_trial_holds_no_other_up",
+        a_cloud_that_throttles_a_version_on_trial_holds_no_other_up,
     ),
     (
         "a_check_after_the_end_of_a_leadership_is_no_fault_of_a_version",
@@ -103,7 +108,16 @@ fn a_credential_that_is_no_good_is_said_until_it_is_one() {
         });
         let active = record.await.active.unwrap().release.digest;
         assert_eq!(world.serving().await, active, "it serves all the same");
+        // The next version cannot have a credential that is better.
+        let two = version("8.0.1");
+        world.offer(&two);
+        let record = world.recorded("it is no fault of the next one", |it| {
+            let said = "the version that serves cannot prove its credential either";
+            it.trouble.contains(said)
+        });
+        assert!(!record.await.is_rejected(&two.digest.to_string()));
         cloud.set_token(TOKEN);
+        world.serves(&two).await;
         world
             .recorded("it is not said any more", |it| it.trouble.is_empty())
             .await;
@@ -149,6 +163,26 @@ fn the_credential_of_a_changed_configuration_is_proved_anew() {
             .recorded("it is not said any more", |it| it.trouble.is_empty())
             .await;
         checked("another self-check", &cloud, |it| it == [Some(200); 2]).await;
+    });
+}
+
+fn a_cloud_that_throttles_a_version_on_trial_holds_no_other_up() {
+    block_on(async {
+        let cloud = shipped::cloud().await;
+        let world = following(&cloud).await;
+        world.leads();
+        checked("a self-check", &cloud, |it| it == [Some(200)]).await;
+        let refusal = Trouble::TooManyRequests {
+            retry_after: Some("600".to_owned()),
+        };
+        cloud.inject(Fault::new(refusal).path("/locations").times(1));
+        let two = version("8.0.1");
+        world.offer(&two);
+        let is_held = |it: &Record| it.trouble.contains("throttled");
+        let record = world.recorded("it is held up", is_held).await;
+        assert!(!record.is_rejected(&two.digest.to_string()));
+        let serving = world.active().await.serving();
+        assert_eq!(serving.provider.held_for(), None);
     });
 }
 

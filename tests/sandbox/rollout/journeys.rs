@@ -162,6 +162,10 @@ fn a_wider_version_waits_for_a_person_and_says_what_it_wants() {
         });
         let lines = record.await.trial.unwrap().lines;
         assert!(lines.iter().any(|line| line.starts_with('+')), "{lines:?}");
+        // It waits on while its source cannot be read.
+        world.offers_nothing(SourceError::denied(PLACE, "the login has expired"));
+        let is_said = |record: &Record| record.trouble.contains("the login has expired");
+        world.recorded("it is said", is_said).await;
         world.order(Orders {
             approve: Some(two.digest.to_string()),
             ..Orders::default()
