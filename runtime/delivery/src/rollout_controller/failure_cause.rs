@@ -100,6 +100,8 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 mod tests {
     use std::time::Duration;
 
+    use ccm_host::CompileError;
+
     use super::*;
 
     #[test]
@@ -162,6 +164,35 @@ mod tests {
                 "{kind}: {outcome:?}"
             );
             assert_eq!(is_slow(&error), kind == "timed-out", "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_rejected_for_its_code_and_not_for_a_machine_that_cannot_compile_it() {
+        let text = || "no".to_owned();
+        let run = CompileError::Run {
+            program: "ccm".into(),
+            reason: std::io::ErrorKind::NotFound.into(),
+        };
+        for (reason, expected) in [
+            (run, Cause::Circumstances),
+            (CompileError::TimedOut(1), Cause::Circumstances),
+            (CompileError::Ended(text()), Cause::Circumstances),
+            (CompileError::Unable(text()), Cause::Circumstances),
+            (CompileError::Load(text()), Cause::Circumstances),
+            (CompileError::Invalid(text()), Cause::Module),
+            (CompileError::Memory(1), Cause::Module),
+            (CompileError::Cpu(1), Cause::Module),
+            (CompileError::TooLarge(1), Cause::Module),
+            (CompileError::Crashed(text()), Cause::Module),
+        ] {
+            let what = reason.to_string();
+            let module = "sample".to_owned();
+            let outcome = of_load(&LoadError::Compile { module, reason });
+            assert!(
+                matches!(outcome, WorkResult::Failed(cause, _) if cause == expected),
+                "{what}: {outcome:?}"
+            );
         }
     }
 
