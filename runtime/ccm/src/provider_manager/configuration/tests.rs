@@ -73,6 +73,39 @@ fn a_file_without_the_provider_that_the_flag_names_is_a_mistake_and_no_built_in_
     }
 }
 
+/// A flag says nothing about who has to vouch for the module.
+#[test]
+fn a_module_that_the_flag_names_comes_from_where_others_can_write_only_if_the_file_says_so() {
+    const REGISTRY: &str = "oci://registry.example.com/hcloud:v1";
+    const CONFIG_MAP: &str = "configmap://kube-system/ccm/hcloud.wasm";
+    let of_file = |source: &str| {
+        let mut written = ProviderConfig::unwritten("hcloud");
+        written.source = location(source).unwrap();
+        vec![written]
+    };
+    for (configured, module, is_taken) in [
+        (Vec::new(), "file:///hcloud.wasm", true),
+        (Vec::new(), REGISTRY, false),
+        (Vec::new(), CONFIG_MAP, false),
+        (of_file("file:///hcloud.wasm"), REGISTRY, false),
+        (of_file(REGISTRY), CONFIG_MAP, false),
+        (of_file(REGISTRY), REGISTRY, true),
+        (of_file(REGISTRY), "file:///hcloud.wasm", true),
+    ] {
+        let configuration = configuration(Some("hcloud"), Some(module), Secrets::of(None));
+        match configuration.pick(configured) {
+            Ok(picked) => {
+                assert!(is_taken, "{module}");
+                assert_eq!(picked[0].source.to_string(), module);
+            }
+            Err(error) => {
+                let why = error.to_string();
+                assert!(!is_taken && why.contains("need a `trust` section"), "{why}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_file_that_had_content_and_is_empty_now_may_be_half_written() {
     let nothing = ProviderConfig::unwritten("aws");
