@@ -10,5 +10,6 @@ mod journeys;
 mod lost;
 mod orders;
 mod property;
+mod trials;
 mod verdicts;
 mod world;

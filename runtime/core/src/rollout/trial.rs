@@ -142,7 +142,9 @@ fn watch(
             candidate.release.clone(),
         ))])
     };
-    if verdict == Verdict::Passed && !(is_silent && trying.asked.is_none()) {
+    // What the host asks by itself has to be answered before, unless the window has no length at all.
+    let is_awaited = trying.asked.is_none() || (!may_ask && !time.is_zero());
+    if verdict == Verdict::Passed && !(is_silent && is_awaited) {
         return Some(passed(turn));
     }
     // Once for want of traffic; repeatedly if the window is over without a verdict.

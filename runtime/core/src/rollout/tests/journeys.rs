@@ -1,7 +1,5 @@
 //! Single rollouts, from an offer to its end.
 
-use std::time::Duration;
-
 use super::world::{KINDS, Kind, World, digest};
 use crate::rollout::*;
 
@@ -215,28 +213,6 @@ fn what_the_plan_saw_is_shown_while_the_version_is_tried() {
 }
 
 #[test]
-fn with_no_time_for_trials_a_new_version_serves_within_seconds() {
-    let mut world = World::serving();
-    world.facts.rules = RolloutRules {
-        shadow_comparisons: 0,
-        shadow_time: Duration::ZERO,
-        canary_calls: 0,
-        canary_time: Duration::ZERO,
-        quiet: Duration::ZERO,
-        ..RolloutRules::default()
-    };
-    world.offer(2, Kind::Good);
-    for _ in 0..10 {
-        world.settle();
-        world.work();
-        world.seconds += 1;
-    }
-    assert_eq!(world.serves(), Some(digest(2)));
-    let asked = world.begun(|work| matches!(work, Work::Ask(_)));
-    assert_eq!(asked, 2, "it answers in shadow and in canary all the same");
-}
-
-#[test]
 fn when_the_terms_change_the_same_version_is_loaded_anew_at_once() {
     let mut world = World::serving();
     world.facts.policy_changed();
@@ -425,23 +401,6 @@ fn nothing_is_decided_before_the_record_was_read() {
     assert_eq!(
         decide(&world.facts, world.now()),
         RolloutDecision::Wait(None)
-    );
-}
-
-#[test]
-fn a_trial_without_traffic_asks_by_itself_and_ends() {
-    let mut world = World::serving();
-    world.offer(2, Kind::Good);
-    for _ in 0..LONG {
-        world.settle();
-        world.work();
-        world.settle();
-        world.seconds += 1;
-    }
-    assert_eq!(world.serves(), Some(digest(2)));
-    assert!(
-        world.begun(|work| matches!(work, Work::Ask(_))) >= 2,
-        "in shadow and in canary"
     );
 }
 
