@@ -5,7 +5,9 @@
     reason = "tests"
 )]
 
+mod brake;
 mod condition;
+mod hints;
 mod hostile;
 mod in_flight;
 mod passes;

@@ -361,56 +361,6 @@ fn edge_082_networks_are_compared_as_networks() {
 }
 
 #[test]
-fn the_brake_holds_removals_and_replacements_and_lets_them_through_in_the_end() {
-    let mut world = world(&["10.1.0.0/16"]);
-    world.brake();
-    for number in 0..30 {
-        let address = format!("10.0.0.{number}");
-        world.add(
-            &format!("n{number:02}"),
-            &[&format!("10.1.{number}.0/24")],
-            &address,
-        );
-    }
-    world.settle();
-    // A provider calls every route a blackhole.
-    let before = world.routes.clone();
-    for route in &mut world.routes {
-        route.hop = Hop::Fixed(RouteTarget::Blackhole);
-    }
-    world.run(300_000);
-    assert_eq!(world.deleted.len(), 3, "a tenth of thirty");
-    assert_eq!(world.memory.tally().held, 27);
-    // It was wrong: the remaining routes stay.
-    let left: Vec<_> = world.routes.iter().map(|route| route.id.clone()).collect();
-    for route in &mut world.routes {
-        if let Some(known) = before.iter().find(|known| known.id == route.id) {
-            *route = known.clone();
-        }
-    }
-    world.run(600_000);
-    assert_eq!(world.deleted.len(), 3);
-    assert_eq!(world.memory.tally().held, 0);
-    assert!(
-        left.iter()
-            .all(|id| world.routes.iter().any(|route| route.id == *id))
-    );
-
-    // Routes that really lead nowhere are removed, at least two in ten minutes.
-    let mut world = one();
-    world.brake();
-    world.settle();
-    for number in 10..16 {
-        world.set_target(&format!("10.1.{number}.0/24"), RouteTarget::Blackhole);
-    }
-    world.run(10_000);
-    world.pass();
-    assert_eq!(world.deleted.len(), 2);
-    world.run(3_600_000);
-    assert_eq!(world.deleted.len(), 6);
-}
-
-#[test]
 fn one_answer_that_calls_everything_a_blackhole_puts_no_node_that_works_out_of_service() {
     for target in [
         RouteTarget::Blackhole,
@@ -444,25 +394,6 @@ fn budget_is_taken_once_for_a_removal_however_often_it_is_tried() {
     world.set_target("10.1.8.0/24", RouteTarget::Blackhole);
     world.pass();
     assert_eq!(world.deleted.len(), 1, "there was some left");
-}
-
-#[test]
-fn a_removal_that_has_begun_is_asked_about_with_its_hint_and_then_the_new_route_is_made() {
-    let mut world = one();
-    world.route(TO_A, Hop::Machine("a".to_owned(), "10.0.0.9".to_owned()));
-    world.changes.insert(TO_A.to_owned(), Ok(pending(1_000)));
-    world.run(2_500);
-    assert_eq!(
-        world.acts(),
-        [
-            "delete route 10.1.0.0/24 to outdated node/a",
-            "delete route 10.1.0.0/24 to outdated node/a hint"
-        ]
-    );
-    world.routes.clear();
-    world.changes.clear();
-    world.run(10_000);
-    assert_eq!(world.condition("a"), "False/RouteCreated");
 }
 
 #[test]
