@@ -29,6 +29,24 @@ fn route_022_a_route_to_an_address_that_the_node_has_no_more_is_replaced() {
 }
 
 #[test]
+fn a_route_of_a_node_that_is_initialised_anew_is_replaced_after_that() {
+    let mut world = one();
+    world.settle();
+    world.taint("a");
+    world.move_to("a", "10.0.0.2");
+    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(world.listings_at().len(), 1);
+    world.change("a", |node| node["spec"]["taints"] = json!([]));
+    assert_eq!(
+        world.settle(),
+        [
+            "delete route 10.1.0.0/24 to outdated node/a",
+            "create route 10.1.0.0/24 to node/a"
+        ]
+    );
+}
+
+#[test]
 fn route_027_a_network_that_moves_to_another_node_is_freed_before_it_is_taken() {
     let mut world = one();
     world.settle();
@@ -156,13 +174,24 @@ fn listings_that_are_never_complete_become_as_few_as_those_of_the_resync() {
 
 #[test]
 fn f24_a_route_that_somebody_has_turned_elsewhere_is_not_ours_any_more() {
-    let mut world = one();
-    world.settle();
-    world.routes[0].hop = Hop::Fixed(RouteTarget::Other("appliance 7".to_owned()));
-    world.pass();
-    world.forget("a");
-    assert_eq!(world.settle(), [""; 0]);
-    assert_eq!(world.deleted, []);
+    for (is_listed, is_complete) in [(false, true), (false, false), (true, true), (true, false)] {
+        let mut world = one();
+        world.settle();
+        if is_listed {
+            world.pass();
+        }
+        world.routes[0].hop = Hop::Fixed(RouteTarget::Other("appliance 7".to_owned()));
+        world.is_complete = is_complete;
+        world.pass();
+        world.is_complete = true;
+        world.forget("a");
+        assert_eq!(
+            world.settle(),
+            [""; 0],
+            "listed before: {is_listed}, complete: {is_complete}"
+        );
+        assert_eq!(world.deleted, []);
+    }
 }
 
 #[test]
@@ -284,31 +313,39 @@ fn f25_of_nodes_that_want_the_same_addresses_one_gets_its_route_and_the_others_a
 
 #[test]
 fn f25_who_has_a_network_keeps_it_whatever_one_listing_says() {
-    let mut world = one();
-    world.settle();
-    world.add("a-twin", &[TO_A], "10.0.0.2");
-    world.change("a-twin", |node| {
-        node["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
-    });
-    world.settle();
-    let routes = std::mem::take(&mut world.routes);
-    world.pass();
-    world.routes.retain(|route| !routes.contains(route));
-    assert_eq!(
-        world.final_routes().into_iter().collect::<Vec<_>>(),
-        ["10.1.0.0/24 a 10.0.0.1"]
-    );
-    world.move_to("a", "10.0.0.3");
-    world.run(10_000);
-    assert_eq!(
-        world.final_routes().into_iter().collect::<Vec<_>>(),
-        ["10.1.0.0/24 a 10.0.0.3"]
-    );
-    assert_eq!(world.condition("a"), "False/RouteCreated");
-    // The first node is removed, and the other one gets its route.
-    world.remove("a");
-    world.run(10_000);
-    assert_eq!(world.condition("a-twin"), "False/RouteCreated");
+    for restarts in [false, true] {
+        let mut world = one();
+        world.settle();
+        world.add("a-twin", &[TO_A], "10.0.0.2");
+        world.change("a-twin", |node| {
+            node["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
+        });
+        world.settle();
+        if restarts {
+            // Only the route shows who has it.
+            world.restart();
+            world.settle();
+        }
+        let routes = std::mem::take(&mut world.routes);
+        world.pass();
+        world.routes.retain(|route| !routes.contains(route));
+        assert_eq!(
+            world.final_routes().into_iter().collect::<Vec<_>>(),
+            ["10.1.0.0/24 a 10.0.0.1"]
+        );
+        world.move_to("a", "10.0.0.3");
+        world.run(10_000);
+        assert_eq!(
+            world.final_routes().into_iter().collect::<Vec<_>>(),
+            ["10.1.0.0/24 a 10.0.0.3"],
+            "restarts: {restarts}"
+        );
+        assert_eq!(world.condition("a"), "False/RouteCreated");
+        // The first node is removed, and the other one gets its route.
+        world.remove("a");
+        world.run(10_000);
+        assert_eq!(world.condition("a-twin"), "False/RouteCreated");
+    }
 }
 
 #[test]
