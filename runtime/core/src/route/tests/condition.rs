@@ -7,6 +7,7 @@ use crate::cloud::route::RouteTarget;
 use crate::reconciliation::effect::ClusterError;
 
 const TO_A: &str = "10.1.0.0/24";
+const SIX: &str = "fd00:0:0:1::/64";
 
 fn one() -> World {
     let mut world = world(&["10.1.0.0/16"]);
@@ -21,19 +22,37 @@ fn stored(world: &World) -> &Value {
 #[test]
 fn route_040_and_041_the_condition_says_whether_all_routes_are_there() {
     let mut world = world(&["10.1.0.0/16", "fd00::/48"]);
-    world.add("a", &[TO_A, "fd00:0:0:1::/64"], "10.0.0.1");
+    world.add("a", &[TO_A, SIX], "10.0.0.1");
     let answer = Err(unavailable());
-    world.changes.insert("fd00:0:0:1::/64".to_owned(), answer);
+    world.changes.insert(SIX.to_owned(), answer);
     world.settle();
     assert_eq!(
         stored(&world)["message"],
         "RouteController failed to create a route"
     );
     assert_eq!(world.condition("a"), "True/NoRouteCreated", "one of two");
+    // Routes are listed before the other one is tried again.
+    world.now += 100;
+    world.pass();
+    assert_eq!(world.condition("a"), "True/NoRouteCreated", "still one");
     world.changes.clear();
     world.run(5_000);
     assert_eq!(world.condition("a"), "False/RouteCreated");
     assert_eq!(stored(&world)["message"], "RouteController created a route");
+}
+
+#[test]
+fn nothing_is_said_of_a_node_while_nobody_knows_whether_one_of_its_routes_is_there() {
+    let mut world = world(&["10.1.0.0/16", "fd00::/48"]);
+    world.add("a", &[TO_A, SIX], "10.0.0.1");
+    world.route_to(TO_A, "a");
+    world.set_target(SIX, RouteTarget::Blackhole);
+    world.is_complete = false;
+    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(world.condition("a"), "");
+    world.is_complete = true;
+    world.run(10_000);
+    assert_eq!(world.condition("a"), "False/RouteCreated");
 }
 
 #[test]
@@ -93,21 +112,46 @@ fn route_042_a_foreign_reason_that_appears_during_the_reconciliation_stays() {
 }
 
 #[test]
+fn a_node_made_again_gets_no_condition_for_the_route_of_the_one_before() {
+    let mut world = one();
+    world.run(0);
+    world.now += 1_000;
+    world.with_listing();
+    let facts = world.next().unwrap();
+    world.add("a", &[], "10.0.0.9");
+    world.refusals = [ClusterError::Conflict(String::new())].into();
+    world.log.clear();
+    world.reconcile(facts);
+    assert_eq!(
+        world.acts(),
+        [
+            "create route 10.1.0.0/24 to node/a",
+            "patch node/a/status NetworkUnavailable=false(RouteCreated)",
+            "read node/a"
+        ]
+    );
+    assert_eq!(world.condition("a"), "");
+}
+
+#[test]
 fn route_043_only_this_condition_is_written_and_its_transition_moves_only_with_its_status() {
     let mut world = one();
     world.settle();
     let created = stored(&world).clone();
     assert_eq!(created["lastTransitionTime"], created["lastHeartbeatTime"]);
-    let before = json!([{
-        "type": "NetworkUnavailable", "status": "False", "reason": "NoRouteCreated",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"
-    }]);
-    world.change("a", |node| node["status"]["conditions"] = before);
-    world.move_to("a", "10.0.0.2");
-    world.settle();
-    assert_eq!(world.condition("a"), "False/RouteCreated");
-    assert_eq!(stored(&world)["lastTransitionTime"], "2026-01-01T00:00:00Z");
-    assert_ne!(stored(&world)["lastHeartbeatTime"], "2026-01-01T00:00:00Z");
+    for (status, address, is_moved) in [("False", "10.0.0.2", false), ("True", "10.0.0.3", true)] {
+        let before = json!([{
+            "type": "NetworkUnavailable", "status": status, "reason": "NoRouteCreated",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"
+        }]);
+        world.change("a", |node| node["status"]["conditions"] = before);
+        world.move_to("a", address);
+        world.settle();
+        assert_eq!(world.condition("a"), "False/RouteCreated");
+        let has_moved = stored(&world)["lastTransitionTime"] != "2026-01-01T00:00:00Z";
+        assert_eq!(has_moved, is_moved, "{status}");
+        assert_ne!(stored(&world)["lastHeartbeatTime"], "2026-01-01T00:00:00Z");
+    }
 }
 
 #[test]
