@@ -289,6 +289,19 @@ fn a_promise_is_broken_when_the_api_server_has_the_block_for_somebody_else() {
 }
 
 #[test]
+fn a_node_that_gets_a_part_of_what_was_promised_to_it_keeps_the_whole_block_from_others() {
+    let mut memory = memory("10.0.0.0/24 /24", "");
+    let mut api = Api::default();
+    api.add(node("a", "a", ""));
+    api.add(node("b", "b", ""));
+    assert!(memory.begin(api.get("a").unwrap()).is_some());
+    api.add(node("a", "a", "10.0.0.0/25"));
+    memory.see(&api.get("a").unwrap());
+    let (done, _) = reconcile(&mut memory, &mut api, "b", Fate::Made);
+    assert_eq!(done, ["event node/b Warning CIDRNotAvailable"]);
+}
+
+#[test]
 fn two_nodes_with_the_same_block_are_told_and_it_is_free_when_both_are_gone() {
     let mut memory = memory("10.0.0.0/22 /24", "10.0.3.0/24");
     let mut api = Api::default();

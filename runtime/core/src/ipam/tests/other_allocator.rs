@@ -245,6 +245,8 @@ fn pod_cidrs_that_kube_controller_manager_wrote_are_told_once_and_bind_until_its
 fn a_process_that_takes_the_lease_ends_the_allocation_within_a_second() {
     let mut world = World::begun(Lease::Renewed("a"), Some(Writer::Ours));
     assert_eq!(world.begins(10), Some(0));
+    let may_allocate = [1, 2].map(|second| world.other.may_allocate(at(second)));
+    assert_eq!(may_allocate, [true, false], "a second after the read");
     world.other.leaves("new");
     world.until(100);
     // No node waits: the Lease is read when one does, before anything is allocated.

@@ -50,14 +50,20 @@ fn going(name: &str, uid: &str, cidrs: &str) -> PrunedNode {
 #[test]
 fn ipam_024_a_node_that_has_pod_cidrs_or_is_going_gets_none() {
     let mut memory = memory("10.0.0.0/22 /24", "");
-    let has = node("a", "1", "10.0.0.0/24");
-    assert!(!memory.see(&has), "nothing is wrong with it");
-    assert_eq!(memory.begin(Arc::new(has)), None);
+    // An API server that knows one family has no list of them.
+    let only: PrunedNode = fixtures::node("c")
+        .uid("3")
+        .with(|node| node["spec"]["podCIDR"] = json!("10.0.1.0/24"))
+        .build();
+    for has in [node("a", "1", "10.0.0.0/24"), only] {
+        assert!(!memory.see(&has), "nothing is wrong with it");
+        assert_eq!(memory.begin(Arc::new(has)), None);
+    }
     let going = going("b", "2", "");
     assert!(!memory.see(&going));
     let facts = memory.begin(Arc::new(going)).unwrap();
     assert_eq!(decide(&facts), Decision::Done(When::AwaitChange));
-    assert_eq!(used(&memory), 1);
+    assert_eq!(used(&memory), 2);
 }
 
 #[test]
@@ -379,6 +385,18 @@ fn ipam_026_a_node_that_a_restored_etcd_has_without_its_pod_cidrs_gets_them_agai
 }
 
 #[test]
+fn of_lost_pod_cidrs_a_watch_tells_only_by_a_newer_state() {
+    let node = |version: &str| fixtures::node("a").uid("1").resource_version(version);
+    for (version, is_lost) in [("4", false), ("5", false), ("6", true), ("x", false)] {
+        let mut memory = memory("10.0.0.0/22 /24", "");
+        let has: PrunedNode = node("5").pod_cidrs(&["10.0.0.0/24"]).build();
+        memory.see(&has);
+        let later: PrunedNode = node(version).build();
+        assert_eq!(memory.see_lost(&later, false), is_lost, "{version}");
+    }
+}
+
+#[test]
 fn pod_cidrs_that_a_restored_etcd_has_lost_are_not_given_again_where_they_belong_to_others() {
     let (mut memory, mut api) = one_node();
     let restored = api.get("a").unwrap();
@@ -390,6 +408,13 @@ fn pod_cidrs_that_a_restored_etcd_has_lost_are_not_given_again_where_they_belong
     memory.see(&api.get("old").unwrap());
     let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Made);
     assert_eq!(done, ["patch node/a podCIDRs=10.0.1.0/24"]);
+    // Nor are those that another node has, too.
+    let (mut memory, mut api) = one_node();
+    memory.see(&node("a", "1", "10.0.0.0/24"));
+    memory.see(&node("b", "2", "10.0.0.0/24"));
+    assert!(memory.see_lost(&restored, true));
+    let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Made);
+    assert_eq!(done, ["read node/a", "patch node/a podCIDRs=10.0.1.0/24"]);
     // Pod CIDRs that lie outside are not given again, either.
     let mut memory = super::world::memory("10.0.0.0/22 /24", "");
     memory.see(&node("a", "1", "192.168.0.0/24"));
