@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_core::node::ownership::NodeClaim;
@@ -10,9 +11,11 @@ use ccm_core::settings::{NodeSettings, ServiceRules};
 use ccm_fixtures::kubernetes::node;
 use ccm_fixtures::provider::{ScriptedProvider, at_once, late};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
+use http::Request;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams};
+use kube::client::Body;
+use kube::{Api, Client};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -104,12 +107,13 @@ async fn run_while(
     script: impl AsyncFnOnce(),
 ) -> Stopped {
     let (_told, received) = watch::channel(list(cloud));
-    run_listed(cluster, received, settings, Metrics::default(), script).await
+    let client = cluster.client_as("ccm");
+    run_listed(client, received, settings, Metrics::default(), script).await
 }
 
 /// Runs the controllers of the listed providers while the script lasts.
 async fn run_listed(
-    cluster: &Cluster,
+    client: Client,
     received: watch::Receiver<Arc<[Provided]>>,
     settings: Settings,
     metrics: Metrics,
@@ -119,7 +123,6 @@ async fn run_listed(
     let stopped = async {
         let _ = stopped.await;
     };
-    let client = cluster.client_as("ccm");
     let running = run_all(client, received, settings, metrics, stopped);
     let script = async {
         script().await;
@@ -153,7 +156,8 @@ async fn a_provider_that_is_removed_while_its_cloud_hangs_leaves_no_counts_behin
     };
     let (told, received) = watch::channel(list(&cloud));
     let settings = settings(&["10.1.0.0/16"]);
-    run_listed(&cluster, received, settings, metrics, async || {
+    let client = cluster.client_as("ccm");
+    run_listed(client, received, settings, metrics, async || {
         seconds(5).await;
         assert_ne!(counted(), 0);
         told.send_replace(Arc::new([]));
@@ -209,7 +213,7 @@ async fn a_change_of_the_providers_before_all_nodes_are_known_has_no_routes_list
     let (told, received) = watch::channel(list(&cloud));
     let settings = settings(&["10.1.0.0/16"]);
     run_listed(
-        &cluster,
+        cluster.client_as("ccm"),
         received,
         settings,
         Metrics::default(),
@@ -341,6 +345,33 @@ async fn a_listing_that_panics_is_tried_again() {
     run_while(&cluster, &cloud, settings, async || {
         seconds(10).await;
         assert_eq!(cloud.take_asked(), ["list", "list", "create 10.1.0.0/24"]);
+    })
+    .await;
+}
+
+/// Its routes would be looked at no more.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_reconciliation_panics_has_another_one() {
+    let (cluster, cloud) = (Cluster::new(), Arc::new(cloud()));
+    create(&cluster, "a", "10.1.0.0/24", json!([])).await;
+    let (inner, has_panicked) = (cluster.client_as("ccm"), AtomicBool::new(false));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let inner = inner.clone();
+        let is_of_condition = request.uri().path().ends_with("/nodes/a/status");
+        let panics = is_of_condition && !has_panicked.swap(true, Ordering::Relaxed);
+        async move {
+            assert!(!panics, "on purpose, in a test");
+            Ok::<_, tower::BoxError>(inner.send(request).await?)
+        }
+    });
+    let client = Client::new(service, "default");
+    let (_told, received) = watch::channel(list(&cloud));
+    let (settings, metrics) = (settings(&["10.1.0.0/16"]), Metrics::default());
+    run_listed(client, received, settings, metrics, async || {
+        seconds(5).await;
+        assert_eq!(shown_conditions(&cluster).await, [""; 0]);
+        seconds(15).await;
+        assert_eq!(shown_conditions(&cluster).await, ["a=False/RouteCreated"]);
     })
     .await;
 }

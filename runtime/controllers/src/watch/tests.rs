@@ -287,3 +287,39 @@ async fn a_list_is_read_in_pages_after_two_streams_of_it_were_cut_off() {
         "the third one is given up as it begins: {queries:?}"
     );
 }
+
+/// A client of an API server whose first answer never comes, or is a refusal of this code that never ends, and the number
+/// of requests. Each later answer shows one node, and then nothing.
+fn silent(code: Option<u16>) -> (Client, Arc<AtomicUsize>) {
+    let requests = Arc::<AtomicUsize>::default();
+    let seen = requests.clone();
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let is_first = seen.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            Ok::<_, Infallible>(match code {
+                None if is_first => future::pending().await,
+                Some(code) if is_first => answer(code, "{".to_owned(), false),
+                None | Some(_) => answer(200, added("a", "1") + &end_of_list("1"), false),
+            })
+        }
+    });
+    (Client::new(service, "default"), requests)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_and_a_watch_that_shows_nothing_any_more_are_given_up() {
+    for code in [None, Some(503)] {
+        let (client, requests) = silent(code);
+        let mut watched = nodes(client);
+        let listed =
+            async { while !matches!(watched.changes.next().await, Some(Event::InitDone)) {} };
+        let listed = tokio::time::timeout(Duration::from_secs(60), listed).await;
+        assert!(listed.is_ok(), "{code:?}");
+        let before = requests.load(Ordering::Relaxed);
+        let changes = async { while watched.changes.next().await.is_some() {} };
+        let ended = tokio::time::timeout(Duration::from_secs(600), changes).await;
+        assert!(ended.is_err(), "a watch never ends");
+        let watches = requests.load(Ordering::Relaxed) - before;
+        assert!(watches >= 8, "one each minute: {watches}");
+    }
+}

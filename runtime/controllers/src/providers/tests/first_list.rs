@@ -144,6 +144,10 @@ async fn an_api_server_that_streams_no_lists_is_read_in_pages() {
         [true, false, true],
         "refused, a list, a watch: {asked:?}"
     );
+    assert!(
+        !asked[1].contains("resourceVersion="),
+        "a current state: {asked:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
