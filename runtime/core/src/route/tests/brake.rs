@@ -5,14 +5,6 @@ use serde_json::json;
 use super::world::*;
 use crate::cloud::route::RouteTarget;
 
-const TO_A: &str = "10.1.0.0/24";
-
-fn one() -> World {
-    let mut world = world(&["10.1.0.0/16"]);
-    world.add("a", &[TO_A], "10.0.0.1");
-    world
-}
-
 #[test]
 fn the_brake_holds_removals_and_replacements_and_lets_them_through_in_the_end() {
     let mut world = world(&["10.1.0.0/16"]);

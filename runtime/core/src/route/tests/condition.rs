@@ -6,14 +6,7 @@ use super::world::*;
 use crate::cloud::route::RouteTarget;
 use crate::reconciliation::effect::ClusterError;
 
-const TO_A: &str = "10.1.0.0/24";
 const SIX: &str = "fd00:0:0:1::/64";
-
-fn one() -> World {
-    let mut world = world(&["10.1.0.0/16"]);
-    world.add("a", &[TO_A], "10.0.0.1");
-    world
-}
 
 fn stored(world: &World) -> &Value {
     &world.nodes["a"]["status"]["conditions"][0]

@@ -2,14 +2,6 @@
 
 use super::world::*;
 
-const TO_A: &str = "10.1.0.0/24";
-
-fn one() -> World {
-    let mut world = world(&["10.1.0.0/16"]);
-    world.add("a", &[TO_A], "10.0.0.1");
-    world
-}
-
 #[test]
 fn a_removal_that_has_begun_is_asked_about_with_its_hint_and_then_the_new_route_is_made() {
     let mut world = one();

@@ -13,14 +13,7 @@ use crate::node::ownership::{Claim, OwnershipContext};
 use crate::safety::permit::Mode;
 use crate::well_known::OWNER_LABEL;
 
-const TO_A: &str = "10.1.0.0/24";
 const HOUR: u64 = 3_600_000;
-
-fn one() -> World {
-    let mut world = world(&["10.1.0.0/16"]);
-    world.add("a", &[TO_A], "10.0.0.1");
-    world
-}
 
 fn creations(world: &World) -> Vec<u64> {
     let creations = world

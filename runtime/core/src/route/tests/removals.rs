@@ -6,14 +6,6 @@ use super::world::*;
 use crate::cloud::route::RouteTarget;
 use crate::route::Tally;
 
-const TO_A: &str = "10.1.0.0/24";
-
-fn one() -> World {
-    let mut world = world(&["10.1.0.0/16"]);
-    world.add("a", &[TO_A], "10.0.0.1");
-    world
-}
-
 #[test]
 fn route_022_a_route_to_an_address_that_the_node_has_no_more_is_replaced() {
     let mut world = one();

@@ -119,6 +119,16 @@ pub(super) fn world(cluster: &[&str]) -> World {
     }
 }
 
+/// The pod network of the node of [`one`].
+pub(super) const TO_A: &str = "10.1.0.0/24";
+
+/// A cluster of one node, which has no route yet.
+pub(super) fn one() -> World {
+    let mut world = world(&["10.1.0.0/16"]);
+    world.add("a", &[TO_A], "10.0.0.1");
+    world
+}
+
 pub(super) fn at(milliseconds: u64) -> Moment {
     Moment(Duration::from_millis(milliseconds))
 }
