@@ -5,5 +5,6 @@ mod brakes;
 mod late_answers;
 mod one_of_many;
 mod passes;
+mod read_again;
 mod taint;
 mod world;

@@ -307,42 +307,6 @@ fn edge_005_a_conflict_is_read_again_and_decided_again() {
 }
 
 #[test]
-fn a_node_that_the_api_server_calls_ready_when_it_is_read_again_stays() {
-    let mut world = World::new(&["a", "b"]);
-    world.machine_vanishes("a");
-    // The transition time is the old one, so that only the status shows it.
-    world.at_read = |world, name| {
-        let node = world.nodes.get_mut(name).unwrap();
-        node["status"]["conditions"][0]["status"] = "True".into();
-    };
-    world.run(600);
-    assert_eq!(world.log, ["0 find a with b", "30 find fresh a with b"]);
-    assert!(world.exists("a"));
-}
-
-#[test]
-fn a_node_that_was_ready_before_it_is_read_again_waits_for_both_answers_again() {
-    let mut world = World::new(&["a", "b"]);
-    world.machine_vanishes("a");
-    world.at_read = |world, name| world.ready(name, "Unknown");
-    world.run(35);
-    assert!(world.exists("a"));
-    world.at_read = |_, _| {};
-    world.run(35);
-    assert_eq!(
-        world.log,
-        [
-            "0 find a with b",
-            "30 find fresh a with b",
-            "35 find a with b",
-            "65 find fresh a with b",
-            "65 event node/a Normal DeletingNode",
-            "65 delete node/a"
-        ]
-    );
-}
-
-#[test]
 fn life_019_a_node_of_somebody_else_is_neither_asked_about_nor_deleted() {
     let mut world = World::new(&["a", "b"]);
     let node = world.nodes.get_mut("a").unwrap();
