@@ -17,9 +17,14 @@ use crate::well_known::SHUTDOWN_TAINT;
 
 /// The node `a` of this provider.
 fn node_a(uid: &str, ready: &str, taints: &Value) -> [Arc<PrunedNode>; 1] {
+    identified(uid, "sim://a", ready, taints)
+}
+
+/// The same with this provider ID.
+fn identified(uid: &str, provider_id: &str, ready: &str, taints: &Value) -> [Arc<PrunedNode>; 1] {
     let node = json!({
         "metadata": { "name": "a", "uid": uid, "labels": { "wasm-ccm.dev/provider": "sim" } },
-        "spec": { "providerID": "sim://a", "taints": taints },
+        "spec": { "providerID": provider_id, "taints": taints },
         "status": { "conditions": [{ "type": "Ready", "status": ready }] },
     });
     [Arc::new(serde_json::from_value(node).unwrap())]
@@ -99,7 +104,18 @@ fn an_answer_that_comes_when_the_node_is_ready_again_does_not_keep_its_taint() {
 #[test]
 fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about_the_new_one() {
     let node = |uid: &str| node_a(uid, "Unknown", &json!([]));
-    let (old, new) = (node("u1"), node("u2"));
+    counts_for_nothing(&node("u1"), &node("u2"));
+}
+
+/// It may have been about another machine of that name.
+#[test]
+fn an_answer_about_a_node_without_a_provider_id_is_no_answer_about_it_once_it_has_one() {
+    let node = |id: &str| identified("u", id, "Unknown", &json!([]));
+    counts_for_nothing(&node(""), &node("sim://a"));
+}
+
+/// An answer about `old` that comes when the node is `new`.
+fn counts_for_nothing(old: &[Arc<PrunedNode>], new: &[Arc<PrunedNode>]) {
     let context = PassContext::new();
     let unavailable = ProviderError::Unavailable("503".to_owned());
     for late in [Err(unavailable), Ok(gone())] {
@@ -115,18 +131,43 @@ fn edge_005_an_answer_about_the_node_that_had_the_name_before_is_no_answer_about
             };
             (surveys, memory.facts(&pass))
         };
-        let (about_old, _) = pass(&old, 0, None);
-        let (about_new, _) = pass(&new, 5, None);
+        let (about_old, _) = pass(old, 0, None);
+        let (about_new, _) = pass(new, 5, None);
         // It neither counts nor ends the look-up of the new one.
-        assert_eq!(pass(&new, 8, Some((&about_old[0], &late))).1, []);
-        assert_eq!(pass(&new, 60, None), (vec![], vec![]));
-        let (_, facts) = pass(&new, 61, Some((&about_new[0], &Ok(gone()))));
+        assert_eq!(pass(new, 8, Some((&about_old[0], &late))).1, []);
+        assert_eq!(pass(new, 60, None), (vec![], vec![]));
+        let (_, facts) = pass(new, 61, Some((&about_new[0], &Ok(gone()))));
         let findings: Vec<&Finding> = facts.iter().map(|facts| &facts.finding).collect();
         let [Finding::Gone(evidence)] = findings.as_slice() else {
             panic!("{late:?}: {findings:?}");
         };
         assert_eq!(evidence.answers, 1, "{late:?}");
     }
+}
+
+#[test]
+fn two_answers_are_as_far_apart_as_the_receipt_of_one_and_the_request_of_the_next() {
+    let nodes = node_a("u", "Unknown", &json!([]));
+    let context = PassContext::new();
+    let gone = Ok(gone());
+    let mut memory = Memory::default();
+    let mut gaps = Vec::new();
+    for asked in [0, 15] {
+        let answered = asked + 3;
+        let surveys = memory.begin(&context.pass(&nodes, asked));
+        memory.absorb(&surveys[0], &gone, at(answered));
+        let facts = memory.facts(&context.pass(&nodes, answered));
+        let Finding::Gone(evidence) = &facts[0].finding else {
+            panic!("{:?}", facts[0].finding);
+        };
+        gaps.push((evidence.first, evidence.last));
+        let when = When::Retry {
+            after: Duration::from_secs(5),
+            why: "a second answer is required".to_owned(),
+        };
+        memory.conclude(&facts[0], &when, at(answered));
+    }
+    assert_eq!(gaps, [(at(3), at(0)), (at(3), at(15))]);
 }
 
 #[test]

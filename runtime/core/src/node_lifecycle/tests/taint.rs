@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::super::{Memory, Now, Pass};
 use super::world::World;
+use crate::cloud::instance::{Instance, Lookup};
 use crate::moment::Moment;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
@@ -53,6 +54,24 @@ fn edge_011_it_loses_it_as_soon_as_the_cloud_says_that_it_runs() {
     world.set_found("a", Some(false));
     world.run(65);
     assert_eq!(taints(&world, "a"), 0);
+}
+
+#[test]
+fn only_an_answer_about_the_nodes_own_machine_taints_it() {
+    // Without a provider ID in the answer, the stored one is meant.
+    for (answered, expected) in [("sim://a", 1), ("", 1), ("sim://another", 0)] {
+        let mut world = World::new(&["a", "b"]);
+        let instance = Instance {
+            provider_id: answered.to_owned(),
+            shutdown: Some(true),
+            ..Instance::default()
+        };
+        let found = Lookup::Found(Box::new(instance));
+        world.cloud.insert("a".to_owned(), found);
+        world.ready("a", "Unknown");
+        world.run(60);
+        assert_eq!(taints(&world, "a"), expected, "{answered:?}");
+    }
 }
 
 #[test]
@@ -152,8 +171,11 @@ fn a_taint_that_cannot_be_taken_away_is_tried_again_less_and_less_often() {
     let done = world.done();
     let tries = done.iter().filter(|line| line.contains("-taint")).count();
     assert!((8..=16).contains(&tries), "{tries}: {done:#?}");
-    let reported = done.iter().filter(|line| line.contains("event")).count();
-    assert_eq!(reported, 1, "{done:#?}");
+    let reported = done.iter().filter(|line| line.contains("event"));
+    let reported: Vec<&str> = reported
+        .map(|line| line.split_once(' ').unwrap().1)
+        .collect();
+    assert_eq!(reported, ["event node/a Warning NodeUpdateFailed"]);
     // A node that becomes NotReady then is looked up at once, whatever delay applied before.
     world.ready("a", "Unknown");
     let asked = world.asked;
