@@ -251,6 +251,19 @@ fn a_node_of_a_mass_that_is_marked_or_deleted_by_hand_delays_no_other() {
 }
 
 #[test]
+fn a_node_that_is_called_gone_after_the_hold_of_a_mass_has_a_hold_of_its_own() {
+    let (mut world, names) = a_mass();
+    // Their deletions are refused, so that the mass goes on.
+    world.locked.extend(names[..8].iter().cloned());
+    world.run(1020);
+    world.machine_vanishes(&names[8]);
+    world.run(890);
+    assert!(world.exists(&names[8]), "{:#?}", world.done());
+    world.run(180);
+    assert!(!world.exists(&names[8]), "{:#?}", world.done());
+}
+
+#[test]
 fn a_ready_node_that_has_become_an_exception_does_not_begin_the_hold_of_a_mass_again() {
     let (mut world, names) = a_mass();
     world.cloud.insert(names[8].clone(), Lookup::Gone);

@@ -140,6 +140,19 @@ fn a_ready_node_that_the_cloud_calls_gone_delays_others_once() {
     assert!(!world.exists("c"), "{:#?}", world.log);
 }
 
+#[test]
+fn a_young_ready_node_that_was_found_before_and_is_called_gone_now_holds_all_others() {
+    let mut world = World::new(&["a", "c"]);
+    world.run(5);
+    world.add("b", 3_605);
+    world.ready("a", "Unknown");
+    world.run(10);
+    world.machine_vanishes("a");
+    world.cloud.insert("b".to_owned(), Lookup::Gone);
+    world.run(120);
+    assert!(world.exists("a"), "{:#?}", world.done());
+}
+
 /// Nodes that are called gone together.
 const MASS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 

@@ -412,6 +412,21 @@ fn a_node_that_answers_without_a_provider_id_vouches_for_nobody() {
 }
 
 #[test]
+fn two_answers_that_find_no_node_in_common_delete_nobody() {
+    let mut world = World::new(&["a", "b", "c"]);
+    world.machine_vanishes("a");
+    // Of the two witnesses, the answers find one and the other in turns.
+    world.lie = |answer, _, count| {
+        answer.map(|mut reply| {
+            reply.lookups[1 + count % 2] = Lookup::NotMine;
+            reply
+        })
+    };
+    world.run(600);
+    assert!(world.exists("a"), "{:#?}", world.done());
+}
+
+#[test]
 fn what_many_deletions_have_paid_in_vain_is_not_spent_at_once() {
     let names = [
         "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p",
