@@ -119,6 +119,9 @@ async fn proc_040_the_first_creates_the_lease_and_renews_it() {
     assert!(!tenure.may_begin(paused()));
     election.acquire().await;
     assert!(tenure.may_begin(paused()));
+    // What begins before the renew deadline ends with the lease.
+    let left = tenure.begins_until().until(tenure.ends());
+    assert_eq!(left, TIMING.unacknowledged());
     let created = lease(&cluster).await.spec.unwrap();
     assert_eq!(created.holder_identity.as_deref(), Some("host_1"));
     assert_eq!(created.lease_duration_seconds, Some(15));

@@ -228,7 +228,10 @@ fn edge_090_a_lease_that_was_given_back_is_taken_at_once() {
     let LeaseRequest::Replace(taken) = exchange(&mut elector, 2_400, done) else {
         panic!("not taken");
     };
-    assert_eq!(taken.spec.unwrap().lease_transitions, Some(5));
+    let record = taken.spec.unwrap();
+    assert_eq!(record.lease_transitions, Some(5));
+    // A released Lease lasts for a second.
+    assert_eq!(record.lease_duration_seconds, Some(15));
 }
 
 #[test]
