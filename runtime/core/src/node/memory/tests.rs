@@ -269,6 +269,10 @@ fn while_the_api_server_is_away_the_cloud_is_asked_less_often_than_it_is_tried()
     }
     assert!(failed >= 20, "{failed}");
     assert!(look_ups <= 1 + minutes, "{look_ups} of {failed}");
+    assert!(
+        look_ups >= minutes / 2,
+        "an answer is kept for a minute only: {look_ups}"
+    );
 }
 
 #[test]

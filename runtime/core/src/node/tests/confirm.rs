@@ -243,6 +243,15 @@ fn labels_follow_a_resize_and_a_move_when_that_is_asked_for_after_two_equal_answ
     }
     later(&mut world, 10);
     changes_nothing(&mut world);
+    // Another move takes budget of its own.
+    world.answer = found(Instance {
+        zone: Some("zone-b".to_owned()),
+        ..instance()
+    });
+    changes_nothing(&mut world);
+    later(&mut world, 10);
+    let run = world.reconcile();
+    assert_eq!(run.effects[1], "take budget relabel node/node0");
 }
 
 #[test]
