@@ -247,6 +247,14 @@ fn f15_a_provider_that_changed_its_mind_has_to_say_it_longer() {
 }
 
 #[test]
+fn the_audit_log_says_how_often_the_machine_was_called_gone_and_who_was_found_then() {
+    assert_eq!(
+        evidence().reason(),
+        "2 complete answers over 10 s call its machine gone; the last one used nothing that was kept; found in the same answers: b"
+    );
+}
+
+#[test]
 fn what_is_told_says_the_condition_and_when_it_is_tried_again() {
     let described = |held: Held| held.describe(now());
     assert_eq!(

@@ -24,6 +24,8 @@ fn a_node_whose_machine_is_gone_goes_within_ninety_seconds() {
             "90 event node/a Normal DeletingNode"
         ]
     );
+    let deleting = "Deleting node a because it does not exist in the cloud provider";
+    assert_eq!(world.messages, [deleting]);
 }
 
 #[test]

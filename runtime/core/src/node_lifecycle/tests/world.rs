@@ -34,6 +34,8 @@ pub(super) struct World {
     pub(super) now: u64,
     /// The effects, each with the second in which it was performed.
     pub(super) log: Vec<String>,
+    /// The messages of all Events.
+    pub(super) messages: Vec<String>,
     pub(super) asked: usize,
     /// Whether taken budget cannot be saved.
     pub(super) is_ledger_away: bool,
@@ -63,6 +65,7 @@ impl World {
             rules: LifecycleRules::default(),
             now: 3600,
             log: Vec::new(),
+            messages: Vec::new(),
             asked: 0,
             is_ledger_away: false,
             refusals: Vec::new(),
@@ -316,7 +319,10 @@ impl World {
                 self.nodes.remove(&node.name);
                 LifecycleOutcome::Deleted(Ok(Some(())))
             }
-            LifecycleEffect::RecordEvent(..) => LifecycleOutcome::Event(EventOutcome::Recorded),
+            LifecycleEffect::RecordEvent(_, event) => {
+                self.messages.push(event.message.clone());
+                LifecycleOutcome::Event(EventOutcome::Recorded)
+            }
             LifecycleEffect::Hold(_, condition) => LifecycleOutcome::Held(condition),
         }
     }
