@@ -1,6 +1,7 @@
 //! Classification of failures, and counting of Events.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod drained;
 mod owners;
 
 use ccm_core::cloud::{CloudEvent, EventType};
