@@ -305,6 +305,23 @@ async fn after_leadership_is_lost_nothing_is_written() {
     assert_eq!(cloud.lookup_sizes(), [0_usize; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn after_leadership_is_lost_during_a_look_up_its_answer_is_not_written() {
+    let cluster = Cluster::new();
+    let settings = settings();
+    let tenure = settings.tenure.clone();
+    create(&cluster, "worker-1").await;
+    let cloud = Arc::new(behind(move |_| {
+        tenure.end();
+        Ok(())
+    }));
+    run_for(&cluster, cloud.clone(), settings, 60).await;
+    assert_eq!(cloud.lookup_sizes(), [1]);
+    let requests = cluster.requests();
+    let written = requests.iter().filter(|request| request.verb == "patch");
+    assert_eq!(written.count(), 0);
+}
+
 mod faults;
 mod guard;
 mod metrics;
