@@ -136,7 +136,6 @@ fn pve() -> Pve {
 #[test]
 fn each_node_gets_what_is_proven_about_its_machine() {
     const C_HAS_NO_STATE: &str = "unknown: Proxmox has no state of machine 103 on pve3: the node does not answer, its pvestatd hangs, or the machine was made just now";
-    const WITHOUT_REGION: &str = "unknown: the provider ID \"proxmox:///101\" is not of the form proxmox://<region>/<number>";
     let table = [
         (new("a", "U-A"), "proxmox://home/101"),
         (new("b", "u-b"), "proxmox://home/102"),
@@ -196,8 +195,10 @@ fn each_node_gets_what_is_proven_about_its_machine() {
             "unknown: the provider ID \"proxmox://home/x\" is not of the form proxmox://<region>/<number>",
         ),
         // The machine of this number has the node's name and UUID.
-        (known("a", "proxmox:///101", "u-a"), WITHOUT_REGION),
-        (given("a", "proxmox:///101", "u-a"), WITHOUT_REGION),
+        (
+            known("a", "proxmox:///101", "u-a"),
+            "unknown: the provider ID \"proxmox:///101\" is not of the form proxmox://<region>/<number>",
+        ),
         // The kubelet was given the provider ID, and the node is not initialised yet.
         (
             given("a", "proxmox://home/101", "u-a"),

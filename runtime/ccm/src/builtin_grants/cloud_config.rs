@@ -70,11 +70,11 @@ pub(crate) fn cloud_config(
 ) -> Result<Option<CloudConfig>, Mistakes> {
     // Some editors write a byte order mark, and the Go provider skips it.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut lines = text.lines().map(str::trim);
-    let first = lines.find(|line| !is_nothing(line));
     if is_of_proxmox(text) {
         return Err(Mistakes(vec![OF_PROXMOX.to_owned()]));
     }
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !is_nothing(line));
     let is_such = match first {
         Some(line) => line.starts_with('['),
         None => may_be_empty && name == Some(GUEST),
