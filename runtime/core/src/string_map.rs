@@ -63,18 +63,16 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for StringMap {
         given.dedup_by(|later, first| later.0.as_ref() == first.0.as_ref());
         let mut text = String::new();
         let mut pairs = Vec::with_capacity(given.len());
-        let place = |bytes: usize| u32::try_from(bytes).ok();
         for (key, value) in &given {
             let (key, value) = (key.as_ref(), value.as_ref());
-            let (begin, middle) = (text.len(), text.len() + key.len());
-            let (Some(begin), Some(middle), Some(end)) =
-                (place(begin), place(middle), place(middle + value.len()))
-            else {
+            let places = [0, key.len(), key.len() + value.len()];
+            let places = places.map(|place| u32::try_from(text.len() + place));
+            let [Ok(key_at), Ok(value_at), Ok(end)] = places else {
                 break;
             };
             pairs.push(Pair {
-                key: begin,
-                value: middle,
+                key: key_at,
+                value: value_at,
                 end,
             });
             text.push_str(key);
