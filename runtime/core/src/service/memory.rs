@@ -364,7 +364,7 @@ impl ServiceMemory {
         } = conclusion;
         let has_vanished_before = facts.is_gone;
         let (is_outdated, is_owned) = (facts.is_outdated(), facts.is_owned());
-        let world = facts.world.clone();
+        let world = facts.world;
         let service = facts.service;
         self.past = retained;
         let is_asked = self.past.phase.asked().is_some();
