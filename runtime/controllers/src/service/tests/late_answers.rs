@@ -1,4 +1,4 @@
-//! Answers of the API server that arrive after the watch has told more.
+//! Answers of the API server and of the cloud that arrive after the watch has told more.
 
 use http::{Method, Request};
 use kube::client::Body;
@@ -44,7 +44,7 @@ async fn a_deleted_service_holds_no_address_even_if_the_last_write_to_it_is_answ
         .await;
 }
 
-/// The object is gone when its status is to be written. Nothing else has changed since both marks were.
+/// The last state that the watch has shown has both marks, and wants a load balancer.
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_whose_service_vanishes_while_it_is_made_is_removed() {
     let world = World::new();

@@ -261,13 +261,11 @@ async fn who_may_have_a_load_balancer_is_known_by_both_marks_and_not_by_a_later_
         ("web", "two", true, Some("one")),
         ("web", "two", false, Some("one")),
     ] {
-        let listed = service(name).uid(name).annotation(OWNER, owner);
-        let listed = listed.with(|service| {
-            if is_marked {
-                let finalizer = "service.kubernetes.io/load-balancer-cleanup";
-                service["metadata"]["finalizers"] = json!([finalizer]);
-            }
-        });
+        let mut listed = service(name).uid(name).annotation(OWNER, owner);
+        if is_marked {
+            let finalizers = json!(["service.kubernetes.io/load-balancer-cleanup"]);
+            listed = listed.with(|service| service["metadata"]["finalizers"] = finalizers);
+        }
         for event in [
             Event::Init,
             Event::InitApply(listed.build()),

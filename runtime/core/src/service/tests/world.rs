@@ -294,6 +294,7 @@ impl World {
         for _ in 0..100 {
             let now = Now {
                 moment: self.now,
+                // 2023-11-14T22:13:20Z at first.
                 wall: Timestamp::from_second(1_699_999_000).unwrap() + self.now.0,
             };
             match decide(&facts, now) {
