@@ -58,7 +58,11 @@ fn the_brake_holds_removals_and_replacements_and_lets_them_through_in_the_end() 
 /// Each of thirty nodes has a route that is to be replaced. A hundred routes that are not ours enlarge no budget.
 #[test]
 fn beside_the_brake_go_only_routes_to_nothing_of_nodes_that_have_no_network() {
-    for (status, reason, deleted) in [("True", "NoRouteCreated", 30), ("False", "CiliumIsUp", 3)] {
+    for (status, reason, leads_to_nothing, deleted) in [
+        ("True", "NoRouteCreated", true, 30),
+        ("True", "NoRouteCreated", false, 3),
+        ("False", "CiliumIsUp", true, 3),
+    ] {
         let mut world = world(&["10.1.0.0/16"]);
         world.brake();
         for number in 0..30 {
@@ -67,13 +71,17 @@ fn beside_the_brake_go_only_routes_to_nothing_of_nodes_that_have_no_network() {
             let condition =
                 json!([{ "type": "NetworkUnavailable", "status": status, "reason": reason }]);
             world.change(&name, |node| node["status"]["conditions"] = condition);
-            world.set_target(&cidr, RouteTarget::Blackhole);
+            let target = match leads_to_nothing {
+                true => RouteTarget::Blackhole,
+                false => RouteTarget::Outdated(name),
+            };
+            world.set_target(&cidr, target);
         }
         for number in 100..200 {
             let target = RouteTarget::Other("appliance 7".to_owned());
             world.set_target(&format!("10.1.{number}.0/24"), target);
         }
         world.settle();
-        assert_eq!(world.deleted.len(), deleted, "{status}");
+        assert_eq!(world.deleted.len(), deleted, "{status} {leads_to_nothing}");
     }
 }

@@ -6,8 +6,6 @@ use super::world::*;
 use crate::cloud::route::RouteTarget;
 use crate::reconciliation::effect::ClusterError;
 
-const SIX: &str = "fd00:0:0:1::/64";
-
 fn stored(world: &World) -> &Value {
     &world.nodes["a"]["status"]["conditions"][0]
 }

@@ -1,19 +1,16 @@
 //! Changes while a listing is in flight: the answer does not show them.
 
 use super::super::*;
-use super::world::{Hop, World, network, pending, unavailable, world};
+use super::world::{Hop, SIX, TO_A, World, network, one, pending, unavailable, world};
 use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::Progress;
 use crate::cloud::route::RouteTarget;
 
-const TO_A: &str = "10.1.0.0/24";
 const TO_B: &str = "10.1.1.0/24";
-const SIX: &str = "fd00:0:0:1::/64";
 
 /// The reconciliations of two nodes end with `answer` while routes are listed again, which takes this long.
 fn ends_meanwhile(answer: Result<Progress, ProviderError>, milliseconds: u64) -> World {
-    let mut world = world(&["10.1.0.0/16"]);
-    world.add("a", &[TO_A], "10.0.0.1");
+    let mut world = one();
     world.add("b", &[TO_B], "10.0.0.2");
     for destination in [TO_A, TO_B] {
         let answer = answer.clone();
@@ -51,8 +48,7 @@ fn what_has_begun_meanwhile_is_asked_about_with_its_hint_and_without_another_lis
 
 #[test]
 fn what_was_planned_for_a_node_that_is_another_providers_by_now_is_not_made() {
-    let mut world = world(&["10.1.0.0/16"]);
-    world.add("a", &[TO_A], "10.0.0.1");
+    let mut world = one();
     world.add("b", &[TO_B], "10.0.0.2");
     world.run(0);
     world.now += 1_000;
@@ -106,8 +102,7 @@ fn a_node_whose_change_is_not_due_any_more_says_nothing_of_it() {
 #[test]
 fn strays_wait_for_the_unfinished_change_of_the_node_that_wants_their_destination() {
     for is_unfinished in [true, false] {
-        let mut world = world(&["10.1.0.0/16"]);
-        world.add("a", &[TO_A], "10.0.0.1");
+        let mut world = one();
         world.add("b", &[TO_B], "10.0.0.2");
         if is_unfinished {
             world.changes.insert(TO_A.to_owned(), Err(unavailable()));
@@ -134,8 +129,7 @@ fn a_node_gets_its_route_soon_after_the_end_of_another_change_that_a_listing_has
     for (is_removal, ends_before_the_answer) in
         [(true, true), (true, false), (false, true), (false, false)]
     {
-        let mut world = world(&["10.1.0.0/16"]);
-        world.add("a", &[TO_A], "10.0.0.1");
+        let mut world = one();
         world.add("z", &[TO_B], "10.0.0.2");
         world.run(if is_removal { 1_000 } else { 0 });
         if is_removal {
@@ -192,8 +186,7 @@ fn what_is_due_for_a_node_does_not_wait_until_its_other_family_is_done() {
 
 #[test]
 fn an_old_listing_undoes_nothing_that_was_done_since() {
-    let mut world = world(&["10.1.0.0/16"]);
-    world.add("a", &[TO_A], "10.0.0.1");
+    let mut world = one();
     world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
     world.run(0);
     world.now += 1_000;

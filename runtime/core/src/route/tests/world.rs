@@ -121,6 +121,8 @@ pub(super) fn world(cluster: &[&str]) -> World {
 
 /// The pod network of the node of [`one`].
 pub(super) const TO_A: &str = "10.1.0.0/24";
+/// A pod network of the other family.
+pub(super) const SIX: &str = "fd00:0:0:1::/64";
 
 /// A cluster of one node, which has no route yet.
 pub(super) fn one() -> World {
