@@ -142,7 +142,7 @@ fn watch(
             candidate.release.clone(),
         ))])
     };
-    // What the host asks by itself has to be answered before, unless the window has no length at all.
+    // Without traffic it waits until the host's own calls have ended or, if its window is zero, begun.
     let is_awaited = trying.asked.is_none() || (!may_ask && !time.is_zero());
     if verdict == Verdict::Passed && !(is_silent && is_awaited) {
         return Some(passed(turn));

@@ -1,10 +1,7 @@
 //! Single rollouts, from an offer to its end.
 
-use super::world::{KINDS, Kind, World, digest};
+use super::world::{KINDS, Kind, LONG, World, digest};
 use crate::rollout::*;
-
-/// Longer than any rollout that waits for no person takes.
-const LONG: u64 = 400;
 
 #[test]
 fn a_first_version_serves_at_once_and_is_written_down() {
@@ -379,7 +376,7 @@ fn a_follower_with_nothing_written_down_is_ready_with_what_is_offered() {
     world.run(10);
     assert_eq!(world.serves(), Some(digest(1)));
     assert_eq!(world.facts.record, Some(Record::default()));
-    // In a plan it never leads, and tries nothing.
+    // A process that never leads tries nothing.
     world.offer(2, Kind::Good);
     world.run(10);
     assert_eq!(world.serves(), Some(digest(1)));

@@ -1,10 +1,7 @@
 //! Versions that are recorded as active and can no longer be loaded, and the versions offered in their place.
 
-use super::world::{Kind, World, digest, release};
+use super::world::{Kind, LONG, World, digest, release};
 use crate::rollout::*;
-
-/// Longer than any rollout that waits for no person takes.
-const LONG: u64 = 400;
 
 /// A world in which version 1 is recorded as active, and a new process that cannot load it.
 fn lost() -> World {

@@ -1,10 +1,7 @@
 //! People's orders.
 
-use super::world::{Kind, World, digest, release};
+use super::world::{Kind, LONG, World, digest, release};
 use crate::rollout::*;
-
-/// Longer than any rollout that waits for no person takes.
-const LONG: u64 = 400;
 
 #[test]
 fn a_person_goes_back_once_and_what_was_there_is_rejected() {

@@ -1,12 +1,9 @@
-//! How long a trial lasts, with and without traffic.
+//! How long a trial lasts.
 
 use std::time::Duration;
 
-use super::world::{Kind, World, digest};
+use super::world::{Kind, LONG, World, digest};
 use crate::rollout::*;
-
-/// Longer than any rollout that waits for no person takes.
-const LONG: u64 = 400;
 
 #[test]
 fn a_trial_without_traffic_asks_by_itself_and_ends() {

@@ -176,33 +176,16 @@ fn a_version_that_is_only_asked_fails_by_its_own_fault_and_waits_for_the_cloud()
     };
     let none: &[(&'static str, u32)] = &[];
     let lie = Some("instances.find answers what cannot be");
+    let (fails, waits) = (Some(Cause::Module), Some(Cause::Circumstances));
     for (calls, errors, fatal, interrupted, expected) in [
         (3, none, None, 0, None),
-        (2, none, None, 0, Some(Cause::Circumstances)),
-        (3, none, None, 1, Some(Cause::Circumstances)),
-        (3, none, lie, 0, Some(Cause::Module)),
-        (3, &[("denied", 1)], None, 0, Some(Cause::Module)),
-        (
-            3,
-            &[("unavailable", 1)],
-            None,
-            0,
-            Some(Cause::Circumstances),
-        ),
-        (
-            3,
-            &[("throttled", 1), ("unavailable", 1)],
-            None,
-            0,
-            Some(Cause::Circumstances),
-        ),
-        (
-            3,
-            &[("denied", 1), ("unavailable", 1)],
-            None,
-            0,
-            Some(Cause::Module),
-        ),
+        (2, none, None, 0, waits),
+        (3, none, None, 1, waits),
+        (3, none, lie, 0, fails),
+        (3, &[("denied", 1)], None, 0, fails),
+        (3, &[("unavailable", 1)], None, 0, waits),
+        (3, &[("throttled", 1), ("unavailable", 1)], None, 0, waits),
+        (3, &[("denied", 1), ("unavailable", 1)], None, 0, fails),
     ] {
         let tally = TrialTally {
             candidate: counts(calls, errors),

@@ -65,6 +65,9 @@ impl Kind {
     }
 }
 
+/// Longer than any rollout that waits for no person takes.
+pub(super) const LONG: u64 = 400;
+
 pub(super) struct World {
     pub(super) facts: RolloutFacts,
     pub(super) seconds: u64,
