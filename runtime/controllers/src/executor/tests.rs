@@ -192,17 +192,21 @@ fn answering(answer: &Value) -> (Arc<Cluster>, Settings) {
 
 /// As [`answering`], with this status code.
 fn answering_with(code: u16, answer: &Value) -> (Arc<Cluster>, Settings) {
-    let answer = answer.to_string().into_bytes();
-    let client = tower::service_fn(move |_: http::Request<kube::client::Body>| {
-        let body = kube::client::Body::from(answer.clone());
+    let answer = answer.to_string();
+    answering_by(move |_| (code, answer.clone()))
+}
+
+/// A cluster whose API server answers each request by its query, with a status code and a body.
+fn answering_by(
+    answer: impl Fn(&str) -> (u16, String) + Send + 'static,
+) -> (Arc<Cluster>, Settings) {
+    let client = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (code, text) = answer(request.uri().query().unwrap_or_default());
+        let body = kube::client::Body::from(text.into_bytes());
         let response = http::Response::builder().status(code).body(body).unwrap();
         async { Ok::<_, tower::BoxError>(response) }
     });
-    of_api_server(Client::new(client, "default"))
-}
-
-/// The cluster of the API server that this client reaches.
-fn of_api_server(client: Client) -> (Arc<Cluster>, Settings) {
+    let client = Client::new(client, "default");
     let nodes = crate::node_store::NodeStore::default();
     let settings = fixtures::settings();
     let cluster = Cluster::new(client.into(), &settings, Metrics::default(), nodes);

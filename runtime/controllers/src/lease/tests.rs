@@ -119,7 +119,7 @@ async fn proc_040_the_first_creates_the_lease_and_renews_it() {
     assert!(!tenure.may_begin(paused()));
     election.acquire().await;
     assert!(tenure.may_begin(paused()));
-    // What begins before the renew deadline ends with the lease.
+    // Requests may begin until the renew deadline, and have to be over when the Lease ends.
     let left = tenure.begins_until().until(tenure.ends());
     assert_eq!(left, TIMING.unacknowledged());
     let created = lease(&cluster).await.spec.unwrap();

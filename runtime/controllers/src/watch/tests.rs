@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt as _, future};
+use futures::{Stream, StreamExt as _, future};
 use http::{Request, Response};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
@@ -241,6 +241,21 @@ fn reset(reset: Reset) -> (Client, Queries) {
     (Client::new(service, "default"), queries)
 }
 
+type Changed = Event<Arc<PrunedNode>>;
+
+/// Whether a list ends within a minute.
+async fn is_listed(changes: &mut (impl Stream<Item = Changed> + Unpin)) -> bool {
+    let listed = async { while !matches!(changes.next().await, Some(Event::InitDone)) {} };
+    let listed = tokio::time::timeout(Duration::from_secs(60), listed).await;
+    listed.is_ok()
+}
+
+async fn watch_for_ten_minutes(changes: &mut (impl Stream<Item = Changed> + Unpin)) {
+    let changes = async { while changes.next().await.is_some() {} };
+    let ended = tokio::time::timeout(Duration::from_secs(600), changes).await;
+    assert!(ended.is_err(), "a watch never ends");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_has_run_or_shown_a_change_begins_again_after_the_first_pause() {
     // At most 1.6 s, and what timers add.
@@ -253,9 +268,7 @@ async fn a_watch_that_has_run_or_shown_a_change_begins_again_after_the_first_pau
             after,
         });
         let mut watched = nodes(client);
-        let changes = async { while watched.changes.next().await.is_some() {} };
-        let ended = tokio::time::timeout(Duration::from_secs(600), changes).await;
-        assert!(ended.is_err(), "a watch never ends");
+        watch_for_ten_minutes(&mut watched.changes).await;
         let queries = queries.lock();
         let begun: Vec<Instant> = queries.iter().map(|(at, _)| *at).collect();
         assert!(begun.len() > 40, "{seconds} s: {}", begun.len());
@@ -274,10 +287,9 @@ async fn a_list_is_read_in_pages_after_two_streams_of_it_were_cut_off() {
         after: Duration::from_secs(1),
     });
     let mut watched = nodes(client);
-    let listed = async { while !matches!(watched.changes.next().await, Some(Event::InitDone)) {} };
-    let listed = tokio::time::timeout(Duration::from_secs(60), listed).await;
+    let listed = is_listed(&mut watched.changes).await;
     let queries = queries.lock();
-    assert!(listed.is_ok(), "{queries:?}");
+    assert!(listed, "{queries:?}");
     let streamed = queries
         .iter()
         .filter(|(_, query)| query.contains("sendInitialEvents"));
@@ -311,14 +323,9 @@ async fn an_answer_that_never_comes_and_a_watch_that_shows_nothing_any_more_are_
     for code in [None, Some(503)] {
         let (client, requests) = silent(code);
         let mut watched = nodes(client);
-        let listed =
-            async { while !matches!(watched.changes.next().await, Some(Event::InitDone)) {} };
-        let listed = tokio::time::timeout(Duration::from_secs(60), listed).await;
-        assert!(listed.is_ok(), "{code:?}");
+        assert!(is_listed(&mut watched.changes).await, "{code:?}");
         let before = requests.load(Ordering::Relaxed);
-        let changes = async { while watched.changes.next().await.is_some() {} };
-        let ended = tokio::time::timeout(Duration::from_secs(600), changes).await;
-        assert!(ended.is_err(), "a watch never ends");
+        watch_for_ten_minutes(&mut watched.changes).await;
         let watches = requests.load(Ordering::Relaxed) - before;
         assert!(watches >= 8, "one each minute: {watches}");
     }

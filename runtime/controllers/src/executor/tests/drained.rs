@@ -8,17 +8,11 @@ use super::*;
 /// Whether `worker-1` counts as drained by an API server that answers this about its pods, and knows no others.
 async fn has_drained(code: u16, answer: Value) -> bool {
     let none = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
-    let client = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-        let query = request.uri().query().unwrap_or_default();
-        let (code, answer) = match query.contains("fieldSelector=spec.nodeName%3Dworker-1") {
-            true => (code, &answer),
-            false => (200, &none),
-        };
-        let body = kube::client::Body::from(answer.to_string().into_bytes());
-        let response = http::Response::builder().status(code).body(body).unwrap();
-        async { Ok::<_, tower::BoxError>(response) }
+    let of_node = "fieldSelector=spec.nodeName%3Dworker-1";
+    let (cluster, settings) = answering_by(move |query| match query.contains(of_node) {
+        true => (code, answer.to_string()),
+        false => (200, none.to_string()),
     });
-    let (cluster, settings) = of_api_server(Client::new(client, "default"));
     let executor = executor(cluster, &settings);
     let effect = LifecycleEffect::ReadPods(node());
     let mut turn = WritePermit::default();

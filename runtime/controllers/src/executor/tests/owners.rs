@@ -68,17 +68,10 @@ async fn an_owner_on_a_later_page_is_alive() {
         json!({ "metadata": metadata, "items": [item] }).to_string()
     };
     let (first, last) = (page("u3", "more"), page("u4", ""));
-    let client = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-        let query = request.uri().query().unwrap_or_default();
-        let page = match query.contains("continue=more") {
-            true => &last,
-            false => &first,
-        };
-        let body = kube::client::Body::from(page.clone().into_bytes());
-        let response = http::Response::new(body);
-        async { Ok::<_, tower::BoxError>(response) }
+    let cluster = answering_by(move |query| match query.contains("continue=more") {
+        true => (200, last.clone()),
+        false => (200, first.clone()),
     });
-    let cluster = of_api_server(Client::new(client, "default"));
     let later = ServiceRef {
         namespace: "default".to_owned(),
         name: "u4".to_owned(),
