@@ -108,7 +108,7 @@ fn a_credential_that_is_no_good_is_said_until_it_is_one() {
         });
         let active = record.await.active.unwrap().release.digest;
         assert_eq!(world.serving().await, active, "it serves all the same");
-        // The next version cannot have a credential that is better.
+        // The next version has the same credential.
         let two = version("8.0.1");
         world.offer(&two);
         let record = world.recorded("it is no fault of the next one", |it| {

@@ -104,6 +104,13 @@ mod tests {
 
     use super::*;
 
+    fn cause(outcome: WorkResult) -> Option<Cause> {
+        match outcome {
+            WorkResult::Failed(cause, _) => Some(cause),
+            _ => None,
+        }
+    }
+
     #[test]
     fn a_version_waits_for_what_this_host_does_not_offer_and_is_rejected_for_what_no_host_accepts()
     {
@@ -158,11 +165,7 @@ mod tests {
             let kind = reason.reason();
             let module = "sample".to_owned();
             let error = LoadError::Init { module, reason };
-            let outcome = of_load(&error);
-            assert!(
-                matches!(outcome, WorkResult::Failed(cause, _) if cause == expected),
-                "{kind}: {outcome:?}"
-            );
+            assert_eq!(cause(of_load(&error)), Some(expected), "{kind}");
             assert_eq!(is_slow(&error), kind == "timed-out", "{kind}");
         }
     }
@@ -188,11 +191,8 @@ mod tests {
         ] {
             let what = reason.to_string();
             let module = "sample".to_owned();
-            let outcome = of_load(&LoadError::Compile { module, reason });
-            assert!(
-                matches!(outcome, WorkResult::Failed(cause, _) if cause == expected),
-                "{what}: {outcome:?}"
-            );
+            let error = LoadError::Compile { module, reason };
+            assert_eq!(cause(of_load(&error)), Some(expected), "{what}");
         }
     }
 
@@ -206,11 +206,7 @@ mod tests {
             (SourceError::absent(place, "no"), Cause::Gone),
             (SourceError::refused(place, "no"), Cause::Gone),
         ] {
-            let outcome = of_source(&error);
-            assert!(
-                matches!(outcome, WorkResult::Failed(cause, _) if cause == expected),
-                "{error}: {outcome:?}"
-            );
+            assert_eq!(cause(of_source(&error)), Some(expected), "{error}");
         }
     }
 
@@ -244,11 +240,7 @@ mod tests {
             (ProviderError::Internal(text()), Cause::Module),
             (ProviderError::Trapped(text()), Cause::Module),
         ] {
-            let outcome = of_call(&error);
-            assert!(
-                matches!(outcome, WorkResult::Failed(cause, _) if cause == expected),
-                "{error}: {outcome:?}"
-            );
+            assert_eq!(cause(of_call(&error)), Some(expected), "{error}");
         }
     }
 }

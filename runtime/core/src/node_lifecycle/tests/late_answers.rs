@@ -151,7 +151,8 @@ fn two_answers_are_as_far_apart_as_the_receipt_of_one_and_the_request_of_the_nex
     let context = PassContext::new();
     let gone = Ok(gone());
     let mut memory = Memory::default();
-    let mut gaps = Vec::new();
+    // The receipt of the first answer and the request of the last one.
+    let mut spans = Vec::new();
     for asked in [0, 15] {
         let answered = asked + 3;
         let surveys = memory.begin(&context.pass(&nodes, asked));
@@ -160,14 +161,14 @@ fn two_answers_are_as_far_apart_as_the_receipt_of_one_and_the_request_of_the_nex
         let Finding::Gone(evidence) = &facts[0].finding else {
             panic!("{:?}", facts[0].finding);
         };
-        gaps.push((evidence.first, evidence.last));
+        spans.push((evidence.first, evidence.last));
         let when = When::Retry {
             after: Duration::from_secs(5),
             why: "a second answer is required".to_owned(),
         };
         memory.conclude(&facts[0], &when, at(answered));
     }
-    assert_eq!(gaps, [(at(3), at(0)), (at(3), at(15))]);
+    assert_eq!(spans, [(at(3), at(0)), (at(3), at(15))]);
 }
 
 #[test]
