@@ -142,9 +142,12 @@ fn watch(
             candidate.release.clone(),
         ))])
     };
-    // Without traffic it waits until the host's own calls have ended or, if its window is zero, begun.
-    let is_awaited = trying.asked.is_none() || (!may_ask && !time.is_zero());
-    if verdict == Verdict::Passed && !(is_silent && is_awaited) {
+    // The host's own calls, which traffic may replace, have to end before; with a window of zero they only begin.
+    let is_awaited = match trying.asked {
+        None => is_silent,
+        Some(_) => !may_ask && !time.is_zero(),
+    };
+    if verdict == Verdict::Passed && !is_awaited {
         return Some(passed(turn));
     }
     // Once for want of traffic; repeatedly if the window is over without a verdict.

@@ -24,16 +24,17 @@ fn a_trial_without_traffic_asks_by_itself_and_ends() {
 
 /// It is shorter than the time after which the host asks by itself, and the cloud answers late.
 #[test]
-fn a_short_trial_without_traffic_waits_for_the_answers_to_what_the_host_asks() {
-    for is_good in [true, false] {
+fn a_short_trial_without_traffic_waits_for_all_answers_to_what_the_host_asks() {
+    for (answers, is_good) in [(0, true), (0, false), (1, true)] {
         let mut world = World::serving();
         world.facts.rules.shadow_time = Duration::from_secs(5);
         world.facts.rules.canary_time = Duration::from_secs(5);
         world.offer(2, Kind::Good);
         for _ in 0..80 {
             world.settle();
-            if !matches!(world.facts.work, Some(Work::Ask(_))) {
-                world.work();
+            match world.facts.work {
+                Some(Work::Ask(_)) => world.facts.tally.compared = answers,
+                _ => world.work(),
             }
             world.seconds += 1;
         }
