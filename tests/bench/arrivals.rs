@@ -17,7 +17,7 @@ use crate::course::Course;
 use crate::figure::{Figure, Key, Size, Subject, percentile};
 use crate::initial::CONNECTIONS;
 use crate::measured::Manager;
-use crate::start::{World, owner};
+use crate::start::{World, check_nodes};
 use crate::watch::Watch;
 use crate::{fat, gate, progress};
 
@@ -103,8 +103,8 @@ async fn managed(
     watch.until(nodes + 1, || manager.check()).await?;
     let delays = delays(&created, &watch)?;
     let cloud_calls = Some(world.cloud.take_requests().await?.len());
+    check_nodes(&world.cluster, &ids, subject).await?;
     manager.stop().await?;
-    gate::end_state(&world.cluster.all_nodes().await?, &ids, owner(subject))?;
     if subject == Subject::Ccm {
         gate::writes(&world.cluster.asked()?, &ids)?;
     }
@@ -142,11 +142,7 @@ async fn bare(nodes: usize, rate: u32) -> Result<Arrivals> {
     }
     watch.until(nodes, || Ok(())).await?;
     let delays = delays(&created, &watch)?;
-    gate::end_state(
-        &world.cluster.all_nodes().await?,
-        &ids,
-        owner(Subject::Bare),
-    )?;
+    check_nodes(&world.cluster, &ids, Subject::Bare).await?;
     Ok(Arrivals {
         delays,
         cloud_calls: None,

@@ -11,7 +11,7 @@ use crate::figure::{Cost, Figure, Key, Size, Subject, percentile};
 use crate::measured::Manager;
 use crate::start::World;
 use crate::watch::Watch;
-use crate::{gate, progress, services};
+use crate::{progress, services};
 
 /// How long the load balancers may stay unchanged while they should change.
 const STILL: Duration = Duration::from_secs(180);
@@ -64,9 +64,8 @@ async fn one(course: &mut Course<'_>, subject: Subject) -> Result<()> {
     };
     let mut delays = created.iter().map(delay).collect::<Result<Vec<_>>>()?;
     delays.sort_unstable();
+    world.check_nodes(subject).await?;
     manager.stop().await?;
-    let state = world.cluster.all_nodes().await?;
-    gate::end_state(&state, &world.ids, crate::start::owner(subject))?;
 
     let ours = subject == Subject::Ccm;
     let key = |what: &str| Key::new("W4", Size::Nodes(nodes), subject, what);

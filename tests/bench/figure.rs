@@ -25,6 +25,11 @@ impl Subject {
             Self::PeerTuned => "peer, tuned",
         }
     }
+
+    /// Whether it is the vendor's manager.
+    pub(crate) fn is_peer(self) -> bool {
+        matches!(self, Self::PeerDefaults | Self::PeerTuned)
+    }
 }
 
 /// The size of the cluster, in the unit in which the workload grows.

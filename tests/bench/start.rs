@@ -54,18 +54,37 @@ impl World {
         self.ids.values().copied().collect()
     }
 
-    /// Checks every node that exists now.
+    /// Checks every node that exists now, as [`check_nodes`] does.
     ///
     /// # Errors
     /// The first node that is not as it must be.
     pub(crate) async fn check_nodes(&self, subject: Subject) -> Result<()> {
-        let nodes = self.cluster.all_nodes().await?;
-        gate::end_state(&nodes, &self.ids, owner(subject))
+        check_nodes(&self.cluster, &self.ids, subject).await
+    }
+}
+
+/// Checks every node that exists now. The vendor's manager still writes addresses when the last node has its labels: it
+/// has [`TIMEOUT`] for that.
+///
+/// # Errors
+/// The first node that is not as it must be.
+pub(crate) async fn check_nodes(
+    cluster: &Cluster,
+    ids: &BTreeMap<String, u64>,
+    subject: Subject,
+) -> Result<()> {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let checked = gate::end_state(&cluster.all_nodes().await?, ids, owner(subject));
+        if checked.is_ok() || !subject.is_peer() || Instant::now() > deadline {
+            return checked;
+        }
+        tokio::time::sleep(SETTLE_TIME).await;
     }
 }
 
 /// A program's mark on a node, if it sets one.
-pub(crate) fn owner(subject: Subject) -> Option<&'static str> {
+fn owner(subject: Subject) -> Option<&'static str> {
     match subject {
         Subject::Ccm | Subject::Bare => Some("hcloud"),
         Subject::PeerDefaults | Subject::PeerTuned => None,
@@ -120,10 +139,10 @@ pub(crate) async fn measure(
     drop(watch);
     let ours = launch.subject == Subject::Ccm;
     let events = until_events(&world.cluster, if ours { nodes } else { 0 }, &mut manager).await?;
+    world.check_nodes(launch.subject).await?;
     let usage = manager.usage()?;
     let asked = world.cluster.asked()?;
     let cloud_calls = world.cloud.take_requests().await?.len();
-    world.check_nodes(launch.subject).await?;
     if ours {
         gate::writes(&asked, &world.ids)?;
     }
