@@ -266,7 +266,8 @@ impl Results {
         );
         if self.surroundings["peer"].is_null() {
             text += "\n**No peer was given to this run** (`--peer PATH` takes a ready binary of the vendor's manager): what follows shows\n";
-            text += "ours against the limit of the same run, and goals that compare with the peer are not judged.\n";
+            text += "ours against the limit of the same run, and goals that compare with the peer are not judged. The last section has those\n";
+            text += "of a run with it.\n";
         }
         for failure in &self.failures {
             let _ = writeln!(text, "\n**Failed, and not counted:** {}", escaped(failure));
