@@ -82,9 +82,7 @@ fn route_042_a_foreign_reason_is_never_overwritten_and_an_empty_one_is_foreign()
 #[test]
 fn route_042_a_foreign_reason_that_appears_during_the_reconciliation_stays() {
     let mut world = one();
-    world.run(0);
-    world.now += 1_000;
-    world.with_listing();
+    world.first_listing();
     let facts = world.next().unwrap();
     let theirs =
         json!([{ "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp" }]);
@@ -105,9 +103,7 @@ fn route_042_a_foreign_reason_that_appears_during_the_reconciliation_stays() {
 #[test]
 fn a_node_made_again_gets_no_condition_for_the_route_of_the_one_before() {
     let mut world = one();
-    world.run(0);
-    world.now += 1_000;
-    world.with_listing();
+    world.first_listing();
     let facts = world.next().unwrap();
     world.add("a", &[], "10.0.0.9");
     world.refusals = [ClusterError::Conflict(String::new())].into();

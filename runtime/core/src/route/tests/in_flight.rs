@@ -16,9 +16,7 @@ fn ends_meanwhile(answer: Result<Progress, ProviderError>, milliseconds: u64) ->
         let answer = answer.clone();
         world.changes.insert(destination.to_owned(), answer);
     }
-    world.run(0);
-    world.now += 1_000;
-    world.with_listing();
+    world.first_listing();
     let facts: Vec<_> = std::iter::from_fn(|| world.next()).collect();
     assert_eq!(facts.len(), 2);
     let listed = world.begin_listing();
@@ -50,9 +48,7 @@ fn what_has_begun_meanwhile_is_asked_about_with_its_hint_and_without_another_lis
 fn what_was_planned_for_a_node_that_is_another_providers_by_now_is_not_made() {
     let mut world = one();
     world.add("b", &[TO_B], "10.0.0.2");
-    world.run(0);
-    world.now += 1_000;
-    world.with_listing();
+    world.first_listing();
     let first = world.next().unwrap();
     world.ownership.schemes = vec!["other".to_owned()];
     world.with_pass(|memory, pass| memory.look_around(pass));
@@ -188,9 +184,7 @@ fn what_is_due_for_a_node_does_not_wait_until_its_other_family_is_done() {
 fn an_old_listing_undoes_nothing_that_was_done_since() {
     let mut world = one();
     world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
-    world.run(0);
-    world.now += 1_000;
-    world.with_listing();
+    world.first_listing();
     // The reconciliations are in progress while routes are listed again.
     let facts: Vec<_> = std::iter::from_fn(|| world.next()).collect();
     assert_eq!(facts.len(), 2);

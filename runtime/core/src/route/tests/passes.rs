@@ -243,9 +243,7 @@ fn route_031_people_are_told_once_for_each_kind_of_error_in_upstream_s_words() {
 #[test]
 fn route_031_the_message_names_the_hint_the_network_the_node_the_time_and_the_error() {
     let mut world = one();
-    world.run(0);
-    world.now += 1_000;
-    world.with_listing();
+    world.first_listing();
     let mut facts = world.next().unwrap();
     let ask = super::super::decide(&facts, world.now());
     let crate::reconciliation::effect::Decision::Do(effects) = ask else {
@@ -477,9 +475,7 @@ fn in_plan_mode_a_failure_that_is_not_the_modes_is_no_plan_and_is_tried_again() 
 #[test]
 fn a_reconciliation_that_panicked_is_held_again() {
     let mut world = one();
-    world.run(0);
-    world.now += 1_000;
-    world.with_listing();
+    world.first_listing();
     let facts = world.next().unwrap();
     assert!(!world.memory.is_idle());
     world.memory.abandon(&facts.key(), world.now().moment);

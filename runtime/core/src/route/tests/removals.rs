@@ -429,9 +429,7 @@ fn budget_is_taken_once_for_a_removal_however_often_it_is_tried() {
 fn a_reconciliation_never_begins_from_what_is_not_so_any_more() {
     let mut world = one();
     world.set_target("10.1.9.0/24", RouteTarget::Node("a".to_owned()));
-    world.run(0);
-    world.now += 1_000;
-    world.with_listing();
+    world.first_listing();
     // The node has changed between the listing and its reconciliation.
     let after = json!(["10.1.0.0/24", "10.1.9.0/24"]);
     world.nodes.get_mut("a").unwrap()["spec"]["podCIDRs"] = after;

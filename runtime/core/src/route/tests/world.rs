@@ -315,6 +315,13 @@ impl World {
     }
 
     /// Lists routes, and starts no reconciliation.
+    /// Takes the world to its first reconciliations: routes have been listed a second after the nodes were seen.
+    pub(super) fn first_listing(&mut self) {
+        self.run(0);
+        self.now += 1_000;
+        self.with_listing();
+    }
+
     pub(super) fn with_listing(&mut self) {
         let listed = self.begin_listing();
         self.end_listing(listed);
