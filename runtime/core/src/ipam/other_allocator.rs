@@ -51,7 +51,7 @@ pub struct OtherAllocator {
     lease: ControllerLease,
     /// When the last read of the Lease was answered.
     read_at: Option<Moment>,
-    /// The Lease has to be read after this moment, because pod CIDRs appeared.
+    /// A read of the Lease has to be sent after this moment, because pod CIDRs appeared.
     read_after: Option<Moment>,
     has_begun: bool,
     is_asking: bool,
@@ -234,7 +234,7 @@ impl OtherAllocator {
             let is_wanted = !self.held.is_empty();
             return is_wanted.then(|| read.after(EVERY_IF_DENIED));
         }
-        if let Some(after) = self.read_after.filter(|after| read < *after) {
+        if let Some(after) = self.read_after {
             return Some(after);
         }
         match self.state {
@@ -301,6 +301,7 @@ impl OtherAllocator {
         }
         self.retry_at = None;
         self.read_at = Some(now);
+        self.read_after.take_if(|after| *after <= sent);
         if self.lease == ControllerLease::Denied && !was_denied {
             self.changes.push(AllocatorChange::LeaseDenied);
         }

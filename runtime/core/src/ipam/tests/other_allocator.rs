@@ -260,6 +260,15 @@ fn a_process_that_takes_the_lease_ends_the_allocation_within_a_second() {
 }
 
 #[test]
+fn pod_cidrs_that_appear_while_the_lease_is_read_have_it_read_again() {
+    let mut world = World::begun(Lease::Renewed("a"), Some(Writer::Ours));
+    assert_eq!(world.other.question(at(1)), Some(Question::Lease));
+    world.other.appeared("other", at(2));
+    world.other.lease_read(world.lease.answer(1), at(1), at(3));
+    assert_eq!(world.other.question(at(3)), Some(Question::Lease));
+}
+
+#[test]
 fn an_allocator_without_a_lease_is_gone_when_a_node_waits_in_vain() {
     for (lease, manager, expected) in [
         // Heartbeats of the nodes make kube-controller-manager retry.
