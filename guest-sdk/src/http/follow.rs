@@ -132,9 +132,14 @@ pub fn follow_with<T>(
     check: impl FnMut(Response) -> Result<Response, Error>,
     mut read: impl FnMut(Response) -> Result<(Vec<T>, Next), Error>,
 ) -> Result<Vec<T>, Error> {
-    let mut items = Vec::new();
+    let label = first.label();
+    let (mut items, mut total) = (Vec::new(), None);
     walk(first, check, |answer| {
         let (page, next) = read(answer)?;
+        // The error does not depend on the pages that are left.
+        if *total.get_or_insert(next.total) != next.total {
+            return Err(changed_length(&label));
+        }
         let count = page.len();
         items.extend(page);
         Ok((count, next))
@@ -179,14 +184,16 @@ pub(crate) fn walk(
         }
     }
     match total {
-        _ if has_changed => Err(wrong(
-            "the list changed its length while it was read".to_owned(),
-        )),
+        _ if has_changed => Err(changed_length(&label)),
         Some(total) if total != items => Err(wrong(format!(
             "{total} items were announced and {items} came"
         ))),
         _ => Ok(()),
     }
+}
+
+fn changed_length(label: &str) -> Error {
+    inconsistent(label, "the list changed its length while it was read")
 }
 
 /// The first request with the query of `url`. `None` if `url` has another path. The base path of the target, which the

@@ -146,6 +146,9 @@ fn a_list_that_contradicts_itself_is_an_error() {
     }
     let (items, _) = read(vec![(to(2).of(3), 2), (Next::end().of(3), 1)]);
     assert_eq!(items, Ok(3), "a list that agrees with itself");
+    let longer = vec![(to(2).of(6), 2), (to(3).of(7), 2), (Next::end().of(7), 3)];
+    let (_, requests) = read(longer);
+    assert_eq!(requests.len(), 2, "the rest of it would be of no use");
 }
 
 #[test]
