@@ -5,6 +5,7 @@
 mod other_allocator;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_core::ipam::{BlockCounts, Facts, Memory, pod_cidrs};
@@ -23,7 +24,7 @@ use tokio::task::JoinSet;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::controller::{Controller, Input, InputOf};
-use crate::controller_lifecycle::{CUT_OFF, Ended, Handle, run_until};
+use crate::controller_lifecycle::{CUT_OFF, Ended, Handle, pause, run_until};
 use crate::executor::{ClusterExecutor, Executor as _};
 use crate::metrics::QueueName;
 use crate::node::NodeChange;
@@ -35,6 +36,8 @@ use crate::{Settings, Stopped};
 /// Handle to the running controller.
 pub(crate) struct Ipam {
     changes: mpsc::UnboundedSender<NodeChange>,
+    /// Whether the plan awaits its first pass.
+    is_awaited: Arc<AtomicBool>,
     handle: Handle,
 }
 
@@ -53,7 +56,8 @@ struct IpamController {
     reconciliations: Workers<Arc<PrunedNode>, ConclusionOf<Facts>>,
     /// Nothing is allocated before this moment; `None`: the first list of all nodes is not complete.
     begins: Option<Moment>,
-    has_passed: bool,
+    /// Whether the plan awaits the first pass.
+    is_awaited: Arc<AtomicBool>,
 }
 
 /// A change that the controller is notified of.
@@ -64,11 +68,12 @@ enum Change {
 }
 
 impl Ipam {
-    /// Starts the controller when all of `before` have ended, if it is enabled and its settings are valid.
+    /// Starts the controller, if it is enabled and its settings are valid; after a pause in place of `former`, which
+    /// ended by a defect.
     pub(crate) fn start(
+        former: Option<Ipam>,
         cluster: &Arc<Cluster>,
         settings: &Settings,
-        before: Vec<Ended>,
         tasks: &mut JoinSet<()>,
     ) -> Option<Ipam> {
         let ipam = settings.ipam.as_ref();
@@ -81,9 +86,19 @@ impl Ipam {
             }
         };
         cluster.planner.expect_passes(1);
+        let before: Vec<Ended> = former.iter().map(|_| pause()).collect();
+        // That of the successor is expected by now.
+        if former.is_some_and(|ipam| ipam.is_awaited.load(Ordering::Acquire)) {
+            cluster.planner.end_passes(1);
+        }
         let (sender, changes) = mpsc::unbounded_channel();
+        if cluster.knows_all_nodes() {
+            // The receiver exists.
+            let _ = sender.send(NodeChange::Listed);
+        }
         let executor = Arc::new(ClusterExecutor::new(cluster.clone()));
         let mut controller = IpamController::new(executor, ipam, memory, changes);
+        let is_awaited = controller.is_awaited.clone();
         let drain = settings.drain;
         let heartbeats = settings.reports.heartbeats.clone();
         let handle = Handle::start(tasks, |stopped| async move {
@@ -96,6 +111,7 @@ impl Ipam {
         });
         Some(Ipam {
             changes: sender,
+            is_awaited,
             handle,
         })
     }
@@ -141,7 +157,7 @@ impl IpamController {
             memory,
             reconciliations: Workers::new(),
             begins: None,
-            has_passed: false,
+            is_awaited: Arc::new(AtomicBool::new(true)),
         }
     }
 
@@ -297,8 +313,7 @@ impl IpamController {
                 .queue
                 .next(Capacity::Any)
                 .is_some_and(|next| next <= now);
-        if !self.has_passed && !is_under_way {
-            self.has_passed = true;
+        if !is_under_way && self.is_awaited.swap(false, Ordering::AcqRel) {
             self.executor.cluster.planner.end_passes(1);
         }
     }

@@ -76,7 +76,7 @@ pub async fn run_all(
     let cluster = Cluster::new(clients, &settings, metrics, watched.store.clone());
     let mut sets = ControllerManager::new(Arc::new(cluster), settings);
     sets.cluster.planner.expect_passes(sets.awaited_passes());
-    sets.start_ipam(Vec::new());
+    sets.start_ipam();
     sets.take(list);
     tokio::pin!(shutdown);
     let mut may_change = true;
@@ -384,12 +384,9 @@ impl ControllerManager {
         self.running.insert(name, set);
     }
 
-    fn start_ipam(&mut self, before: Vec<Ended>) {
-        self.ipam = Ipam::start(&self.cluster, &self.settings, before, &mut self.tasks);
-        let ipam = self.ipam.as_ref();
-        if let Some(ipam) = ipam.filter(|_| self.cluster.knows_all_nodes()) {
-            ipam.see_node(&NodeChange::Listed);
-        }
+    fn start_ipam(&mut self) {
+        let (cluster, settings) = (&self.cluster, &self.settings);
+        self.ipam = Ipam::start(self.ipam.take(), cluster, settings, &mut self.tasks);
     }
 
     /// Restarts what ended without a request: a defect of ours, which affects no other provider.
@@ -402,7 +399,7 @@ impl ControllerManager {
                 controller = IPAM_CONTROLLER,
                 "the controller ended by itself, and is started anew; this is a defect"
             );
-            self.start_ipam(vec![pause()]);
+            self.start_ipam();
         }
         let dead = self.running.iter().filter(|(_, set)| set.has_ended());
         let dead: Vec<String> = dead.map(|(name, _)| name.clone()).collect();

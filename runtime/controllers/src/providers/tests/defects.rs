@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 use http::Request;
 use k8s_openapi::api::core::v1::Event as Recorded;
 use kube::Client;
@@ -10,13 +11,12 @@ use kube::client::Body;
 
 use super::*;
 
-/// A client of `cluster` whose requests about Events panic while `panics`.
-fn client(cluster: &cluster::Cluster, panics: Arc<AtomicBool>) -> Client {
+/// A client of `cluster` whose requests with a path that ends in `path` panic while `panics`.
+fn client(cluster: &cluster::Cluster, path: &'static str, panics: Arc<AtomicBool>) -> Client {
     let inner = cluster.client_as("ccm");
     let service = tower::service_fn(move |request: Request<Body>| {
         let inner = inner.clone();
-        let is_of_events = request.uri().path().ends_with("/events");
-        let panics = is_of_events && panics.load(Ordering::Relaxed);
+        let panics = request.uri().path().ends_with(path) && panics.load(Ordering::Relaxed);
         async move {
             assert!(!panics, "on purpose, in a test");
             Ok::<_, tower::BoxError>(inner.send(request).await?)
@@ -29,7 +29,7 @@ fn client(cluster: &cluster::Cluster, panics: Arc<AtomicBool>) -> Client {
 async fn events_that_wait_for_nodes_are_written_also_after_a_panic_of_their_writer() {
     let cluster = cluster::Cluster::new();
     let panics = Arc::new(AtomicBool::new(true));
-    let client = client(&cluster, panics.clone());
+    let client = client(&cluster, "/events", panics.clone());
     let script = async {
         for numbers in [1..=3, 4..=6] {
             for number in numbers {
@@ -51,4 +51,40 @@ async fn events_that_wait_for_nodes_are_written_also_after_a_panic_of_their_writ
     for number in 4..=6 {
         assert!(about.contains(&format!("east-{number}")), "{about:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_awaits_the_first_pass_of_node_ipam_after_a_panic_only_once() {
+    let cluster = cluster::Cluster::new();
+    post(&cluster, node("a")).await;
+    let panics = Arc::new(AtomicBool::new(true));
+    let client = client(&cluster, "/leases/kube-controller-manager", panics.clone());
+    let settings = Settings {
+        controllers: Controllers {
+            node_ipam: true,
+            ..fixtures::NO_CONTROLLERS
+        },
+        ipam: Some(IpamSettings {
+            families: vec![PodNetwork {
+                cluster_cidr: "10.0.0.0/16".parse().unwrap(),
+                node_mask: 24,
+            }],
+            service_cidrs: Vec::new(),
+            concurrent_syncs: NonZeroUsize::MIN,
+            settle: Duration::from_secs(5),
+            other_allocator: OtherAllocatorRules::default(),
+        }),
+        ..settings()
+    };
+    let plan = settings.plan.clone();
+    let script = async {
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        assert!(!plan.snapshot().is_whole(), "no pass has ended");
+        panics.store(false, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(plan.snapshot().is_whole());
+    };
+    let east = cloud("east", CloudMode::Good);
+    let ended = fixtures::run_one(client, east, settings, Metrics::default(), script);
+    ended.await.unwrap();
 }
