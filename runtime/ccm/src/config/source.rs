@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_delivery::source::Location;
-use ccm_delivery::source::oci::{Mirror, POLL, RegistryCredentials};
+use ccm_delivery::source::oci::{Mirror, OciSettings, POLL, RegistryCredentials};
+use ccm_delivery::source::{Location, OciPlace};
 use ccm_delivery::trust::{Identity, Keyless, MinimumVersion, Pin, PublicKey, Roots, TrustPolicy};
 use ccm_host::grant::ProxyGrant;
 use ipnet::IpNet;
+use tokio::sync::watch;
 
 use super::ConfigContext;
 use super::grants::{authorities, ranges};
@@ -46,6 +47,26 @@ impl Default for RegistryConfig {
             addresses: Vec::new(),
             proxy: None,
             plain_http: false,
+        }
+    }
+}
+
+impl RegistryConfig {
+    /// The settings for what is at `place`, with credentials that may change.
+    pub(crate) fn settings(
+        &self,
+        place: &OciPlace,
+        credentials: watch::Receiver<Option<RegistryCredentials>>,
+    ) -> OciSettings {
+        OciSettings {
+            place: place.clone(),
+            credentials,
+            ca_pem: self.ca_pem.clone(),
+            mirrors: self.mirrors.clone(),
+            poll: self.poll,
+            addresses: self.addresses.clone(),
+            proxy: self.proxy.clone(),
+            plain_http: self.plain_http,
         }
     }
 }

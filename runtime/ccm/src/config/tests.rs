@@ -3,6 +3,7 @@
 mod fingerprints;
 mod hostile;
 mod proxies;
+mod registries;
 mod shipped;
 mod syntax;
 

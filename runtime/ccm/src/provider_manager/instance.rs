@@ -15,7 +15,7 @@ use ccm_delivery::rollout_controller::{
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
 use ccm_delivery::source::file::FileSource;
-use ccm_delivery::source::oci::{OciSettings, OciSource, RegistryCredentials};
+use ccm_delivery::source::oci::{OciSource, RegistryCredentials};
 use ccm_delivery::source::{Location, Source};
 use ccm_delivery::store::ModuleStore;
 use ccm_delivery::trust::TrustPolicy;
@@ -305,17 +305,7 @@ fn source(
             Box::new(ConfigMapSource::new(place, client, key.clone()))
         }
         Location::Oci(at) => {
-            let registry = &config.registry;
-            let settings = OciSettings {
-                place: at.clone(),
-                credentials,
-                ca_pem: registry.ca_pem.clone(),
-                mirrors: registry.mirrors.clone(),
-                poll: registry.poll,
-                addresses: registry.addresses.clone(),
-                proxy: registry.proxy.clone(),
-                plain_http: registry.plain_http,
-            };
+            let settings = config.registry.settings(at, credentials);
             Box::new(OciSource::new(place, settings)?)
         }
     })
@@ -337,17 +327,21 @@ mod tests {
 
     /// Whoever no longer trusts a key has a reason, and the version that serves may be signed with it.
     #[tokio::test]
-    async fn a_change_of_trust_or_of_the_rollout_reaches_a_provider_that_runs() {
+    async fn a_change_of_trust_login_or_rollout_reaches_a_provider_that_runs() {
         let folder = tempfile::tempdir().unwrap();
         let mut manager = manager(folder.path());
         let mut config = ProviderConfig::unwritten("static");
         config.source = Location::parse("file:///nowhere/static.wasm").unwrap();
+        config.registry.credentials = Some(RegistryCredentials::default());
         manager.begin_one(config.clone()).unwrap();
         config.trust.allows_unsigned = false;
         config.rollout.canary_calls = 7;
+        config.registry.credentials = None;
         let instance = manager.instances.get_mut("static").unwrap();
+        assert!(instance.credentials.borrow().is_some());
         let followed = instance.follow(config.clone(), &manager.shared);
         followed.await.unwrap();
+        assert!(instance.credentials.borrow().is_none());
         assert!(**instance.trust.borrow() == config.trust);
         assert_eq!(*instance.rules.borrow(), config.rollout);
     }
