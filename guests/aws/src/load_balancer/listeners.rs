@@ -166,7 +166,9 @@ fn is_otherwise(listener: &Listener, port: &Port) -> bool {
     listener.protocol != port.front_protocol
         || port.tls.as_ref().is_some_and(|tls| {
             let policy = tls.policy.as_ref();
-            listener.certificates.first() != Some(&tls.certificate)
+            let certificate = listener.certificates.first();
+            // No two certificates have names that differ in case only.
+            certificate.is_none_or(|one| !one.eq_ignore_ascii_case(&tls.certificate))
                 || (policy.is_some() && policy != listener.ssl_policy.as_ref())
         })
 }

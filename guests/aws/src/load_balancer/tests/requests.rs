@@ -21,6 +21,7 @@ fn only_what_differs_is_changed() {
     type Change = fn(&mut Service);
     let cases: &[(&str, Change, &[&str])] = &[
         ("nothing", |_| {}, &[]),
+        ("case", |one| set(one, "ssl-cert", "ARN:certificate"), &[]),
         (
             "certificate",
             |one| set(one, "ssl-cert", "arn:other"),
