@@ -130,7 +130,7 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
     if vendor == Some("digitalocean") && !firewall.is_empty() {
         differences.push(Difference::new(
             "PUBLIC_ACCESS_FIREWALL_NAME",
-            "nothing here manages this firewall: it stays on the nodes with the rules of the vendor's manager, and lets in no traffic to new node ports and new network load balancers; before the move, open these ports in another firewall, or take this one off the nodes",
+            "nothing here manages this firewall: it stays on the nodes with the rules of the vendor's manager, and lets in no traffic to new node ports and new load balancers of the type REGIONAL_NETWORK; before the move, open these ports in another firewall, or take this one off the nodes",
         ));
     }
     if vendor != Some("hcloud") {
