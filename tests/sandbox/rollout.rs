@@ -5,11 +5,13 @@
 //! - `shipped`: the shipped guest and its cloud, for tests that need a real one.
 //! - `checks`: the active version proves its credential.
 //! - `journeys`: the fates of versions.
+//! - `metrics`: the series of the version that serves.
 //! - `plans`: the changes that a version would make to correct load balancers.
 //! - `restarts`: the next process after the last one has ended.
 
 mod checks;
 mod journeys;
+mod metrics;
 mod plans;
 mod restarts;
 mod shipped;
@@ -22,6 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
         checks::TESTS,
         journeys::TESTS,
+        metrics::TESTS,
         plans::TESTS,
         restarts::TESTS,
     ];

@@ -23,6 +23,7 @@ use ccm_delivery::trust::{PublicKey, TrustPolicy};
 use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Inspection};
+use prometheus_client::registry::Registry;
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::json;
 use test_guests::Version;
@@ -183,6 +184,7 @@ pub(crate) struct World {
     lead: watch::Sender<Option<Lead>>,
     pub(crate) specification: watch::Sender<Specification>,
     pub(crate) served: watch::Receiver<Served>,
+    pub(crate) metrics: Registry,
     controller: JoinHandle<()>,
     callers: Vec<JoinHandle<()>>,
     /// The errors of the calls that failed.
@@ -266,6 +268,7 @@ impl World {
         );
         let lead = watch::Sender::new(leads.then(lead));
         let specification = watch::Sender::default();
+        let mut metrics = Registry::default();
         let controller = RolloutController::new(RolloutControllerParts {
             name: "cloud".to_owned(),
             host: HOST.clone(),
@@ -282,7 +285,7 @@ impl World {
                 lead: lead.subscribe(),
                 mode,
             },
-            metrics: Metrics::default(),
+            metrics: Metrics::register(&mut metrics),
             pace: PACE,
         });
         World {
@@ -294,6 +297,7 @@ impl World {
             lead,
             specification,
             served: controller.served(),
+            metrics,
             controller: tokio::spawn(controller.run()),
             callers: Vec::new(),
             failed: Arc::default(),
