@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::cloud::instance::Address;
 
 pub use pod_network::{NetworkConditionPatch, PodCidrsPatch};
-pub use service::{ConditionChange, FinalizerChange, ServicePatch};
+pub use service::{FinalizerChange, ServicePatch};
 
 /// A patch of `nodes/<name>/status`.
 #[derive(Debug, Clone, PartialEq, Default)]

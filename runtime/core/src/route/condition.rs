@@ -1,11 +1,13 @@
 //! The node condition NetworkUnavailable. It is written where it is absent or ours; a condition that a network plugin
 //! has set for its own network is never overwritten (EDGE-081).
 
+use k8s_openapi::api::core::v1::NodeCondition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 
-use crate::moment::rfc3339;
 use crate::node::object::{NodeConditionStatus, PrunedNode};
 use crate::reconciliation::patch::NetworkConditionPatch;
+use crate::well_known::NETWORK_UNAVAILABLE;
 
 /// Reasons and messages that mark the condition as ours (ROUTE-041).
 const CREATED: (&str, &str) = ("RouteCreated", "RouteController created a route");
@@ -30,14 +32,11 @@ pub(super) fn patch(
     network: Network,
     now: Timestamp,
 ) -> Option<NetworkConditionPatch> {
-    let is_unavailable = network != Network::Available;
-    let (reason, message) = match is_unavailable {
-        true => NOT_CREATED,
-        false => CREATED,
-    };
-    let status = match is_unavailable {
-        true => NodeConditionStatus::True,
-        false => NodeConditionStatus::False,
+    let (status, text, (reason, message)) = match network {
+        Network::Available => (NodeConditionStatus::False, "False", CREATED),
+        Network::Unavailable | Network::Doubtful => {
+            (NodeConditionStatus::True, "True", NOT_CREATED)
+        }
     };
     let mut since = now;
     if let Some(stored) = node.network_unavailable() {
@@ -53,11 +52,14 @@ pub(super) fn patch(
     Some(NetworkConditionPatch {
         uid: node.uid().to_owned(),
         resource_version: node.resource_version().to_owned(),
-        is_unavailable,
-        reason,
-        message,
-        heartbeat: rfc3339(now),
-        last_transition: rfc3339(since),
+        condition: NodeCondition {
+            type_: NETWORK_UNAVAILABLE.to_owned(),
+            status: text.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            last_heartbeat_time: Some(Time(now)),
+            last_transition_time: Some(Time(since)),
+        },
     })
 }
 

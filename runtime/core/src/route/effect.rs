@@ -96,8 +96,10 @@ impl fmt::Display for RouteEffect {
             }
             RouteEffect::ReadNode(node) => write!(f, "read {node}"),
             RouteEffect::PatchCondition(node, patch) => {
-                let (is, reason) = (patch.is_unavailable, patch.reason);
-                write!(f, "patch {node}/status NetworkUnavailable={is}({reason})")
+                let condition = &patch.condition;
+                let (kind, is) = (&condition.type_, condition.status == "True");
+                let reason = condition.reason.as_deref().unwrap_or_default();
+                write!(f, "patch {node}/status {kind}={is}({reason})")
             }
             RouteEffect::RecordEvent(node, event) => write!(f, "event {node} {event}"),
         }

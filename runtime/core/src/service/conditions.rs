@@ -2,18 +2,17 @@
 //! words with digits do not count. Upstream has none (SVC-082, EDGE-069).
 
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::stored_state::condition;
 use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::LoadBalancerStatus;
-use crate::moment::{Now, rfc3339};
+use crate::moment::Now;
 use crate::node::answer_check;
-use crate::reconciliation::patch::ConditionChange;
 use crate::well_known::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
 
 /// Condition of a load balancer that is as wanted.
-pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
+pub(super) fn ensured(service: &Service, now: Now) -> Option<Condition> {
     balancer(service, true, "Ensured", "Ensured load balancer", now)
 }
 
@@ -21,7 +20,7 @@ pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
 const ELSEWHERE: &str = "ImplementedElsewhere";
 
 /// Condition of a load balancer that another controller makes.
-pub(super) fn elsewhere(service: &Service, now: Now) -> Option<ConditionChange> {
+pub(super) fn elsewhere(service: &Service, now: Now) -> Option<Condition> {
     let message = "Another controller makes the load balancer";
     balancer(service, true, ELSEWHERE, message, now)
 }
@@ -37,22 +36,18 @@ pub(super) fn failed(
     reason: &str,
     message: &str,
     now: Now,
-) -> Option<ConditionChange> {
+) -> Option<Condition> {
     balancer(service, false, reason, message, now)
 }
 
 /// Condition of a deleted load balancer; only if the condition exists.
-pub(super) fn removed(service: &Service, now: Now) -> Option<ConditionChange> {
+pub(super) fn removed(service: &Service, now: Now) -> Option<Condition> {
     condition(service, LOAD_BALANCER_CONDITION)?;
     failed(service, "Deleted", "Deleted load balancer", now)
 }
 
 /// The ports condition: whether the provider serves all ports. Not written before there has been a port error.
-pub(super) fn ports(
-    service: &Service,
-    status: &LoadBalancerStatus,
-    now: Now,
-) -> Option<ConditionChange> {
+pub(super) fn ports(service: &Service, status: &LoadBalancerStatus, now: Now) -> Option<Condition> {
     let mut errors: Vec<String> = status
         .ingress
         .iter()
@@ -104,7 +99,7 @@ fn balancer(
     reason: &str,
     message: &str,
     now: Now,
-) -> Option<ConditionChange> {
+) -> Option<Condition> {
     let kind = LOAD_BALANCER_CONDITION;
     change(service, kind, is_true, reason, message, now)
 }
@@ -116,7 +111,7 @@ fn change(
     reason: &str,
     message: &str,
     now: Now,
-) -> Option<ConditionChange> {
+) -> Option<Condition> {
     let status = if is_true { "True" } else { "False" };
     let stored = condition(service, kind);
     let message = answer_check::message(message);
@@ -130,13 +125,13 @@ fn change(
     }
     let since = stored
         .filter(|stored| stored.status == status)
-        .map_or(now.wall, |stored| stored.last_transition_time.0);
-    Some(ConditionChange {
-        kind: kind.to_owned(),
-        is_true,
+        .map_or(Time(now.wall), |stored| stored.last_transition_time.clone());
+    Some(Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
         reason: reason.to_owned(),
         message,
-        last_transition: rfc3339(since),
+        last_transition_time: since,
         observed_generation: service.metadata.generation,
     })
 }

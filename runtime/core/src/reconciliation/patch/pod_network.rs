@@ -1,5 +1,6 @@
 //! Patches of a node's pod network: its CIDRs and its NetworkUnavailable condition.
 
+use k8s_openapi::api::core::v1::NodeCondition;
 use serde_json::{Value, json};
 
 /// A patch of `nodes/<name>`: the node's pod CIDRs. The API server lets them be set once and never changed.
@@ -24,22 +25,14 @@ impl PodCidrsPatch {
 
 /// A patch of `nodes/<name>/status`: the condition NetworkUnavailable and no other. It is valid for one version of the
 /// object only, and a condition that a network plugin sets meanwhile is not overwritten (EDGE-081).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NetworkConditionPatch {
     /// `metadata.uid` of the node.
     pub uid: String,
     /// `metadata.resourceVersion` of the node whose condition was judged.
     pub resource_version: String,
-    /// The condition's status: `true` means that there is no network.
-    pub is_unavailable: bool,
-    /// The condition's reason, CamelCase.
-    pub reason: &'static str,
-    /// The condition's message, human-readable.
-    pub message: &'static str,
-    /// The current time, RFC 3339.
-    pub heartbeat: String,
-    /// When the status last changed, RFC 3339.
-    pub last_transition: String,
+    /// The condition as it is to be.
+    pub condition: NodeCondition,
 }
 
 impl NetworkConditionPatch {
@@ -47,14 +40,7 @@ impl NetworkConditionPatch {
     pub fn to_json(&self) -> Value {
         json!({
             "metadata": { "uid": self.uid, "resourceVersion": self.resource_version },
-            "status": { "conditions": [{
-                "type": "NetworkUnavailable",
-                "status": if self.is_unavailable { "True" } else { "False" },
-                "reason": self.reason,
-                "message": self.message,
-                "lastHeartbeatTime": self.heartbeat,
-                "lastTransitionTime": self.last_transition,
-            }]},
+            "status": { "conditions": [self.condition] },
         })
     }
 }

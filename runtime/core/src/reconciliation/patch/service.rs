@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, PortStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Map, Value, json};
 
 use crate::cloud::load_balancer::{Ingress, LoadBalancerStatus};
@@ -22,7 +23,7 @@ pub struct ServicePatch {
     /// `status.loadBalancer`, as a whole.
     pub status: Option<LoadBalancerStatus>,
     /// Conditions of the status, by type; others stay.
-    pub conditions: Vec<ConditionChange>,
+    pub conditions: Vec<Condition>,
 }
 
 /// The change of this manager's finalizer.
@@ -32,23 +33,6 @@ pub enum FinalizerChange {
     Add(Vec<String>),
     /// Remove it and keep these.
     Remove(Vec<String>),
-}
-
-/// One condition of a Service's status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConditionChange {
-    /// The condition's type, such as `LoadBalancerPortsError`.
-    pub kind: String,
-    /// The condition's status, `True` or `False`.
-    pub is_true: bool,
-    /// The condition's reason, CamelCase.
-    pub reason: String,
-    /// The condition's message, human-readable.
-    pub message: String,
-    /// When the status last changed, RFC 3339.
-    pub last_transition: String,
-    /// `metadata.generation` that was observed, if the Service has one.
-    pub observed_generation: Option<i64>,
 }
 
 impl ServicePatch {
@@ -103,8 +87,7 @@ impl ServicePatch {
             status.insert("loadBalancer".to_owned(), json!({ "ingress": ingress }));
         }
         if !self.conditions.is_empty() {
-            let conditions: Vec<Value> = self.conditions.iter().map(condition_json).collect();
-            status.insert("conditions".to_owned(), Value::Array(conditions));
+            status.insert("conditions".to_owned(), json!(self.conditions));
         }
         let mut body = Map::new();
         body.insert("metadata".to_owned(), Value::Object(metadata));
@@ -129,20 +112,6 @@ fn ingress_json(ingress: &Ingress) -> Value {
     })
 }
 
-fn condition_json(condition: &ConditionChange) -> Value {
-    let mut one = json!({
-        "type": condition.kind,
-        "status": if condition.is_true { "True" } else { "False" },
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition,
-    });
-    if let Some(generation) = condition.observed_generation {
-        one["observedGeneration"] = json!(generation);
-    }
-    one
-}
-
 /// Part of an effect's label: lists the written fields, each after a blank.
 impl fmt::Display for ServicePatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -158,7 +127,8 @@ impl fmt::Display for ServicePatch {
             write!(f, " status={status}")?;
         }
         for condition in &self.conditions {
-            write!(f, " {}={}", condition.kind, condition.is_true)?;
+            let is_true = condition.status == "True";
+            write!(f, " {}={is_true}", condition.type_)?;
         }
         Ok(())
     }

@@ -27,11 +27,9 @@ pub(crate) fn is_all_of_service(patch: &ServicePatch) -> bool {
         conditions,
     } = patch;
     let has_only_ours = annotations.keys().all(|key| is_ours(key));
-    let are_good = |mut all: std::slice::Iter<
-        '_,
-        crate::reconciliation::patch::ConditionChange,
-    >| { all.all(|condition| is_ours(&condition.kind) && condition.is_true) };
-    finalizer.is_none() && status.is_none() && has_only_ours && are_good(conditions.iter())
+    let mut conditions = conditions.iter();
+    let are_good = conditions.all(|one| is_ours(&one.type_) && one.status == "True");
+    finalizer.is_none() && status.is_none() && has_only_ours && are_good
 }
 
 fn is_ours(key: &str) -> bool {
@@ -43,9 +41,12 @@ fn is_ours(key: &str) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+    use k8s_openapi::jiff::Timestamp;
+
     use super::*;
     use crate::cloud::load_balancer::LoadBalancerStatus;
-    use crate::reconciliation::patch::{ConditionChange, FinalizerChange, TaintChange, Taints};
+    use crate::reconciliation::patch::{FinalizerChange, TaintChange, Taints};
     use crate::well_known::{LOAD_BALANCER_CONDITION, OWNER_LABEL, PORTS_CONDITION, SERVICE_OWNER};
 
     fn labels(keys: &[&str]) -> BTreeMap<String, String> {
@@ -53,13 +54,13 @@ mod tests {
         keys.iter().map(pair).collect()
     }
 
-    fn condition(kind: &str, is_true: bool) -> ConditionChange {
-        ConditionChange {
-            kind: kind.to_owned(),
-            is_true,
+    fn condition(kind: &str, status: &str) -> Condition {
+        Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
             reason: String::new(),
             message: String::new(),
-            last_transition: String::new(),
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
             observed_generation: None,
         }
     }
@@ -104,7 +105,7 @@ mod tests {
         own.annotations
             .insert(SERVICE_OWNER.to_owned(), Some("hcloud".to_owned()));
         own.conditions
-            .push(condition(LOAD_BALANCER_CONDITION, true));
+            .push(condition(LOAD_BALANCER_CONDITION, "True"));
         assert!(is_all_of_service(&own));
         let with = |change: fn(&mut ServicePatch)| {
             let mut patch = own.clone();
@@ -114,11 +115,11 @@ mod tests {
         for more in [
             with(|patch| patch.finalizer = Some(FinalizerChange::Add(Vec::new()))),
             with(|patch| patch.status = Some(LoadBalancerStatus::default())),
-            with(|patch| patch.conditions.push(condition(PORTS_CONDITION, true))),
+            with(|patch| patch.conditions.push(condition(PORTS_CONDITION, "True"))),
             with(|patch| {
                 patch
                     .conditions
-                    .push(condition(LOAD_BALANCER_CONDITION, false))
+                    .push(condition(LOAD_BALANCER_CONDITION, "False"))
             }),
             with(|patch| {
                 patch.annotations.insert("example.com/a".to_owned(), None);
