@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use ccm_core::moment::StoredTime;
 use ccm_core::well_known::LAST_APPLIED;
-use k8s_openapi::api::core::v1::{
-    LoadBalancerStatus, Service, ServicePort, ServiceSpec, ServiceStatus, SessionAffinityConfig,
-};
+use k8s_openapi::api::core::v1::{LoadBalancerStatus, Service, ServiceSpec, ServiceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
@@ -17,7 +15,7 @@ use super::same_resource;
 struct Wire {
     #[serde(default)]
     metadata: Metadata,
-    spec: Option<Spec>,
+    spec: Option<ServiceSpec>,
     status: Option<Status>,
 }
 
@@ -34,31 +32,6 @@ struct Metadata {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     finalizers: Option<Vec<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    ports: Option<Vec<ServicePort>>,
-    load_balancer_class: Option<String>,
-    #[serde(rename = "loadBalancerIP")]
-    load_balancer_ip: Option<String>,
-    load_balancer_source_ranges: Option<Vec<String>>,
-    allocate_load_balancer_node_ports: Option<bool>,
-    external_traffic_policy: Option<String>,
-    health_check_node_port: Option<i32>,
-    session_affinity: Option<String>,
-    session_affinity_config: Option<SessionAffinityConfig>,
-    #[serde(rename = "externalIPs")]
-    external_ips: Option<Vec<String>>,
-    #[serde(rename = "clusterIP")]
-    cluster_ip: Option<String>,
-    #[serde(rename = "clusterIPs")]
-    cluster_ips: Option<Vec<String>>,
-    ip_families: Option<Vec<String>>,
-    ip_family_policy: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -139,22 +112,12 @@ impl From<Wire> for Service {
         Service {
             metadata: wire.metadata.into(),
             spec: wire.spec.map(|spec| ServiceSpec {
-                type_: spec.kind,
-                ports: spec.ports,
-                load_balancer_class: spec.load_balancer_class,
-                load_balancer_ip: spec.load_balancer_ip,
-                load_balancer_source_ranges: spec.load_balancer_source_ranges,
-                allocate_load_balancer_node_ports: spec.allocate_load_balancer_node_ports,
-                external_traffic_policy: spec.external_traffic_policy,
-                health_check_node_port: spec.health_check_node_port,
-                session_affinity: spec.session_affinity,
-                session_affinity_config: spec.session_affinity_config,
-                external_ips: spec.external_ips,
-                cluster_ip: spec.cluster_ip,
-                cluster_ips: spec.cluster_ips,
-                ip_families: spec.ip_families,
-                ip_family_policy: spec.ip_family_policy,
-                ..ServiceSpec::default()
+                external_name: None,
+                internal_traffic_policy: None,
+                publish_not_ready_addresses: None,
+                selector: None,
+                traffic_distribution: None,
+                ..spec
             }),
             status: wire.status.map(|status| ServiceStatus {
                 load_balancer: status.load_balancer,
