@@ -23,33 +23,39 @@ crate::named_enum! {
     }
 }
 
-/// IP family of a Service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IpFamily {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
+crate::named_enum! {
+    /// IP family of a Service, in the Kubernetes API's spelling.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum IpFamily {
+        /// IPv4.
+        V4 = "IPv4",
+        /// IPv6.
+        V6 = "IPv6",
+    }
 }
 
-/// `spec.ipFamilyPolicy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum IpFamilyPolicy {
-    /// Exactly one family.
-    SingleStack,
-    /// Both families, if the cluster has both.
-    PreferDualStack,
-    /// Both families.
-    RequireDualStack,
+crate::named_enum! {
+    /// `spec.ipFamilyPolicy`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum IpFamilyPolicy {
+        /// Exactly one family.
+        SingleStack = "SingleStack",
+        /// Both families, if the cluster has both.
+        PreferDualStack = "PreferDualStack",
+        /// Both families.
+        RequireDualStack = "RequireDualStack",
+    }
 }
 
-/// `spec.externalTrafficPolicy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TrafficPolicy {
-    /// Any node accepts the traffic.
-    Cluster,
-    /// Only nodes with endpoints, detected by `healthCheckNodePort`.
-    Local,
+crate::named_enum! {
+    /// `spec.externalTrafficPolicy`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum TrafficPolicy {
+        /// Any node accepts the traffic.
+        Cluster = "Cluster",
+        /// Only nodes with endpoints, detected by `healthCheckNodePort`.
+        Local = "Local",
+    }
 }
 
 /// One port of a Service.

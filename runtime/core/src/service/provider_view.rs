@@ -37,28 +37,15 @@ pub fn cloud_service(service: &Service) -> CloudService {
             .and_then(|spec| spec.load_balancer_ip.clone())
             .filter(|ip| !ip.is_empty()),
         source_ranges: shown_ranges(service),
-        external_traffic_policy: match spec.and_then(|spec| spec.external_traffic_policy.as_deref())
-        {
-            Some("Local") => Some(TrafficPolicy::Local),
-            Some("Cluster") => Some(TrafficPolicy::Cluster),
-            _ => None,
-        },
+        external_traffic_policy: traffic_policy(service),
         health_check_node_port: health_check(service).map(|(_, port)| port),
         ip_families: families
             .unwrap_or_default()
             .iter()
-            .filter_map(|family| match family.as_str() {
-                "IPv4" => Some(IpFamily::V4),
-                "IPv6" => Some(IpFamily::V6),
-                _ => None,
-            })
+            .filter_map(|family| IpFamily::parse(family))
             .collect(),
-        ip_family_policy: match spec.and_then(|spec| spec.ip_family_policy.as_deref()) {
-            Some("SingleStack") => Some(IpFamilyPolicy::SingleStack),
-            Some("PreferDualStack") => Some(IpFamilyPolicy::PreferDualStack),
-            Some("RequireDualStack") => Some(IpFamilyPolicy::RequireDualStack),
-            _ => None,
-        },
+        ip_family_policy: spec
+            .and_then(|spec| IpFamilyPolicy::parse(spec.ip_family_policy.as_deref()?)),
         session_affinity_seconds: affinity(service),
         cluster_ips: spec
             .and_then(|spec| spec.cluster_ips.clone())
@@ -76,8 +63,11 @@ pub(super) fn is_shown(key: &str) -> bool {
 /// Whether kube-proxy forwards external traffic only to endpoints on the receiving node.
 pub fn requests_only_local_traffic(service: &Service) -> bool {
     let is_exposed = matches!(service_type(service), "LoadBalancer" | "NodePort");
-    let policy = spec(service).and_then(|spec| spec.external_traffic_policy.as_deref());
-    is_exposed && policy == Some("Local")
+    is_exposed && traffic_policy(service) == Some(TrafficPolicy::Local)
+}
+
+fn traffic_policy(service: &Service) -> Option<TrafficPolicy> {
+    TrafficPolicy::parse(spec(service)?.external_traffic_policy.as_deref()?)
 }
 
 /// Whether the load balancer has to check which nodes have endpoints.
