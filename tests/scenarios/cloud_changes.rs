@@ -5,8 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::safety::audit::Author;
-use ccm_core::safety::permit::{Access, CloudRequest, Permit, Refusal, RequestOutcome};
+use ccm_core::safety::audit::{Author, End};
+use ccm_core::safety::permit::{Access, CloudRequest, Permit, Refusal};
 
 /// Time between a look-up and the change that follows from it.
 pub(crate) const LATENCY: Duration = Duration::from_millis(10);
@@ -57,8 +57,11 @@ pub(crate) fn change<T>(
         Err(_) => return Err(Halt::Dead),
     }
     let changed = change();
-    let outcome = RequestOutcome::Answered(200, None);
-    let ended = AssertUnwindSafe(|| permit.ended(now, now, &request, outcome));
+    let end = End::Answered {
+        status: 200,
+        request_id: None,
+    };
+    let ended = AssertUnwindSafe(|| permit.ended(now, now, &request, end));
     std::panic::catch_unwind(ended).map_err(|_| Halt::Dead)?;
     Ok(changed)
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
-use ccm_core::safety::audit::{AuditSink, Author, NoAudit};
-use ccm_core::safety::permit::{Access, CloudRequest, Mode, Permit, Refusal, RequestOutcome};
+use ccm_core::safety::audit::{AuditSink, Author, End, NoAudit};
+use ccm_core::safety::permit::{Access, CloudRequest, Mode, Permit, Refusal};
 use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 
@@ -78,7 +78,7 @@ impl Cloud {
         let now = Moment(Duration::ZERO);
         permit.ask(now, &request)?;
         let changed = change(&mut self.balancers.lock().unwrap());
-        permit.ended(now, now, &request, RequestOutcome::Answered(201, None));
+        permit.ended(now, now, &request, End::Done);
         Ok(changed)
     }
 

@@ -11,7 +11,8 @@ use ccm_core::cloud::load_balancer::{
 use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::cloud::{Capabilities, CloudNode, FindReply, ProviderError};
 use ccm_core::cloud_provider::{CloudProvider, Reply};
-use ccm_core::safety::permit::{Permit, RequestOutcome};
+use ccm_core::safety::audit::End;
+use ccm_core::safety::permit::Permit;
 use ccm_fixtures::permits;
 
 /// The state of a load balancer.
@@ -120,7 +121,7 @@ impl Balancers {
                 false => Err(ProviderError::Denied(refusal.to_string())),
             };
         }
-        permit.ended(now, now, &request, RequestOutcome::Answered(200, None));
+        permit.ended(now, now, &request, End::Done);
         self.note(&service.name, format!("{method} {path}"));
         self.set(&service.name, after);
         Ok(())

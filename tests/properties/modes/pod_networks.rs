@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use ccm_controllers::{Controllers, Metrics, Settings, SharedPlan};
 use ccm_core::cloud::ProviderError;
 use ccm_core::cloud::route::{CloudRoute, RouteTarget};
-use ccm_core::safety::permit::{Mode, RequestOutcome};
+use ccm_core::safety::audit::End;
+use ccm_core::safety::permit::Mode;
 use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork, RouteSettings};
 use ccm_fixtures::kubernetes::{ObjectBuilder, node};
 use ccm_fixtures::permits::change;
@@ -221,7 +222,7 @@ fn changed(asked: &Asked<'_>, made: &Made) -> Result<(), ProviderError> {
     let now = permit.valid_until();
     let verdict = permit.ask(now, &request);
     verdict.map_err(|refusal| ProviderError::Denied(refusal.to_string()))?;
-    permit.ended(now, now, &request, RequestOutcome::Answered(200, None));
+    permit.ended(now, now, &request, End::Done);
     let mut made = made.lock().unwrap();
     let object = format!("route/{}", call.object);
     made.entry(object)

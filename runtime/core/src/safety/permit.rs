@@ -74,15 +74,6 @@ pub struct CloudRequest {
     pub access: Access,
 }
 
-/// Result of a permitted request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RequestOutcome {
-    /// The cloud answered with this status and request ID.
-    Answered(u16, Option<String>),
-    /// No complete answer; whether the cloud acted is unknown.
-    Failed,
-}
-
 /// Why a request may not be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refusal {
@@ -285,13 +276,7 @@ impl Permit {
     }
 
     /// Reports at `now` the result of a mutation that [`Permit::ask`] permitted at `asked`. Reads are not reported.
-    pub fn ended(
-        &self,
-        asked: Moment,
-        now: Moment,
-        request: &CloudRequest,
-        outcome: RequestOutcome,
-    ) {
+    pub fn ended(&self, asked: Moment, now: Moment, request: &CloudRequest, end: End) {
         if request.access == Access::Read {
             return;
         }
@@ -303,12 +288,7 @@ impl Permit {
             author: request.author.clone(),
             subject: self.subject.clone(),
             act: Act::of(request),
-            end: match outcome {
-                RequestOutcome::Answered(status, request_id) => {
-                    End::Answered { status, request_id }
-                }
-                RequestOutcome::Failed => End::Unknown,
-            },
+            end,
             took: Some(asked.until(now)),
             brake,
         });

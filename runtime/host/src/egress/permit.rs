@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
-use ccm_core::safety::permit::{CloudRequest, Permit, Refusal, RequestOutcome};
+use ccm_core::safety::audit::End;
+use ccm_core::safety::permit::{CloudRequest, Permit, Refusal};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Current time on the boot-time clock, which continues during suspend.
@@ -30,7 +31,7 @@ pub(super) struct Allowed<'a> {
     permit: &'a Permit,
     request: CloudRequest,
     asked: Moment,
-    outcome: RequestOutcome,
+    end: End,
 }
 
 impl<'a> Allowed<'a> {
@@ -45,7 +46,7 @@ impl<'a> Allowed<'a> {
             permit,
             request,
             asked,
-            outcome: RequestOutcome::Failed,
+            end: End::Unknown,
         })
     }
 
@@ -56,13 +57,13 @@ impl<'a> Allowed<'a> {
 
     /// Reports a complete response.
     pub(super) fn answered(mut self, status: u16, request_id: Option<String>) {
-        self.outcome = RequestOutcome::Answered(status, request_id);
+        self.end = End::Answered { status, request_id };
     }
 }
 
 impl Drop for Allowed<'_> {
     fn drop(&mut self) {
-        let outcome = std::mem::replace(&mut self.outcome, RequestOutcome::Failed);
-        self.permit.ended(self.asked, now(), &self.request, outcome);
+        let end = std::mem::replace(&mut self.end, End::Unknown);
+        self.permit.ended(self.asked, now(), &self.request, end);
     }
 }

@@ -214,11 +214,14 @@ fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_pa
         .about(subject.clone());
     let write = request(Access::Write);
     permit.ask(at(1), &write).unwrap();
-    let answered = RequestOutcome::Answered(201, Some("r-1".to_owned()));
+    let answered = End::Answered {
+        status: 201,
+        request_id: Some("r-1".to_owned()),
+    };
     permit.ended(at(1), at(3), &write, answered);
     permit.ask(at(4), &write).unwrap();
-    permit.ended(at(4), at(9), &write, RequestOutcome::Failed);
-    permit.ended(at(9), at(9), &request(Access::Read), RequestOutcome::Failed);
+    permit.ended(at(4), at(9), &write, End::Unknown);
+    permit.ended(at(9), at(9), &request(Access::Read), End::Unknown);
     let records = received.records.lock().unwrap();
     let [first, second] = records.as_slice() else {
         unreachable!("{records:?}")
