@@ -286,10 +286,6 @@ impl AuditSink for AuditWriter {
     fn before_deletion(&self, author: &Author, subject: &Subject) -> Result<(), Unrecordable> {
         self.begin(author, subject, Act::NodeDeletion)
     }
-
-    fn deleted(&self, record: &AuditRecord) {
-        self.write(record);
-    }
 }
 
 #[cfg(test)]

@@ -215,10 +215,6 @@ impl AuditSink for Planner {
     fn before_deletion(&self, author: &Author, subject: &Subject) -> Result<(), Unrecordable> {
         self.audit.before_deletion(author, subject)
     }
-
-    fn deleted(&self, record: &AuditRecord) {
-        self.audit.deleted(record);
-    }
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ fn each_record_is_a_line_at_the_end_of_the_file_with_the_time_and_the_leader_of_
     let path = folder.path().join("audit.jsonl");
     std::fs::write(&path, "{\"from\":\"before\"}\n").unwrap();
     let writer = open(&path).unwrap();
-    writer.deleted(&record("hostile\n{\"a\":1}\u{2028}name"));
+    writer.after(&record("hostile\n{\"a\":1}\u{2028}name"));
     writer.led_by("pod-1_x", 7).after(&record("b"));
     let text = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<Value> = text
@@ -85,9 +85,9 @@ fn a_file_that_was_moved_away_is_begun_anew() {
     let folder = tempfile::tempdir().unwrap();
     let (path, old) = (folder.path().join("a"), folder.path().join("a.1"));
     let writer = open(&path).unwrap();
-    writer.deleted(&record("one"));
+    writer.after(&record("one"));
     std::fs::rename(&path, &old).unwrap();
-    writer.deleted(&record("two"));
+    writer.after(&record("two"));
     assert_eq!(
         (names(&old), names(&path)),
         (vec!["one".to_owned()], vec!["two".to_owned()])
@@ -142,7 +142,7 @@ fn what_is_under_way_when_the_process_ends_has_one_record_and_nothing_else_begin
 
     // The process still runs for a moment.
     led.after(&change("two"));
-    led.deleted(&deletion);
+    led.after(&deletion);
     assert_eq!(begin("three"), Err(Unrecordable));
     writer.end();
     assert_eq!(names(&path).len(), 3);

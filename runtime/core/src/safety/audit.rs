@@ -167,7 +167,7 @@ pub trait AuditSink: Send + Sync {
     /// The record could not be written, so that the request must not be sent.
     fn before(&self, subject: &Subject, request: &CloudRequest) -> Result<(), Unrecordable>;
 
-    /// The request ended, or its end is not awaited any more.
+    /// The request or the deletion ended, or its end is not awaited any more.
     fn after(&self, record: &AuditRecord);
 
     /// The request is not sent. In plan mode the first refusal for an object goes into the plan.
@@ -179,18 +179,13 @@ pub trait AuditSink: Send + Sync {
         let _ = attempt;
     }
 
-    /// A node is about to be deleted, on this provider's answers. One [`AuditSink::deleted`] follows if this succeeds.
+    /// A node is about to be deleted, on this provider's answers. Exactly one record follows if this succeeds.
     ///
     /// # Errors
     /// The record could not be written, so that the node must not be deleted.
     fn before_deletion(&self, author: &Author, subject: &Subject) -> Result<(), Unrecordable> {
         let _ = (author, subject);
         Ok(())
-    }
-
-    /// The deletion of a node has ended.
-    fn deleted(&self, record: &AuditRecord) {
-        let _ = record;
     }
 }
 
@@ -352,7 +347,7 @@ impl Deletion {
 
 impl Drop for Deletion {
     fn drop(&mut self) {
-        self.sink.deleted(&self.record);
+        self.sink.after(&self.record);
     }
 }
 

@@ -140,7 +140,9 @@ impl AuditSink for Kept {
         Ok(())
     }
 
-    fn after(&self, _: &AuditRecord) {}
+    fn after(&self, record: &AuditRecord) {
+        self.records.lock().unwrap().push(record.clone());
+    }
 
     fn refused(&self, _: &Refused<'_>) {}
 
@@ -150,10 +152,6 @@ impl AuditSink for Kept {
         } else {
             Ok(())
         }
-    }
-
-    fn deleted(&self, record: &AuditRecord) {
-        self.records.lock().unwrap().push(record.clone());
     }
 }
 
