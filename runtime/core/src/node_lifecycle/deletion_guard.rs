@@ -146,7 +146,7 @@ fn has_been_not_ready(evidence: &Evidence, rules: &LifecycleRules, now: Now) -> 
 
 /// Inventories lag behind: a machine that has just registered may not be listed yet.
 fn is_old_enough(evidence: &Evidence, rules: &LifecycleRules, now: Now) -> Result<(), Held> {
-    let age = age(evidence.seen, now.moment);
+    let age = evidence.seen.age(now.moment);
     if age < rules.min_age {
         return Err(Held::Young(rules.min_age.saturating_sub(age)));
     }
@@ -155,38 +155,37 @@ fn is_old_enough(evidence: &Evidence, rules: &LifecycleRules, now: Now) -> Resul
 
 /// Since when this process has seen a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
-    /// It appeared at this moment, while this process was watching.
-    Came(Moment),
-    /// It existed already at this process's first look.
-    Before {
-        /// When that was.
-        at: Moment,
-        /// Its age then.
-        age: Duration,
-    },
+pub struct Seen {
+    at: Moment,
+    /// Its age then.
+    age: Duration,
 }
 
 impl Seen {
+    /// A node that appears now, while this process is watching.
+    pub(super) fn new(now: Moment) -> Seen {
+        Seen {
+            at: now,
+            age: Duration::ZERO,
+        }
+    }
+
     /// A node that exists at this process's first look. Its creation date counts; zero if it has none, or one in the
     /// future, because the wall clock is slow.
     pub(super) fn before(node: &PrunedNode, now: Now) -> Seen {
         let created = node.created();
         let age = created.map(|created| now.wall.duration_since(created));
         let age = age.and_then(|age| Duration::try_from(age).ok());
-        Seen::Before {
+        Seen {
             at: now.moment,
             age: age.unwrap_or_default(),
         }
     }
-}
 
-/// Minimum age of a node. The monotonic clock counts since this process has seen the node, so that setting the machine's
-/// clock makes no node older.
-pub(super) fn age(seen: Seen, now: Moment) -> Duration {
-    match seen {
-        Seen::Came(at) => at.until(now),
-        Seen::Before { at, age } => age.saturating_add(at.until(now)),
+    /// Minimum age of the node. The monotonic clock counts since this process has seen the node, so that setting the
+    /// machine's clock makes no node older.
+    pub(super) fn age(self, now: Moment) -> Duration {
+        self.age.saturating_add(self.at.until(now))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::node::ownership::{OwnershipContext, owner};
 use crate::reconciliation::effect::When;
 use crate::settings::LifecycleRules;
 
-use super::deletion_guard::{Evidence, Held, Seen, age};
+use super::deletion_guard::{Evidence, Held, Seen};
 use super::facts::{Facts, Finding};
 use super::lookup_verdict::{confirms_provider_id, is_its_machine, power};
 use super::mass_outage::MassOutage;
@@ -103,7 +103,7 @@ impl Memory {
             }
             history.see(node, now);
             // The node controller looks it up already, and it is too young for anything else.
-            let is_starting = node.is_uninitialized() && age(seen, now) < pass.rules.min_age;
+            let is_starting = node.is_uninitialized() && seen.age(now) < pass.rules.min_age;
             history.is_starting = is_starting;
             if history.next <= now && !history.is_busy && !is_starting {
                 due.push(node);
@@ -153,7 +153,7 @@ impl Memory {
     fn look_around(&mut self, pass: &Pass<'_>) {
         let has_seen_all = self.has_seen_all;
         let first_seen = |node: &PrunedNode| match has_seen_all {
-            true => Seen::Came(pass.now.moment),
+            true => Seen::new(pass.now.moment),
             false => Seen::before(node, pass.now),
         };
         let mut seen = HashMap::with_capacity(pass.nodes.len());
@@ -301,7 +301,7 @@ impl Memory {
     fn should_exist(&self, node: &PrunedNode) -> bool {
         let last = self.last_pass.as_ref();
         let is_old = last.is_some_and(|(now, rules)| {
-            age(self.seen_since(node, now.moment), now.moment) >= rules.min_age
+            self.seen_since(node, now.moment).age(now.moment) >= rules.min_age
         });
         is_old || self.witnesses.is_known(node)
     }
@@ -424,7 +424,7 @@ impl Memory {
 
     fn seen_since(&self, node: &PrunedNode, now: Moment) -> Seen {
         let seen = self.seen.get(node.name());
-        seen.map_or(Seen::Came(now), |(_, seen)| *seen)
+        seen.map_or(Seen::new(now), |(_, seen)| *seen)
     }
 
     fn contradicted_by(&self, pass: &Pass<'_>) -> Option<String> {

@@ -93,7 +93,7 @@ fn each_condition_holds_alone() {
             |one| one.not_ready_since = at(NOW - 29),
             all,
         ),
-        ("young", |one| one.seen = Seen::Came(at(NOW - 299)), all),
+        ("young", |one| one.seen = Seen::new(at(NOW - 299)), all),
         ("unconfirmed", |one| one.first = at(NOW - 9), all),
         ("unconfirmed", |one| one.is_fresh = false, all),
         ("unconfirmed", |one| one.answers = 1, all),
