@@ -4,8 +4,6 @@
 
 pub(crate) mod address;
 
-use std::fmt;
-
 use thiserror::Error;
 
 use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instance};
@@ -33,17 +31,7 @@ pub struct Checked {
     /// The instance without its invalid parts. The provider ID is valid, and equals the stored one if there is one.
     pub instance: Instance,
     /// The parts that were left out, human-readable.
-    pub faults: Vec<Fault>,
-}
-
-/// One part of an answer that was left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault(pub(crate) String);
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+    pub faults: Vec<String>,
 }
 
 /// Why an answer is rejected as a whole: an initialised node stays unchanged, an uninitialised one keeps its taint.
@@ -77,12 +65,12 @@ pub enum Unusable {
         /// Their number.
         count: usize,
         /// Why the first one is not.
-        first: Fault,
+        first: String,
     },
     /// Every answered InternalIP belongs to another node or to a network that is not allowed. Without an InternalIP,
     /// other components would reach the node at an unintended address.
     #[error("no InternalIP may be used: {0}")]
-    InternalIps(Fault),
+    InternalIps(String),
 }
 
 /// Known facts that an answer about a node is checked against.
@@ -156,22 +144,22 @@ pub(super) fn check_provider_id(
 fn check_addresses(
     answered: &[Address],
     known: Known<'_>,
-    faults: &mut Vec<Fault>,
+    faults: &mut Vec<String>,
 ) -> Result<Vec<Address>, Unusable> {
     let mut kept: Vec<Address> = Vec::new();
     let mut misplaced_internal = None;
     let earlier = faults.len();
     for (index, one) in answered.iter().enumerate() {
         if kept.len() == MAX_ADDRESSES {
-            faults.push(Fault(format!(
+            faults.push(format!(
                 "{} addresses left out after the first {MAX_ADDRESSES}",
                 answered.len() - index
-            )));
+            ));
             break;
         }
         let fault = |problem: &str| {
             let (kind, address) = (one.address_type.as_str(), quoted(&one.address));
-            Fault(format!("{kind} {address} left out: {problem}"))
+            format!("{kind} {address} left out: {problem}")
         };
         if let Some(problem) = address::address_problem(one) {
             faults.push(fault(problem));
@@ -225,7 +213,7 @@ fn misplaced(one: &Address, known: Known<'_>) -> Option<String> {
     is_outside.then(|| "it is outside of --node-internal-ip-cidrs".to_owned())
 }
 
-fn check_labels(answered: &[(String, String)], faults: &mut Vec<Fault>) -> Vec<(String, String)> {
+fn check_labels(answered: &[(String, String)], faults: &mut Vec<String>) -> Vec<(String, String)> {
     let mut kept: Vec<(String, String)> = Vec::new();
     for (key, value) in answered {
         let problem = if is_reserved(key) {
@@ -243,7 +231,7 @@ fn check_labels(answered: &[(String, String)], faults: &mut Vec<Fault>) -> Vec<(
         };
         match problem {
             Some(problem) => {
-                faults.push(Fault(format!("label {} left out: {problem}", quoted(key))))
+                faults.push(format!("label {} left out: {problem}", quoted(key)));
             }
             None => kept.push((key.clone(), value.clone())),
         }
@@ -261,15 +249,15 @@ pub(crate) fn is_reserved(key: &str) -> bool {
         .any(|reserved| name_syntax::is_within(domain, reserved))
 }
 
-fn label_value(what: &str, value: &Option<String>, faults: &mut Vec<Fault>) -> Option<String> {
+fn label_value(what: &str, value: &Option<String>, faults: &mut Vec<String>) -> Option<String> {
     let value = value.as_ref().filter(|value| !value.is_empty())?;
     if name_syntax::is_label_value(value) {
         return Some(value.clone());
     }
-    faults.push(Fault(format!(
+    faults.push(format!(
         "{what} {} left out: it is not a label value",
         quoted(value)
-    )));
+    ));
     None
 }
 
@@ -287,12 +275,11 @@ pub fn check_event(event: &CloudEvent) -> Option<CloudEvent> {
 }
 
 /// One Event that lists the parts left out of an answer; `None` if there are none.
-pub fn faults_event(faults: &[Fault]) -> Option<CloudEvent> {
+pub fn faults_event(faults: &[String]) -> Option<CloudEvent> {
     if faults.is_empty() {
         return None;
     }
-    let all: Vec<String> = faults.iter().map(Fault::to_string).collect();
-    let message = message(&all.join("; "));
+    let message = message(&faults.join("; "));
     Some(CloudEvent::new(
         EventType::Warning,
         reasons::INVALID_PROVIDER_ANSWER,

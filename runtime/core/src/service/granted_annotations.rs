@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Facts;
 use crate::cloud::load_balancer::AnnotationChange;
 use crate::name_syntax;
-use crate::node::answer_check::{self, Fault, quoted};
+use crate::node::answer_check::{self, quoted};
 
 /// Maximum number of annotations in one answer; the rest is left out.
 const MOST: usize = 16;
@@ -17,13 +17,13 @@ const LONGEST: usize = 4096;
 pub(super) fn granted(
     facts: &Facts,
     changes_requested: &[AnnotationChange],
-) -> (BTreeMap<String, Option<String>>, Vec<Fault>) {
+) -> (BTreeMap<String, Option<String>>, Vec<String>) {
     let mut changes = BTreeMap::new();
     let mut faults = Vec::new();
     for (index, requested) in changes_requested.iter().enumerate() {
         if let Some(problem) = problem(facts, requested, index) {
             let key = quoted(&requested.key);
-            faults.push(Fault(format!("annotation {key} left out: {problem}")));
+            faults.push(format!("annotation {key} left out: {problem}"));
         } else if facts.annotation(&requested.key) != requested.value.as_ref() {
             changes.insert(requested.key.clone(), requested.value.clone());
         }

@@ -140,7 +140,7 @@ fn good_addresses_stay_in_order_and_in_their_spelling() {
     };
     let checked = checked(&answer);
     assert_eq!(checked.instance.addresses, good);
-    assert_eq!(checked.faults, []);
+    assert!(checked.faults.is_empty(), "{:?}", checked.faults);
     let empty = Instance {
         addresses: Vec::new(),
         ..instance()
@@ -354,7 +354,7 @@ fn an_address_of_somebody_else_or_outside_of_what_is_allowed_is_left_out() {
             is_control_plane: false,
         };
         let checked = check(&answer, known).unwrap();
-        let faults: Vec<String> = checked.faults.iter().map(Fault::to_string).collect();
+        let faults = checked.faults;
         match expected {
             Ok(()) => assert_eq!((checked.instance.addresses.len(), faults), (2, vec![])),
             Err(why) => {
