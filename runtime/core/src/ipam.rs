@@ -76,7 +76,9 @@ fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision<IpamEffect> {
 /// No block is free (IPAM-025). Freeing a block wakes a waiting node; the timed retry covers releases that were not
 /// noticed.
 fn wait(facts: &Facts, exhausted: Exhausted) -> Decision<IpamEffect> {
-    if facts.past.reported != Some(reasons::CIDR_NOT_AVAILABLE) && facts.state.reported.is_none() {
+    if facts.past.reported.as_deref() != Some(reasons::CIDR_NOT_AVAILABLE)
+        && facts.state.reported.is_none()
+    {
         return record_event(facts, reasons::CIDR_NOT_AVAILABLE, &exhausted.to_string());
     }
     Decision::Done(When::Retry {
@@ -90,7 +92,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
     let failures = facts.past.failures.saturating_add(1);
     let is_worth_it = !error.is_away() || failures >= REPORT_AFTER_FAILURES;
     if is_worth_it
-        && facts.past.reported != Some(reasons::CIDR_ASSIGNMENT_FAILED)
+        && facts.past.reported.as_deref() != Some(reasons::CIDR_ASSIGNMENT_FAILED)
         && facts.state.reported.is_none()
     {
         return record_event(facts, reasons::CIDR_ASSIGNMENT_FAILED, &error.to_string());

@@ -27,7 +27,7 @@ mod waiting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cloud::instance::{Address, CloudEvent, EventType, Lookup};
+use crate::cloud::instance::{Address, CloudEvent, EventType, Instance, Lookup};
 use crate::moment::Moment;
 use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{Decision, When};
@@ -190,7 +190,7 @@ fn found(facts: &Facts) -> Found<'_> {
     };
     match &looked.lookup {
         Lookup::Found(instance) => {
-            if let Some(obstacle) = duplicate(facts, looked) {
+            if let Some(obstacle) = duplicate(facts, instance, looked) {
                 return Found::Not(obstacle);
             }
             let known = Known {
@@ -220,18 +220,14 @@ fn ask(node: &Arc<PrunedNode>) -> Decision<NodeEffect> {
 
 /// Another node with the same machine. If only one of the two has the provider ID stored, only the other one is
 /// blocked.
-fn duplicate<'a>(facts: &Facts, looked: &Looked) -> Option<Obstacle<'a>> {
+fn duplicate<'a>(facts: &Facts, instance: &Instance, looked: &Looked) -> Option<Obstacle<'a>> {
     let duplicate = looked.clashes.duplicate.as_ref()?;
     let stored = facts.node.provider_id();
     if stored.is_some() && !duplicate.is_stored {
         return None;
     }
-    let answered = match &looked.lookup {
-        Lookup::Found(instance) => instance.provider_id.as_str(),
-        Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => return None,
-    };
     Some(Obstacle::DuplicateProviderId {
-        provider_id: stored.unwrap_or(answered).to_owned(),
+        provider_id: stored.unwrap_or(&instance.provider_id).to_owned(),
         name: duplicate.name.clone(),
     })
 }

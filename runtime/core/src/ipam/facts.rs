@@ -8,7 +8,6 @@ use super::allocator::{Exhausted, InvalidPodCidr, pod_cidrs};
 use super::effect::{IpamEffect, IpamOutcome};
 use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{ClusterError, Performed};
-use crate::reconciliation::event::reasons;
 use crate::reconciliation::write_refusal::Refusals;
 
 /// How often a reconciliation reads the node again after a conflict; upstream's number (IPAM-026).
@@ -20,7 +19,7 @@ pub struct RetainedState {
     /// Consecutive failed reconciliations.
     pub failures: u32,
     /// The reason of the last Event about a failure.
-    pub reported: Option<&'static str>,
+    pub reported: Option<String>,
 }
 
 /// The facts of one reconciliation. [`Facts::absorb`] adds to them.
@@ -47,7 +46,7 @@ pub(super) struct ReconcileState {
     /// The node no longer exists.
     pub(super) is_gone: bool,
     /// The reason of the Event recorded in this reconciliation.
-    pub(super) reported: Option<&'static str>,
+    pub(super) reported: Option<String>,
 }
 
 impl Facts {
@@ -87,13 +86,7 @@ impl Facts {
             Performed::Ended(IpamOutcome::Node(Err(error))) => self.absorb_error(effect, error),
             Performed::Ended(IpamOutcome::Event(_)) | Performed::Withheld => match effect {
                 IpamEffect::RecordEvent(_, event) => {
-                    let reasons = [
-                        reasons::CIDR_NOT_AVAILABLE,
-                        reasons::CIDR_ASSIGNMENT_FAILED,
-                        reasons::INVALID_POD_CIDR,
-                    ];
-                    let reported = reasons.into_iter().find(|reason| *reason == event.reason);
-                    self.state.reported = reported;
+                    self.state.reported = Some(event.reason.clone());
                 }
                 // Plan mode computed the write without making it: nothing else remains.
                 _ => self.state.is_withheld = true,

@@ -189,7 +189,9 @@ impl Memory {
         } else {
             let past = self.pasts.entry(name.to_owned()).or_default();
             past.failures = past.failures.saturating_add(1);
-            past.reported = facts.state.reported.or(past.reported);
+            if let Some(reason) = &facts.state.reported {
+                past.reported = Some(reason.clone());
+            }
             if facts.blocks.is_err() {
                 self.waiting.insert(name.to_owned());
             }
