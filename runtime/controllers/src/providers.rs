@@ -162,21 +162,15 @@ impl ProviderList {
 
     /// The claims of this provider and of the others.
     fn ownership(&self, provided: &Provided) -> Arc<OwnershipContext> {
-        let Claim {
-            name,
-            schemes,
-            selector,
-        } = claim(provided);
-        let others = || self.list.iter().filter(|one| one.cloud.name() != name);
+        let own = claim(provided);
+        let others = || self.list.iter().filter(|one| one.cloud.name() != own.name);
         let known = others().filter(|one| one.cloud.capabilities().instances);
         let routers = others().filter(|one| one.cloud.capabilities().routes);
         Arc::new(OwnershipContext {
             others: known.map(claim).collect(),
             routers: routers.map(claim).collect(),
             has_instances: provided.cloud.capabilities().instances,
-            name,
-            schemes,
-            selector,
+            claim: own,
         })
     }
 }

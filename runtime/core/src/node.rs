@@ -195,7 +195,7 @@ fn found(facts: &Facts) -> Found<'_> {
             }
             let known = Known {
                 provider_id: facts.node.provider_id(),
-                schemes: &facts.ownership.schemes,
+                schemes: &facts.ownership.claim.schemes,
                 rules: &facts.rules.addresses,
                 clashes: &new_clashes(&facts.node, &looked.clashes.addresses),
                 is_control_plane: facts.node.labels().contains_key(CONTROL_PLANE),
@@ -207,7 +207,7 @@ fn found(facts: &Facts) -> Found<'_> {
         }
         Lookup::Gone => Found::Not(Obstacle::Gone),
         Lookup::NotMine => Found::Not(Obstacle::NotMine {
-            provider: &facts.ownership.name,
+            provider: &facts.ownership.claim.name,
             node: &facts.node,
         }),
         Lookup::Unknown(why) => Found::Not(Obstacle::Unknown(why)),
@@ -330,7 +330,7 @@ fn record_owner(facts: &Facts) -> Decision<NodeEffect> {
 }
 
 fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
-    [(OWNER_LABEL.to_owned(), facts.ownership.name.clone())].into()
+    [(OWNER_LABEL.to_owned(), facts.ownership.claim.name.clone())].into()
 }
 
 /// The provider's Events, and one that lists the parts left out of its answer.

@@ -185,7 +185,7 @@ fn role(facts: &Facts) -> Role {
     if facts.past.left_alone.was_foreign && !is_recorded && !is_load_balancer(service) {
         return Role::None;
     }
-    let is_ours = |claim: &Claim| claim.name == world.ownership.name;
+    let is_ours = |claim: &Claim| claim.name == world.ownership.claim.name;
     // The recorded owner also decides when the configured classes change; but not when the Service's own class changes,
     // which requires another type in between (SVC-046).
     let asked = facts.past.phase.asked();
@@ -221,7 +221,7 @@ fn is_traced(facts: &Facts) -> bool {
     let service = &*facts.service;
     let is_known = || {
         facts.past.phase.asked().is_some()
-            || facts.keeper() == Some(facts.world.ownership.name.as_str())
+            || facts.keeper() == Some(facts.world.ownership.claim.name.as_str())
     };
     has_finalizer(service)
         || recorded_owner(service).is_some()

@@ -47,7 +47,7 @@ pub(super) fn decide(
         Verdict::Open => Obstacle::Candidates {
             why: format!(
                 "{}; another provider may",
-                waiting::no_instance(&facts.ownership.name, &facts.node)
+                waiting::no_instance(&facts.ownership.claim.name, &facts.node)
             ),
             reason: reasons::INSTANCE_NOT_FOUND,
             report: false,
@@ -72,7 +72,7 @@ pub(super) fn decide(
         Verdict::WaitsFor(open) => Obstacle::Candidates {
             why: format!(
                 "the provider {:?} knows an instance for this node; it is not known yet whether others do, too: {}",
-                facts.ownership.name,
+                facts.ownership.claim.name,
                 missing_votes(open)
             ),
             reason: reasons::PROVIDER_UNDECIDED,

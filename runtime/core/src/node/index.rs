@@ -186,8 +186,8 @@ impl NodeIndex {
         reply: &FindReply,
         at: Moment,
     ) {
-        let schemes = &by.schemes;
-        let by: Arc<str> = by.name.as_str().into();
+        let schemes = &by.claim.schemes;
+        let by: Arc<str> = by.claim.name.as_str().into();
         for (node, lookup) in nodes.iter().zip(&reply.lookups) {
             // Skip nodes that were deleted or recreated while the provider was asked.
             let Some(known) = self

@@ -38,12 +38,8 @@ pub struct Claim {
 /// One provider's view of node ownership: its own claim and those of the other providers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnershipContext {
-    /// The provider's name, which the owner label records.
-    pub name: String,
-    /// The provider ID schemes that it owns.
-    pub schemes: Vec<String>,
-    /// Nodes that it may own; `None`: any.
-    pub selector: Option<Selector>,
+    /// The provider's own claim.
+    pub claim: Claim,
     /// Whether it implements instances. A provider that only makes load balancers owns no node.
     pub has_instances: bool,
     /// The other providers that implement instances.
@@ -96,7 +92,8 @@ impl Claim {
     }
 
     fn selects(&self, node: &PrunedNode) -> bool {
-        selects(self.selector.as_ref(), node)
+        let selector = self.selector.as_ref();
+        selector.is_none_or(|selector| selector.matches(node.labels()))
     }
 }
 
@@ -104,9 +101,11 @@ impl OwnershipContext {
     /// The context of the only provider.
     pub fn alone(name: impl Into<String>, schemes: Vec<String>) -> OwnershipContext {
         OwnershipContext {
-            name: name.into(),
-            schemes,
-            selector: None,
+            claim: Claim {
+                name: name.into(),
+                schemes,
+                selector: None,
+            },
             has_instances: true,
             others: Vec::new(),
             routers: Vec::new(),
@@ -133,7 +132,7 @@ impl OwnershipContext {
             return true;
         }
         match recorded_owner(node) {
-            Some(recorded) => recorded == self.name,
+            Some(recorded) => recorded == self.claim.name,
             None => !self.belongs_to_others(node),
         }
     }
@@ -143,7 +142,7 @@ impl OwnershipContext {
     /// it is the recorded one, or else the first by name whose selector matches.
     pub fn routes_without_machine(&self, node: &PrunedNode) -> bool {
         let owners = match self.node_owner(node) {
-            NodeOwner::Recorded(name) if name == self.name => return true,
+            NodeOwner::Recorded(name) if name == self.claim.name => return true,
             // The recorded owner is not here but may exist elsewhere, and may make routes itself.
             NodeOwner::Recorded(name) if !self.others.is_empty() && !self.is_here(name) => {
                 return false;
@@ -155,9 +154,9 @@ impl OwnershipContext {
         let comes_first = |other: &Claim| {
             let is_owner = owners.contains(&&*other.name);
             let knows_machines = self.others.iter().any(|one| one.name == other.name);
-            is_owner || !knows_machines && other.name < self.name && other.selects(node)
+            is_owner || !knows_machines && other.name < self.claim.name && other.selects(node)
         };
-        selects(self.selector.as_ref(), node) && !self.routers.iter().any(comes_first)
+        self.claim.selects(node) && !self.routers.iter().any(comes_first)
     }
 
     fn is_here(&self, name: &str) -> bool {
@@ -171,7 +170,7 @@ impl OwnershipContext {
         match self.node_owner(node) {
             NodeOwner::Recorded(name) => is_other(name),
             NodeOwner::Scheme(_, names) | NodeOwner::Candidates(names) => {
-                !names.contains(&&*self.name) && names.iter().any(|name| is_other(name))
+                !names.contains(&&*self.claim.name) && names.iter().any(|name| is_other(name))
             }
             NodeOwner::Unreadable(_) => false,
         }
@@ -179,33 +178,29 @@ impl OwnershipContext {
 
     /// Whether this provider reports problems that concern all providers: always the same one, the first by name.
     fn is_first(&self) -> bool {
-        self.others.iter().all(|other| self.name < other.name)
-    }
-
-    fn has_scheme(&self, scheme: &str) -> bool {
-        self.schemes.iter().any(|ours| ours == scheme)
+        self.others.iter().all(|other| self.claim.name < other.name)
     }
 
     fn node_owner<'a>(&'a self, node: &'a PrunedNode) -> NodeOwner<'a> {
         if let Some(recorded) = recorded_owner(node) {
             return NodeOwner::Recorded(recorded);
         }
-        let selects = selects(self.selector.as_ref(), node);
+        let selects = self.claim.selects(node);
         let others = self.others.iter();
         let Some(stored) = node.provider_id() else {
             let others = others.filter(|other| other.selects(node));
-            let us = (self.has_instances && selects).then_some(&*self.name);
+            let us = (self.has_instances && selects).then_some(&*self.claim.name);
             let names = us.into_iter().chain(others.map(|other| &*other.name));
             return NodeOwner::Candidates(names.collect());
         };
         let Ok(id) = ProviderId::parse(stored) else {
             return NodeOwner::Unreadable(stored);
         };
-        let is_ours = self.has_scheme(id.scheme);
+        let is_ours = self.claim.has_scheme(id.scheme);
         let others: Vec<&Claim> = others.filter(|other| other.has_scheme(id.scheme)).collect();
         // The selector only decides where several providers share the scheme.
         let is_shared = others.len() + usize::from(is_ours) > 1;
-        let us = (is_ours && (selects || !is_shared)).then_some(&*self.name);
+        let us = (is_ours && (selects || !is_shared)).then_some(&*self.claim.name);
         let others = others.into_iter();
         let others = others.filter(|other| other.selects(node) || !is_shared);
         let names = us.into_iter().chain(others.map(|other| &*other.name));
@@ -215,7 +210,7 @@ impl OwnershipContext {
 
 /// The owner of `node`, seen from the provider of `ownership`.
 pub fn owner(node: &PrunedNode, ownership: &OwnershipContext) -> Owner {
-    let us = &*ownership.name;
+    let us = &*ownership.claim.name;
     match ownership.node_owner(node) {
         NodeOwner::Recorded(name) if name == us => Owner::Recorded,
         NodeOwner::Recorded(name) => {
@@ -234,7 +229,7 @@ pub fn owner(node: &PrunedNode, ownership: &OwnershipContext) -> Owner {
         NodeOwner::Scheme(_, names) if names == [us] => Owner::Implied,
         NodeOwner::Scheme(scheme, names) => match names.as_slice() {
             // The first provider reports it, whether it has the scheme or not.
-            [] if ownership.has_scheme(scheme)
+            [] if ownership.claim.has_scheme(scheme)
                 || ownership
                     .others
                     .iter()
@@ -260,10 +255,6 @@ pub fn owner(node: &PrunedNode, ownership: &OwnershipContext) -> Owner {
             _ => Owner::Other("other providers, by their node selectors".to_owned()),
         },
     }
-}
-
-fn selects(selector: Option<&Selector>, node: &PrunedNode) -> bool {
-    selector.is_none_or(|selector| selector.matches(node.labels()))
 }
 
 /// The owner label of `node`. An empty label counts as absent.

@@ -169,7 +169,7 @@ impl Facts {
     /// Whether this provider owns the Service.
     pub(super) fn is_owned(&self) -> bool {
         match self.keeper() {
-            Some(keeper) => keeper == self.world.ownership.name,
+            Some(keeper) => keeper == self.world.ownership.claim.name,
             None => self.world.owns(&self.service),
         }
     }

@@ -10,7 +10,7 @@ use crate::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 
 /// Whether the Service has both marks.
 pub(super) fn is_marked(service: &Service, world: &World) -> bool {
-    has_finalizer(service) && recorded_owner(service) == Some(&world.ownership.name)
+    has_finalizer(service) && recorded_owner(service) == Some(&world.ownership.claim.name)
 }
 
 /// Patch with the missing marks.
@@ -19,7 +19,7 @@ pub(super) fn mark(service: &Service, world: &World) -> ServicePatch {
     if !has_finalizer(service) {
         patch.finalizer = Some(FinalizerChange::Add(finalizers(service).to_vec()));
     }
-    let name = &world.ownership.name;
+    let name = &world.ownership.claim.name;
     if recorded_owner(service) != Some(name) {
         let annotations = &mut patch.annotations;
         annotations.insert(SERVICE_OWNER.to_owned(), Some(name.clone()));

@@ -370,7 +370,7 @@ impl ServiceMemory {
         let is_asked = self.past.phase.asked().is_some();
         if is_asked && !has_vanished_before && world.mode == Mode::Enforce {
             // The index of Services forgets one that vanishes before the next reconciliation.
-            self.holder = Some(world.ownership.name.clone());
+            self.holder = Some(world.ownership.claim.name.clone());
         }
         if has_written && let Some(written) = OwnWrite::new(resource_version(&service), now) {
             self.written = Some(written);

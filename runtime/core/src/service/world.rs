@@ -35,7 +35,7 @@ impl World {
         mode: Mode,
     ) -> World {
         let claims = Claims::of(Claim {
-            name: ownership.name.clone(),
+            name: ownership.claim.name.clone(),
             classes: rules.classes.clone(),
             is_default: rules.is_default,
             prefixes: prefixes.to_vec(),
@@ -53,7 +53,7 @@ impl World {
     /// The same context, with the claims of all providers.
     pub fn among(self, claims: Arc<Claims>) -> World {
         World {
-            reports_unserved: claims.first() == Some(self.ownership.name.as_str()),
+            reports_unserved: claims.first() == Some(self.ownership.claim.name.as_str()),
             claims,
             ..self
         }
@@ -62,7 +62,9 @@ impl World {
     /// Whether another provider that serves here owns `service`.
     pub fn is_anothers(&self, service: &Service) -> bool {
         match self.claims.owner(service) {
-            Owner::Recorded(claim) | Owner::Implied(claim) => claim.name != self.ownership.name,
+            Owner::Recorded(claim) | Owner::Implied(claim) => {
+                claim.name != self.ownership.claim.name
+            }
             Owner::Absent(_) | Owner::Unserved => false,
         }
     }
@@ -70,7 +72,9 @@ impl World {
     /// Whether this provider owns `service`.
     pub fn owns(&self, service: &Service) -> bool {
         match self.claims.owner(service) {
-            Owner::Recorded(claim) | Owner::Implied(claim) => claim.name == self.ownership.name,
+            Owner::Recorded(claim) | Owner::Implied(claim) => {
+                claim.name == self.ownership.claim.name
+            }
             Owner::Absent(_) | Owner::Unserved => false,
         }
     }

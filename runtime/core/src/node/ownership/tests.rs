@@ -31,15 +31,8 @@ fn claim(name: &str, scheme: &str, selector: Option<&str>) -> Claim {
 fn each(claims: &[Claim]) -> Vec<OwnershipContext> {
     let one = |index: usize| {
         let mut others = claims.to_vec();
-        let Claim {
-            name,
-            schemes,
-            selector,
-        } = others.remove(index);
         OwnershipContext {
-            name,
-            schemes,
-            selector,
+            claim: others.remove(index),
             has_instances: true,
             others,
             routers: Vec::new(),
@@ -213,7 +206,7 @@ fn only_one_provider_says_that_nobody_here_speaks_for_a_node() {
         let concerned = each(&claims)
             .into_iter()
             .filter(|one| one.is_concerned(&node));
-        let names: Vec<String> = concerned.map(|one| one.name).collect();
+        let names: Vec<String> = concerned.map(|one| one.claim.name).collect();
         assert_eq!(names.join(" "), expected, "{labels} {provider_id:?}");
     }
 }
@@ -233,7 +226,7 @@ fn the_one_provider_that_says_so_gives_the_selectors_as_the_reason_whether_it_ha
         .collect();
     let reported: Vec<(&str, Owner)> = concerned
         .iter()
-        .map(|one| (&*one.name, owner(&node, one)))
+        .map(|one| (&*one.claim.name, owner(&node, one)))
         .collect();
     let why = "several providers have the scheme \"hc\", and none of their node selectors matches the node";
     assert_eq!(reported, [("a", Owner::Unserved(why.to_owned()))]);
@@ -252,7 +245,7 @@ fn traffic_goes_to_the_providers_own_nodes_and_to_those_that_nobody_here_speaks_
         let names: Vec<String> = each(&claims)
             .into_iter()
             .filter(|one| one.reaches(&node))
-            .map(|one| one.name)
+            .map(|one| one.claim.name)
             .collect();
         assert_eq!(names.join(" "), expected, "{labels} {provider_id:?}");
         let without_machines = OwnershipContext {
@@ -270,7 +263,10 @@ fn routed_by(node: &PrunedNode, routers: &[Claim], others: &[Claim]) -> String {
     let all = routers.iter().chain(others.iter().filter(makes_routes));
     let all: Vec<Claim> = all.cloned().collect();
     let ownership = |one: &Claim| OwnershipContext {
-        selector: one.selector.clone(),
+        claim: Claim {
+            schemes: Vec::new(),
+            ..one.clone()
+        },
         has_instances: false,
         others: others.to_vec(),
         routers: all
@@ -278,7 +274,6 @@ fn routed_by(node: &PrunedNode, routers: &[Claim], others: &[Claim]) -> String {
             .filter(|other| other.name != one.name)
             .cloned()
             .collect(),
-        ..OwnershipContext::alone(one.name.clone(), Vec::new())
     };
     let theirs = routers
         .iter()

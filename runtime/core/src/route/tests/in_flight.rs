@@ -50,7 +50,7 @@ fn what_was_planned_for_a_node_that_is_another_providers_by_now_is_not_made() {
     world.add("b", &[TO_B], "10.0.0.2");
     world.first_listing();
     let first = world.next().unwrap();
-    world.ownership.schemes = vec!["other".to_owned()];
+    world.ownership.claim.schemes = vec!["other".to_owned()];
     world.with_pass(|memory, pass| memory.look_around(pass));
     world.reconcile(first);
     assert!(world.next().is_none(), "the other one is not begun");

@@ -409,9 +409,8 @@ fn whose_nodes_are_whose_decides_who_makes_their_routes() {
     };
     world.ownership = OwnershipContext {
         has_instances: false,
-        schemes: Vec::new(),
         others: vec![other],
-        ..world.ownership.clone()
+        ..OwnershipContext::alone("sim", Vec::new())
     };
     world.restart();
     let acts = world.settle();
