@@ -25,6 +25,8 @@ const PAGE: usize = 500;
 const CLIENT: &str = "kubernetes.io/rule/nlb/client";
 const HEALTH: &str = "kubernetes.io/rule/nlb/health";
 const PACKET_SIZE: &str = "kubernetes.io/rule/nlb/mtu";
+/// The description of a load balancer's own group, as the Go provider writes it.
+const OWN: &str = "[k8s] Managed SecurityGroup for LoadBalancer";
 /// The API's protocol number for all protocols.
 const EVERYTHING: &str = "-1";
 /// AWS' error codes for a rule that has the wanted state already.
@@ -207,10 +209,9 @@ pub fn for_own(wanted: &Wanted) -> Rules {
 }
 
 fn transport(port: &Port) -> &'static str {
-    if port.front_protocol == "UDP" {
-        "udp"
-    } else {
-        "tcp"
+    match port.front_protocol {
+        "UDP" => "udp",
+        _ => "tcp",
     }
 }
 
@@ -236,7 +237,7 @@ pub fn open(
         let rules = if is_chosen { wanted } else { &nothing };
         changes.push((group, difference(&group.rules(), name, rules, shared)));
     }
-    let mut revoked = changes.iter().flat_map(|(_, needed)| &needed.revoke);
+    let mut revoked = changes.iter().flat_map(|(_, needed)| needed.revoke.keys());
     let serves_all = |rule: &Rule| rule.protocol == "icmp" || rule.from == i32::from(shared);
     if let Some(vpc) = cached_of
         && revoked.any(serves_all)
@@ -287,26 +288,21 @@ pub fn set_own(groups: &[Group], name: &str, wanted: &Rules) -> Result<bool, Err
     Ok(needed == Change::default())
 }
 
-/// The difference between a group's rules and the wanted ones.
+/// The difference between a group's rules and the wanted ones. Rules are revoked without their descriptions.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Change {
     grant: Rules,
-    revoke: BTreeSet<Rule>,
+    revoke: Rules,
 }
 
 impl Change {
     /// Missing rules are granted. Existing rules are revoked if they are not wanted and `may_go` allows it.
     fn of(are: &Rules, wanted: &Rules, may_go: impl Fn(&Rule, &String) -> bool) -> Change {
-        let missing = wanted.iter().filter(|(rule, _)| !are.contains_key(rule));
-        let surplus = are
-            .iter()
-            .filter(|(rule, why)| may_go(rule, why) && !wanted.contains_key(rule));
-        Change {
-            grant: missing
-                .map(|(rule, why)| (rule.clone(), why.clone()))
-                .collect(),
-            revoke: surplus.map(|(rule, _)| rule.clone()).collect(),
-        }
+        let (mut grant, mut revoke) = (wanted.clone(), are.clone());
+        grant.retain(|rule, _| !are.contains_key(rule));
+        revoke.retain(|rule, why| may_go(rule, why) && !wanted.contains_key(rule));
+        revoke.values_mut().for_each(String::clear);
+        Change { grant, revoke }
     }
 }
 
@@ -328,7 +324,7 @@ fn difference(are: &Rules, name: &str, wanted: &Rules, shared: u16) -> Change {
     let mut change = Change::of(are, wanted, may_go);
     let staying = are
         .iter()
-        .filter(|(rule, _)| !change.revoke.contains(rule))
+        .filter(|(rule, _)| !change.revoke.contains_key(rule))
         .chain(&change.grant);
     let clients = staying.filter(|(rule, why)| why.starts_with(CLIENT) && rule.range.contains('.'));
     let sizes: Rules = clients
@@ -342,35 +338,34 @@ fn difference(are: &Rules, name: &str, wanted: &Rules, shared: u16) -> Change {
 
 /// Sends one request for the rules to grant, and one for those to revoke. In a full group what goes makes room first.
 fn change(group: &Group, change: &Change) -> Answer<()> {
-    let added = change.grant.iter().map(|(rule, why)| (rule, why.as_str()));
-    let added: Vec<_> = added.collect();
-    let removed: Vec<_> = change.revoke.iter().map(|rule| (rule, "")).collect();
-    let grant = || send("AuthorizeSecurityGroupIngress", group, &added);
-    let revoke = || send("RevokeSecurityGroupIngress", group, &removed);
+    let grant = || send("AuthorizeSecurityGroupIngress", group, &change.grant);
+    let revoke = || send("RevokeSecurityGroupIngress", group, &change.revoke);
     match grant() {
-        Err(refusal) if refusal.is(FULL) && !removed.is_empty() => revoke().and_then(|()| grant()),
+        Err(refusal) if refusal.is(FULL) && !change.revoke.is_empty() => {
+            revoke().and_then(|()| grant())
+        }
         answer => answer.and_then(|()| revoke()),
     }
 }
 
-fn send(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> Answer<()> {
+fn send(action: &'static str, group: &Group, rules: &Rules) -> Answer<()> {
     if rules.is_empty() {
         return Ok(());
     }
     match permissions(action, group, rules).act() {
-        Err(refusal) if IS_SO.iter().any(|code| refusal.is(code)) => match rules {
-            [_] => Ok(()),
+        Err(refusal) if IS_SO.contains(&refusal.code.as_str()) => match rules.len() {
+            1 => Ok(()),
             // Another writer was faster with one of the rules, such as the shared one; AWS then changes none of them.
-            _ => rules
-                .iter()
-                .try_for_each(|rule| send(action, group, &[*rule])),
+            _ => rules.iter().try_for_each(|(rule, why)| {
+                send(action, group, &Rules::from([(rule.clone(), why.clone())]))
+            }),
         },
         answer => answer,
     }
 }
 
-fn permissions(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> Query {
-    let permission = |(rule, why): &(&Rule, &str)| {
+fn permissions(action: &'static str, group: &Group, rules: &Rules) -> Query {
+    let permission = |(rule, why): (&Rule, &String)| {
         let (ranges, range) = match rule.range.as_str() {
             group if group.starts_with("sg-") => ("Groups", "GroupId"),
             range if range.contains(':') => ("Ipv6Ranges", "CidrIpv6"),
@@ -396,10 +391,7 @@ fn permissions(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> 
 pub fn create(name: &str, vpc: &str, tags: &[(String, String)]) -> Result<Group, Error> {
     let group_id = Query::ec2("CreateSecurityGroup")
         .set("GroupName", name)
-        .set(
-            "GroupDescription",
-            "[k8s] Managed SecurityGroup for LoadBalancer",
-        )
+        .set("GroupDescription", OWN)
         .set("VpcId", vpc)
         .set("TagSpecification.1.ResourceType", "security-group")
         .set("TagSpecification.1.Tag", pairs(tags))
