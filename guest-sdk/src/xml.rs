@@ -53,6 +53,11 @@ impl Document<'_> {
         document.map(Document).map_err(|error| error.to_string())
     }
 
+    /// The name of the root element, such as that of an answer's kind.
+    pub fn name(&self) -> &str {
+        named(self.0.root_element())
+    }
+
     /// Reads what is at a path below the root, a list as a `Vec`. `None`: the path leads to nothing. Where it has a `*`,
     /// the steps before that decide: if they are there, the list is, too, though it may be empty.
     ///

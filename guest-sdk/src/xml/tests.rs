@@ -36,6 +36,7 @@ fn names_of_fields_are_paths() {
         alias: vec!["x".to_owned(), "y".to_owned()],
     };
     assert_eq!(read(text, "list.*"), Ok(Some(vec![expected])));
+    assert_eq!(Document::parse(text).unwrap().name(), "answer");
     let place = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
     assert_eq!(read(text, "list.machine.place"), Ok(Some(place)));
     assert_eq!(read::<String>(text, "list.machine.color"), Ok(None));

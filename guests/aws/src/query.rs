@@ -123,7 +123,7 @@ impl Query {
     /// # Errors
     /// A refusal by AWS, or no answer.
     pub fn act(self) -> Answer<()> {
-        checked(&self.action, self.request.send()?).map(drop)
+        Reply::of(&self.action, &self.request.send()?).map(drop)
     }
 
     /// Sends a deletion; a missing object counts as deleted.
@@ -154,9 +154,8 @@ impl Query {
     pub fn pages<T: DeserializeOwned>(self, list: &str) -> Result<Vec<T>, Error> {
         let Query { action, token, .. } = self;
         let [field, element] = token;
-        let check = |response| Ok(checked(&action, response)?);
-        http::follow_with(self.request, check, |response| {
-            let reply = Reply::parse(&action, &response)?;
+        http::follow_with(self.request, Ok, |response| {
+            let reply = Reply::of(&action, &response)?;
             let next: Option<String> = reply.find(element)?;
             Ok((reply.read(list)?, Next::form(field, next)))
         })
@@ -207,24 +206,7 @@ fn answered<T: DeserializeOwned>(
     path: &str,
     answer: Result<Response, Error>,
 ) -> Answer<T> {
-    let response = checked(action, answer?)?;
-    Ok(Reply::parse(action, &response)?.read(path)?)
-}
-
-/// Checks that an answer is of this action. Any other content with status 200, such as an HTML page or an error, would
-/// read as an empty list.
-fn checked(action: &str, response: Response) -> Answer<Response> {
-    if let Some(error) = response.error() {
-        return Err(refusal(action, &response, error));
-    }
-    let text = response.text()?;
-    let named = text.find(&format!("<{action}Response"));
-    let before = named.and_then(|place| text.get(..place));
-    match before.is_some_and(|before| before.is_empty() || before.trim_start().starts_with("<?xml"))
-    {
-        true => Ok(response),
-        false => Err(Error::unavailable(format!("{action}: not an answer of AWS")).into()),
-    }
+    Ok(Reply::of(action, &answer?)?.read(path)?)
 }
 
 /// An answer of AWS to an action.
@@ -234,11 +216,20 @@ struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    fn parse(action: &'a str, response: &'a Response) -> Result<Reply<'a>, Error> {
-        match Document::parse(response.text()?) {
-            Ok(document) => Ok(Reply { action, document }),
-            Err(why) => Err(unreadable(action, &why)),
+    /// Checks that an answer is of this action. Any other content with status 200, such as a page of a proxy or an error,
+    /// would read as an empty list.
+    fn of(action: &'a str, response: &'a Response) -> Answer<Reply<'a>> {
+        if let Some(error) = response.error() {
+            return Err(refusal(action, response, error));
         }
+        let why = match Document::parse(response.text()?) {
+            Ok(document) if document.name().strip_prefix(action) == Some("Response") => {
+                return Ok(Reply { action, document });
+            }
+            Ok(document) => format!("it is a {}", document.name()),
+            Err(why) => why,
+        };
+        Err(unreadable(action, &why).into())
     }
 
     /// What is at a path of the action's result. With the load-balancer APIs the result lies one level deeper than with
@@ -264,10 +255,8 @@ fn unreadable(action: &str, why: &str) -> Error {
 
 /// A refusal in EC2's shape (`Errors`) or in that of the load-balancer APIs (`Error`).
 fn refusal(action: &str, response: &Response, error: Error) -> Refusal {
-    let document = response
-        .text()
-        .ok()
-        .and_then(|text| Document::parse(text).ok());
+    let text = response.text().ok();
+    let document = text.and_then(|text| Document::parse(text).ok());
     let field = |name: &str| {
         let read = |path: String| document.as_ref()?.read::<String>(&path).ok()?;
         read(format!("Error.{name}")).or_else(|| read(format!("Errors.Error.{name}")))
