@@ -11,7 +11,6 @@ use std::time::Duration;
 use ccm_guest::load_balancer::{DeleteRequest, Found, Progress, ProgressReply, Service};
 use ccm_guest::{Error, Pending};
 
-use super::elb::Object;
 use super::security_groups::{self, Rules};
 use super::wanted::{self, group_prefix};
 use super::{cached_state, classic, elb, listeners};
@@ -68,10 +67,10 @@ fn delete_network(
         is_former || named.contains(name) || name.starts_with(&prefix)
     });
     if let Some(arn) = &arn {
-        elb::delete(Object::LoadBalancer(arn))?;
+        elb::delete((elb::LOAD_BALANCER, arn))?;
     }
     for group in &left {
-        match elb::delete(Object::TargetGroup(&group.target_group_arn)) {
+        match elb::delete((elb::TARGET_GROUP, &group.target_group_arn)) {
             Err(refusal) if refusal.is("ResourceInUse") => {
                 let names = left.iter().map(|group| &group.target_group_name);
                 let pending = Pending::after(IN_USE).with_hint(&names.collect::<Vec<_>>());
@@ -109,11 +108,7 @@ pub(super) fn progress(
 pub fn get(service: &Service) -> Result<Found, Error> {
     let name = wanted::name(service);
     let status = match wanted::is_classic(service) {
-        true => {
-            let mut all = classic::elb::list()?.into_iter();
-            let found = all.find(|one| one.load_balancer_name == name);
-            found.map(|found| found.status())
-        }
+        true => classic::elb::by_list(&name)?.map(|found| found.status()),
         false => elb::by_list(&name)?.map(|found| found.status()),
     };
     Ok(status.map_or(Found::Absent, Found::Present))

@@ -65,10 +65,9 @@ pub fn create(
     subnets: &[Subnet],
     groups: &[String],
 ) -> Result<LoadBalancer, Error> {
-    let scheme = if wanted.internal {
-        "internal"
-    } else {
-        "internet-facing"
+    let scheme = match wanted.internal {
+        true => "internal",
+        false => "internet-facing",
     };
     let mapping = |(index, subnet): (usize, &Subnet)| {
         json!({
@@ -174,7 +173,7 @@ fn adjustable(query: Query, port: &Port) -> Query {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn delete(object: Object<'_>) -> Answer<()> {
-    object.query("Delete", "").delete()
+    about(object, "Delete", "").delete()
 }
 
 /// Replaces the security groups of a load balancer.
@@ -197,6 +196,8 @@ pub fn put_listener(
     port: &Port,
     group: &str,
 ) -> Answer<Listener> {
+    let tls = port.tls.as_ref();
+    let (certificate, policy) = tls.map(|tls| (&tls.certificate, &tls.policy)).unzip();
     let query = match existing {
         Some(listener) => Query::elb("ModifyListener").set("ListenerArn", &listener.listener_arn),
         None => Query::elb("CreateListener")
@@ -207,10 +208,7 @@ pub fn put_listener(
         .set("Port", port.front)
         .set("Protocol", port.front_protocol)
         .set("DefaultActions.member.1.Type", "forward")
-        .set("DefaultActions.member.1.TargetGroupArn", group);
-    let tls = port.tls.as_ref();
-    let (certificate, policy) = tls.map(|tls| (&tls.certificate, &tls.policy)).unzip();
-    let query = query
+        .set("DefaultActions.member.1.TargetGroupArn", group)
         .set("Certificates.member.1.CertificateArn", certificate)
         .set("SslPolicy", policy);
     let arn = match existing {
@@ -282,40 +280,30 @@ pub fn set_targets(
     wanted: &Targets,
 ) -> Result<(), Error> {
     let (leaving, coming) = wanted.changes(are);
+    let target = |id: &&String| json!({ "Id": id, "Port": group.port });
     for (action, changed) in [("DeregisterTargets", leaving), ("RegisterTargets", coming)] {
         for some in changed.chunks(TARGETS) {
             let query = Query::elb(action).set("TargetGroupArn", &group.target_group_arn);
-            let targets = some
-                .iter()
-                .map(|id| json!({ "Id": id, "Port": group.port }));
-            let targets: Vec<_> = targets.collect();
+            let targets: Vec<_> = some.iter().map(target).collect();
             query.set("Targets.member", targets).act()?;
         }
     }
     Ok(())
 }
 
-/// An object, by its ARN.
-#[derive(Debug, Clone, Copy)]
-pub enum Object<'a> {
-    /// A load balancer.
-    LoadBalancer(&'a str),
-    /// A listener.
-    Listener(&'a str),
-    /// A target group.
-    TargetGroup(&'a str),
-}
+/// The kinds of objects, as the API names them.
+pub const LOAD_BALANCER: &str = "LoadBalancer";
+/// See [`LOAD_BALANCER`].
+pub const LISTENER: &str = "Listener";
+/// See [`LOAD_BALANCER`].
+pub const TARGET_GROUP: &str = "TargetGroup";
 
-impl Object<'_> {
-    /// The request about it: its action has the kind's name in between, such as `DescribeTargetGroupAttributes`.
-    fn query(self, verb: &str, what: &str) -> Query {
-        let (kind, arn) = match self {
-            Object::LoadBalancer(arn) => ("LoadBalancer", arn),
-            Object::Listener(arn) => ("Listener", arn),
-            Object::TargetGroup(arn) => ("TargetGroup", arn),
-        };
-        Query::elb(&format!("{verb}{kind}{what}")).set(&format!("{kind}Arn"), arn)
-    }
+/// An object, by its kind and its ARN.
+pub type Object<'a> = (&'static str, &'a str);
+
+/// A request about an object: its action has the kind's name in between, such as `DescribeTargetGroupAttributes`.
+fn about((kind, arn): Object<'_>, verb: &str, what: &str) -> Query {
+    Query::elb(&format!("{verb}{kind}{what}")).set(&format!("{kind}Arn"), arn)
 }
 
 /// The attributes of a load balancer or a target group.
@@ -323,7 +311,7 @@ impl Object<'_> {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn attributes(object: Object<'_>) -> Answer<Attributes> {
-    let query = object.query("Describe", "Attributes");
+    let query = about(object, "Describe", "Attributes");
     let described: Vec<Tag> = query.read("Attributes.*")?;
     let pairs = described.into_iter().map(|one| (one.key, one.value));
     Ok(pairs.collect())
@@ -341,7 +329,7 @@ pub fn set_attributes(
 ) -> Answer<Attributes> {
     let changed = differing(&are, wanted);
     if !changed.is_empty() {
-        let query = object.query("Modify", "Attributes");
+        let query = about(object, "Modify", "Attributes");
         query.set("Attributes.member", pairs(&changed)).act()?;
         are.extend(wanted.clone());
     }

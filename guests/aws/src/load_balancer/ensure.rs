@@ -6,7 +6,7 @@ use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Servic
 use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node, event};
 
 use super::cached_state::{self, Remembered};
-use super::elb::{self, LoadBalancer, Object, Targets};
+use super::elb::{self, LoadBalancer, Targets};
 use super::listeners::{self, Listening};
 use super::security_groups::{self, Group, Rules};
 use super::wanted::{self, Groups, Wanted};
@@ -97,7 +97,7 @@ fn make(
         events.extend(unchangeable(wanted, &found.scheme, &found.subnets));
         set_security_groups(settings, wanted, &found, &ids, &all)?;
         known.listening = Listening::read(&found.load_balancer_arn)?;
-        known.attributes = elb::attributes(Object::LoadBalancer(&found.load_balancer_arn))?;
+        known.attributes = elb::attributes((elb::LOAD_BALANCER, &found.load_balancer_arn))?;
         known.load_balancer = found;
     } else {
         let subnets = subnets::choose(settings, wanted, &vpc)?;
@@ -144,7 +144,7 @@ fn change(
         // Also of those that were created above: AWS returns the group that an interrupted call left, with its nodes.
         listening.set_targets(&known.targets)?;
     }
-    let object = Object::LoadBalancer(&load_balancer.load_balancer_arn);
+    let object = (elb::LOAD_BALANCER, &*load_balancer.load_balancer_arn);
     let attributes = elb::set_attributes(object, known.attributes, &wanted.attributes)?;
     if let Some(open) = &known.open {
         let rules = for_nodes(wanted, load_balancer, chosen)?;

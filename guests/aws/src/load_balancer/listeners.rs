@@ -11,7 +11,7 @@ use ccm_guest::Error;
 use serde::{Deserialize, Serialize};
 
 use super::cached_state;
-use super::elb::{self, Listener, LoadBalancer, Object, TargetGroup, Targets};
+use super::elb::{self, Listener, LoadBalancer, TargetGroup, Targets};
 use super::wanted::{Port, Wanted};
 use crate::query::Answer;
 
@@ -56,11 +56,9 @@ impl Listening {
     pub fn delete_former(&self, load_balancer: &str) -> Answer<()> {
         let mut former = former(load_balancer);
         former.retain(|arn| self.groups.iter().all(|one| one.target_group_arn != *arn));
-        let answers = former
-            .iter()
-            .map(|arn| elb::delete(Object::TargetGroup(arn)));
+        let delete = |arn: &String| elb::delete((elb::TARGET_GROUP, arn));
         // All are tried before the first refusal ends the call.
-        let answers: Vec<_> = answers.collect();
+        let answers: Vec<_> = former.iter().map(delete).collect();
         answers.into_iter().collect::<Answer<()>>()?;
         cached_state::forget(&key(load_balancer));
         Ok(())
@@ -96,7 +94,7 @@ pub fn apply(
     former.extend(used.map(|group| group.target_group_arn.clone()));
     // Before the changes, so that an error after one of them loses no group.
     cached_state::set(&key(&wanted.name), &former);
-    let delete = |one: Listener| elb::delete(Object::Listener(&one.listener_arn));
+    let delete = |one: Listener| elb::delete((elb::LISTENER, &one.listener_arn));
     let is_wanted = |one: &Listener| wanted.ports.iter().any(|port| port.front == one.port);
     let (mut listeners, mut surplus): (Vec<_>, Vec<_>) =
         are.listeners.into_iter().partition(is_wanted);
@@ -140,7 +138,7 @@ pub fn apply(
 fn set_group_attributes(wanted: &Wanted, group: &TargetGroup) -> Result<(), Error> {
     // As with the Go provider, an attribute that is not named keeps its value.
     if !wanted.group_attributes.is_empty() {
-        let object = Object::TargetGroup(&group.target_group_arn);
+        let object = (elb::TARGET_GROUP, &*group.target_group_arn);
         // Whether the client's address is preserved by default depends on the protocol, so the attributes of new groups
         // are read, too.
         elb::set_attributes(object, elb::attributes(object)?, &wanted.group_attributes)?;

@@ -132,6 +132,15 @@ pub fn list() -> Result<Vec<Classic>, Error> {
     query.pages(LOAD_BALANCERS)
 }
 
+/// As [`by_name`], from the list of all load balancers.
+///
+/// # Errors
+/// A refusal by AWS, or no answer.
+pub fn by_list(name: &str) -> Result<Option<Classic>, Error> {
+    let mut all = list()?.into_iter();
+    Ok(all.find(|one| one.load_balancer_name == name))
+}
+
 /// Creates a load balancer with its ports.
 ///
 /// # Errors
