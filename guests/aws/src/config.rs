@@ -30,8 +30,10 @@ pub struct Settings {
     pub subnet: Option<String>,
     /// The route table's ID; `None`: the table with the cluster's tag.
     pub route_table: Option<String>,
-    /// The cluster's ID, by which its objects are recognised.
+    /// The cluster's ID, by which its objects are recognised; empty if `own_instance` names it.
     pub cluster: Cluster,
+    /// The instance whose tags name the cluster; `None`: the configuration names it.
+    pub own_instance: Option<String>,
     /// `--cluster-name`; part of the names of security groups.
     pub cluster_name: String,
     /// IP families of the nodes' addresses, the preferred one first.
@@ -138,12 +140,11 @@ pub enum Claim {
 }
 
 impl Settings {
-    /// Reads and checks the configuration. If it names no cluster, also returns the instance whose tags do; the cluster
-    /// is empty then.
+    /// Reads and checks the configuration.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake.
-    pub fn read(config: &Config) -> Result<(Settings, Option<String>), Error> {
+    pub fn read(config: &Config) -> Result<Settings, Error> {
         let mut values = config.values();
         let zone = values.text("Zone");
         let of_zone = zone.and_then(|zone| {
@@ -192,6 +193,7 @@ impl Settings {
             subnet: values.text("SubnetID").map(str::to_owned),
             route_table: values.text("RouteTableID").map(str::to_owned),
             cluster,
+            own_instance,
             cluster_name: config.cluster_name.clone(),
             families: families.unwrap_or_else(|| vec![IpFamily::Ipv4]),
             opens_node_groups: !closed.unwrap_or(false),
@@ -201,7 +203,7 @@ impl Settings {
             pod_ranges,
         };
         values.finish()?;
-        Ok((settings, own_instance))
+        Ok(settings)
     }
 
     /// Whether a range lies in those of the pods.

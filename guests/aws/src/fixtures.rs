@@ -145,7 +145,7 @@ pub(crate) fn settings(more: &[(&str, &str)]) -> Settings {
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     config.values.extend(more);
     config.cluster_cidrs = vec!["10.244.0.0/16".to_owned(), "fd00:10:244::/48".to_owned()];
-    Settings::read(&config).unwrap().0
+    Settings::read(&config).unwrap()
 }
 
 pub(crate) fn node(name: &str, provider_id: Option<&str>) -> Node {

@@ -21,10 +21,7 @@ mod tests;
 /// The AWS provider with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aws {
-    /// The settings; their cluster is empty if `own_instance` names it.
     settings: Settings,
-    /// The instance whose tags name the cluster; `None`: the configuration names it.
-    own_instance: Option<String>,
 }
 
 impl Aws {
@@ -34,7 +31,7 @@ impl Aws {
     /// The tags cannot be read, or do not name one cluster.
     pub(crate) fn settings(&self) -> Result<Cow<'_, Settings>, Error> {
         let mut settings = Cow::Borrowed(&self.settings);
-        if let Some(instance) = &self.own_instance {
+        if let Some(instance) = &self.settings.own_instance {
             settings.to_mut().cluster = own_instance::cluster(instance)?;
         }
         Ok(settings)
@@ -43,11 +40,8 @@ impl Aws {
 
 impl Provider for Aws {
     fn init(config: &Config) -> Result<Aws, Error> {
-        let (settings, own_instance) = Settings::read(config)?;
-        Ok(Aws {
-            settings,
-            own_instance,
-        })
+        let settings = Settings::read(config)?;
+        Ok(Aws { settings })
     }
 
     /// Routes only with `--cluster-cidr`: without it the cluster's routes cannot be told from others.
@@ -101,16 +95,14 @@ impl SelfCheck for Aws {
     /// Reads the zones: this proves the credential, the endpoint and the region's name. And finds the cluster's ID.
     fn check(&self) -> Result<(), Error> {
         let zones = ec2::zones()?;
+        let zones: Vec<&str> = zones.iter().map(|zone| zone.zone_name.as_str()).collect();
         let region = &self.settings.region;
-        match zones.iter().any(|zone| zone.zone_name.starts_with(region)) {
-            true => self.settings().map(drop),
-            false => {
-                let zones: Vec<String> = zones.into_iter().map(|zone| zone.zone_name).collect();
-                let zones = zones.join(", ");
-                Err(Error::invalid(format!(
-                    "Region: the endpoint has the zones {zones}, none of them in {region}"
-                )))
-            }
+        if zones.iter().any(|zone| zone.starts_with(region)) {
+            return self.settings().map(drop);
         }
+        let zones = zones.join(", ");
+        Err(Error::invalid(format!(
+            "Region: the endpoint has the zones {zones}, none of them in {region}"
+        )))
     }
 }

@@ -17,7 +17,7 @@ fn keys_of_the_go_provider_are_read() {
         ("DisableSecurityGroupIngress", "true"),
         ("VPC", "vpc-1"),
     ]);
-    let (settings, _) = Settings::read(&given).unwrap();
+    let settings = Settings::read(&given).unwrap();
     assert_eq!(
         (settings.region.as_str(), settings.vpc.as_deref()),
         ("eu-west-1", Some("vpc-1"))
@@ -50,7 +50,7 @@ fn the_shared_check_at_port_0_is_at_kube_proxys() {
         ("ClusterServiceLoadBalancerHealthProbeMode", "Shared"),
         ("ClusterServiceSharedLoadBalancerHealthProbePort", "0"),
     ]);
-    let (settings, _) = Settings::read(&given).unwrap();
+    let settings = Settings::read(&given).unwrap();
     assert_eq!(settings.shared_health.as_ref().unwrap().port, KUBE_PROXY);
 }
 
@@ -69,7 +69,7 @@ fn a_zone_names_its_region() {
             ("Region", "ap-south-1"),
             ("KubernetesClusterID", "prod"),
         ]);
-        let (settings, _) = Settings::read(&given).unwrap();
+        let settings = Settings::read(&given).unwrap();
         assert_eq!(settings.region, region, "{zone}");
     }
     let given = config(&[("Zone", "nowhere"), ("KubernetesClusterID", "prod")]);
