@@ -191,12 +191,9 @@ fn ipv4<'a>(
 /// without this API. The requests are supplementary, so that the host still believes that an instance is gone in the same
 /// answer.
 fn label<'a>(nodes: &[Node], lookups: impl Iterator<Item = &'a mut Lookup>) -> Result<(), Error> {
-    let new = nodes
-        .iter()
-        .zip(lookups)
-        .filter(|(node, _)| !node.initialized);
+    let new = nodes.iter().zip(lookups);
+    let new = new.filter(|(node, lookup)| !node.initialized && found(lookup).is_some());
     let mut new: Vec<&mut Lookup> = new.map(|(_, lookup)| lookup).collect();
-    new.retain(|lookup| found(lookup).is_some());
     if new.is_empty() {
         return Ok(());
     }
