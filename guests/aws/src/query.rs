@@ -273,48 +273,37 @@ fn refusal(action: &str, response: &Response, error: Error) -> Refusal {
 
 /// The contract's error for an error code. AWS uses the status 400 for nearly everything, so the code decides.
 fn meaning(code: &str, status: u16, message: String) -> Error {
-    const THROTTLED: &[&str] = &[
-        "RequestLimitExceeded",
-        "EC2ThrottledException",
-        "PriorRequestNotComplete",
-    ];
-    const DENIED: &[&str] = &[
-        "AuthFailure",
-        "Blocked",
-        "ExpiredToken",
-        "IncompleteSignature",
-        "InvalidClientTokenId",
-        "MissingAuthenticationToken",
-        "OptInRequired",
-        "RequestExpired",
-        "SignatureDoesNotMatch",
-        "UnauthorizedOperation",
-        "UnrecognizedClientException",
-    ];
-    const LATER: &[&str] = &[
-        "DependencyViolation",
-        "ResourceInUse",
-        "IncorrectState",
-        "IncorrectInstanceState",
-    ];
-    // Objects that only annotations name.
-    const NAMED: &[&str] = &["CertificateNotFound", "AllocationIdNotFound"];
     let begins = |prefix: &str| code.starts_with(prefix);
-    let is_gone = code.ends_with("NotFound") && !NAMED.contains(&code);
-    let is_there = begins("Duplicate") || code.ends_with(".Duplicate");
-    // Of these two services. The limit is fixed, and an annotation of the Service exceeds it.
-    let has_too_many_tags = matches!(code, "TooManyTags" | "TagLimitExceeded");
-    // A quota may be raised, or other objects deleted.
-    let is_over_quota =
-        !has_too_many_tags && (begins("TooMany") || code.ends_with("LimitExceeded"));
-    if THROTTLED.contains(&code) || begins("Throttl") || begins("TooManyRequests") {
-        Error::throttled(message, None)
-    } else if DENIED.contains(&code) || begins("AccessDenied") {
-        Error::denied(message)
-    } else if status >= 500 || LATER.contains(&code) || is_gone || is_there || is_over_quota {
+    match code {
+        "RequestLimitExceeded" | "EC2ThrottledException" | "PriorRequestNotComplete" => {
+            Error::throttled(message, None)
+        }
+        _ if begins("Throttl") || begins("TooManyRequests") => Error::throttled(message, None),
+        "AuthFailure"
+        | "Blocked"
+        | "ExpiredToken"
+        | "IncompleteSignature"
+        | "InvalidClientTokenId"
+        | "MissingAuthenticationToken"
+        | "OptInRequired"
+        | "RequestExpired"
+        | "SignatureDoesNotMatch"
+        | "UnauthorizedOperation"
+        | "UnrecognizedClientException" => Error::denied(message),
+        _ if begins("AccessDenied") => Error::denied(message),
+        _ if status >= 500 => Error::unavailable(message),
+        // Objects that only annotations name, and the fixed limit of tags, which an annotation exceeds.
+        "CertificateNotFound" | "AllocationIdNotFound" | "TooManyTags" | "TagLimitExceeded" => {
+            Error::invalid(message)
+        }
+        "DependencyViolation" | "ResourceInUse" | "IncorrectState" | "IncorrectInstanceState" => {
+            Error::unavailable(message)
+        }
         // The object existed a moment ago, or exists by now: the next call reads again.
-        Error::unavailable(message)
-    } else {
-        Error::invalid(message)
+        _ if code.ends_with("NotFound") => Error::unavailable(message),
+        _ if begins("Duplicate") || code.ends_with(".Duplicate") => Error::unavailable(message),
+        // A quota may be raised, or other objects deleted.
+        _ if begins("TooMany") || code.ends_with("LimitExceeded") => Error::unavailable(message),
+        _ => Error::invalid(message),
     }
 }
