@@ -115,7 +115,7 @@ impl Query {
     /// # Errors
     /// A refusal by AWS, no answer, or an answer of another shape.
     pub fn read<T: DeserializeOwned>(self, path: &str) -> Answer<T> {
-        answered(&self.action, path, self.request.send())
+        Reply::of(&self.action, &self.request.send()?)?.read(path)
     }
 
     /// Sends the request and ignores the answer's content.
@@ -197,16 +197,8 @@ pub fn together<T: DeserializeOwned>(queries: Vec<Query>, path: &str) -> Answer<
     let (actions, requests): (Vec<_>, Vec<_>) = queries.unzip();
     let answers = actions.iter().zip(send_all(requests));
     answers
-        .map(|(action, answer)| answered(action, path, answer))
+        .map(|(action, answer)| Reply::of(action, &answer?)?.read(path))
         .collect()
-}
-
-fn answered<T: DeserializeOwned>(
-    action: &str,
-    path: &str,
-    answer: Result<Response, Error>,
-) -> Answer<T> {
-    Ok(Reply::of(action, &answer?)?.read(path)?)
 }
 
 /// An answer of AWS to an action.
@@ -243,9 +235,9 @@ impl<'a> Reply<'a> {
         found.map_err(|why| unreadable(self.action, &why))
     }
 
-    fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+    fn read<T: DeserializeOwned>(&self, path: &str) -> Answer<T> {
         let lacking = || unreadable(self.action, &format!("it has no {path}"));
-        self.find(path)?.ok_or_else(lacking)
+        Ok(self.find(path)?.ok_or_else(lacking)?)
     }
 }
 
