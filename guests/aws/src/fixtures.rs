@@ -10,7 +10,7 @@ use ccm_guest::testing::{self, Answer, TestHost};
 
 use crate::config::Settings;
 use crate::load_balancer::annotations::PREFIX;
-use crate::query::CLASSIC;
+use crate::load_balancer::classic::elb::VERSION;
 
 /// The fields of a request's form.
 pub(crate) type Form = BTreeMap<String, String>;
@@ -98,7 +98,7 @@ pub(crate) fn usual(action: &str, form: &Form) -> Answer {
 /// Whether a request is for the API of classic load balancers; the other one has actions of the same names.
 pub(crate) fn is_of_classic(form: &Form) -> bool {
     form.get("Version")
-        .is_some_and(|version| version == CLASSIC)
+        .is_some_and(|version| version == VERSION)
 }
 
 /// A host that answers with `script`, or with [`usual`] and no classic load balancer where it returns `None`.

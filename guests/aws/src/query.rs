@@ -18,8 +18,6 @@ mod tests;
 const EC2: &str = "2016-11-15";
 /// Version of the API for network load balancers.
 const ELB: &str = "2015-12-01";
-/// Version of the API for classic load balancers, behind the same endpoint.
-pub(crate) const CLASSIC: &str = "2012-06-01";
 
 /// A request that has not been sent.
 #[derive(Debug, Clone)]
@@ -77,12 +75,12 @@ impl Query {
 
     /// A request about network load balancers.
     pub fn elb(action: &str) -> Query {
-        Query::new("elb", action, ELB, ["Marker", "NextMarker"])
+        Query::elb_of(ELB, action)
     }
 
-    /// A request about classic load balancers.
-    pub fn classic(action: &str) -> Query {
-        Query::new("elb", action, CLASSIC, ["Marker", "NextMarker"])
+    /// A request to another version of the API for load balancers, behind the same endpoint.
+    pub fn elb_of(version: &str, action: &str) -> Query {
+        Query::new("elb", action, version, ["Marker", "NextMarker"])
     }
 
     fn new(target: &str, action: &str, version: &str, token: [&'static str; 2]) -> Query {

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::deletion::progress;
 use super::elb as network;
-use super::ensure::{Nodes, drop_own_group, group_ids, tagged, unchangeable, unlike};
+use super::ensure::{Nodes, drop_own_group, group_ids, tagged, unchangeable};
 use super::security_groups::{self, Group};
 use super::wanted::{Attributes, Groups, Wanted, group_of_classic, is_classic, name, named_group};
-use super::{cached_state, subnets};
+use super::{annotations, cached_state, subnets};
 use crate::config::Settings;
 
 pub mod elb;
@@ -62,6 +62,15 @@ pub fn ensure(
     };
     cached_state::set(name, &known);
     Ok(classic.status())
+}
+
+/// The error about a Service that has a load balancer of the other kind.
+pub(super) fn unlike(name: &str) -> Error {
+    Error::invalid(format!(
+        "{}{} cannot be changed while the load balancer {name} exists: make the Service anew",
+        annotations::PREFIX,
+        annotations::TYPE
+    ))
 }
 
 /// The last known state of a classic load balancer that one request does not show, and the digest of what was wanted.

@@ -10,7 +10,7 @@ use super::elb::{self, LoadBalancer, Targets};
 use super::listeners::{self, Listening};
 use super::security_groups::{self, Group, Rules};
 use super::wanted::{self, Groups, Wanted};
-use super::{annotations, classic, subnets};
+use super::{classic, subnets};
 use crate::config::{Claim, Settings};
 use crate::ec2::{self, Instance, Subnet};
 use crate::provider_id::instance_of;
@@ -61,7 +61,7 @@ fn reach(
             }
             cached_state::forget(&name);
             if found.is_none() && classic::elb::by_name(&name)?.is_some() {
-                return Err(unlike(&name));
+                return Err(classic::unlike(&name));
             }
             let nodes = Nodes::look_up(settings, ids, events)?;
             let made = make(settings, &wanted, nodes, found, events)?;
@@ -266,14 +266,6 @@ fn update_network(
     (known.ids, known.targets) = (nodes.ids, nodes.targets);
     cached_state::set(&name, &known);
     Ok(true)
-}
-
-pub(super) fn unlike(name: &str) -> Error {
-    Error::invalid(format!(
-        "{}{} cannot be changed while the load balancer {name} exists: make the Service anew",
-        annotations::PREFIX,
-        annotations::TYPE
-    ))
 }
 
 /// The instances of the nodes that are to receive traffic.

@@ -15,7 +15,7 @@ use crate::config::Settings;
 mod classic;
 mod fields;
 
-pub use classic::{group_of_classic, named_group};
+pub use classic::{group_of_classic, is_classic, named_group};
 use fields::{attributes, group_attributes};
 
 /// Load balancer class, and prefix of classes, of other controllers.
@@ -141,11 +141,6 @@ pub fn own_group(settings: &Settings, service: &Service) -> String {
         plain.take(8).collect()
     };
     format!("k8s-{}-{}-{digest}", plain(namespace), plain(name))
-}
-
-/// Whether a Service wants a classic load balancer: as with the Go provider, without `type: nlb`.
-pub fn is_classic(service: &Service) -> bool {
-    names::exact(service, names::TYPE) != Some("nlb")
 }
 
 /// Checks that the Service's load balancer is this provider's task.

@@ -10,6 +10,8 @@ use super::super::elb::{Targets, differing};
 use super::super::wanted::{Attributes, Health, Port, Wanted};
 use crate::query::{Answer, Query, pairs};
 
+/// Version of the API for classic load balancers.
+pub(crate) const VERSION: &str = "2012-06-01";
 /// Load balancers on a page, AWS' maximum.
 const PAGE: usize = 400;
 /// The load balancers in an answer.
@@ -106,7 +108,7 @@ impl Classic {
     }
 
     fn query(&self, action: &'static str) -> Query {
-        Query::classic(action).set("LoadBalancerName", &self.load_balancer_name)
+        Query::elb_of(VERSION, action).set("LoadBalancerName", &self.load_balancer_name)
     }
 }
 
@@ -115,7 +117,8 @@ impl Classic {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
-    let query = Query::classic("DescribeLoadBalancers").set("LoadBalancerNames.member", [name]);
+    let query =
+        Query::elb_of(VERSION, "DescribeLoadBalancers").set("LoadBalancerNames.member", [name]);
     match query.read::<Vec<Classic>>(LOAD_BALANCERS) {
         Ok(found) => Ok(found.into_iter().next()),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
@@ -128,7 +131,7 @@ pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn list() -> Result<Vec<Classic>, Error> {
-    let query = Query::classic("DescribeLoadBalancers").set("PageSize", PAGE);
+    let query = Query::elb_of(VERSION, "DescribeLoadBalancers").set("PageSize", PAGE);
     query.pages(LOAD_BALANCERS)
 }
 
@@ -146,7 +149,7 @@ pub fn by_list(name: &str) -> Result<Option<Classic>, Error> {
 /// # Errors
 /// A refusal by AWS, or no answer.
 pub fn create(wanted: &Wanted, subnets: &[String], groups: &[String]) -> Result<Classic, Error> {
-    let query = Query::classic("CreateLoadBalancer")
+    let query = Query::elb_of(VERSION, "CreateLoadBalancer")
         .set("LoadBalancerName", &wanted.name)
         .set("Scheme", wanted.internal.then_some("internal"))
         .set("Subnets.member", subnets)

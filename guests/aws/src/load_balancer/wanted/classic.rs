@@ -7,6 +7,11 @@ use super::names::{self, list};
 use super::{Attributes, Groups, Health, Wanted, fields};
 use crate::config::Settings;
 
+/// Whether a Service wants a classic load balancer: as with the Go provider, without `type: nlb`.
+pub fn is_classic(service: &Service) -> bool {
+    names::exact(service, names::TYPE) != Some("nlb")
+}
+
 /// The name of a classic load balancer's own security group, as in the Go provider.
 pub fn group_of_classic(name: &str) -> String {
     format!("k8s-elb-{name}")
