@@ -7,7 +7,7 @@ use ccm_guest::{Error, state};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::config::{Claim, Cluster};
+use crate::config::Cluster;
 use crate::query::{Answer, Query, filter};
 
 /// Maximum number of IDs or names in one request. All its filters together may have 200 values, and an answer 16 MiB: one
@@ -36,11 +36,6 @@ pub struct Tag {
 pub struct Tags(pub Vec<Tag>);
 
 impl Tags {
-    /// The owner of the object.
-    pub fn claim(&self, cluster: &Cluster) -> Claim {
-        cluster.claim(self.pairs())
-    }
-
     /// The tags as pairs of key and value.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let tags = self.0.iter();

@@ -101,7 +101,7 @@ fn by_its_name(
     node: &Node,
     found: &[ec2::Instance],
 ) -> (Lookup, Option<Event>) {
-    let is = |claim| move |one: &&ec2::Instance| one.tags.claim(&settings.cluster) == claim;
+    let is = |claim| move |one: &&ec2::Instance| settings.cluster.claim(one.tags.pairs()) == claim;
     let mut ours = found.iter().filter(is(Claim::Ours));
     let mut untagged = found.iter().filter(is(Claim::Untagged));
     let are_near = settings.vpc.is_some();

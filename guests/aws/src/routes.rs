@@ -67,12 +67,10 @@ pub fn create(settings: &Settings, request: &CreateRequest) -> Result<ProgressRe
     if instance.source_dest_check.unwrap_or(true) {
         ec2::pass_on_traffic(id)?;
     }
-    if there.is_some() {
-        return Ok(ProgressReply::done());
+    if there.is_none() {
+        let query = change("CreateRoute", &table, cidr);
+        query.set("InstanceId", id).act()?;
     }
-    change("CreateRoute", &table, cidr)
-        .set("InstanceId", id)
-        .act()?;
     Ok(ProgressReply::done())
 }
 
@@ -95,10 +93,9 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
 }
 
 fn change(action: &'static str, table: &RouteTable, cidr: &str) -> Query {
-    let field = if cidr.contains(':') {
-        "DestinationIpv6CidrBlock"
-    } else {
-        "DestinationCidrBlock"
+    let field = match cidr.contains(':') {
+        true => "DestinationIpv6CidrBlock",
+        false => "DestinationCidrBlock",
     };
     Query::ec2(action)
         .set("RouteTableId", &table.route_table_id)

@@ -292,7 +292,7 @@ impl Nodes {
         let id = |one: &Instance| one.instance_id.clone();
         let found: BTreeSet<String> = instances.iter().map(id).collect();
         // As in the Go provider, which takes one without the cluster's tag for another cluster's.
-        let is_ours = |one: &Instance| one.tags.claim(&settings.cluster) == Claim::Ours;
+        let is_ours = |one: &Instance| settings.cluster.claim(one.tags.pairs()) == Claim::Ours;
         let (mut instances, others): (Vec<_>, Vec<_>) = instances.into_iter().partition(is_ours);
         if !others.is_empty() {
             let ids: Vec<String> = others.iter().map(id).collect();
@@ -346,7 +346,7 @@ fn instance_ids(service: &Service, nodes: &[Node]) -> BTreeSet<String> {
 }
 
 pub(super) fn tagged(all: &[Group], settings: &Settings) -> BTreeSet<String> {
-    let is_ours = |group: &&Group| group.tags.claim(&settings.cluster) == Claim::Ours;
+    let is_ours = |group: &&Group| settings.cluster.claim(group.tags.pairs()) == Claim::Ours;
     let tagged = all.iter().filter(is_ours);
     tagged.map(|group| group.group_id.clone()).collect()
 }

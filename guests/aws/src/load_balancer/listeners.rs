@@ -152,11 +152,9 @@ fn group_of<'a>(listener: &Listener, groups: &'a [TargetGroup]) -> Option<&'a Ta
 }
 
 fn fits(group: &TargetGroup, port: &Port) -> bool {
-    let health = &port.health;
+    let (health, checked) = (&port.health, &group.health_check_protocol);
     (group.port, group.protocol.as_str()) == (port.back, port.back_protocol)
-        && group
-            .health_check_protocol
-            .eq_ignore_ascii_case(&health.protocol)
+        && checked.eq_ignore_ascii_case(&health.protocol)
         && group.health_check_interval_seconds == health.interval
 }
 

@@ -24,10 +24,9 @@ pub fn choose(settings: &Settings, wanted: &Wanted, vpc: &str) -> Result<Vec<Sub
         true => one_of_each_zone(settings, wanted, vpc, all)?,
     };
     if chosen.is_empty() {
-        let what = if wanted.internal {
-            "subnet"
-        } else {
-            "subnet with a route to an internet gateway"
+        let what = match wanted.internal {
+            true => "subnet",
+            false => "subnet with a route to an internet gateway",
         };
         return Err(Error::invalid(format!(
             "{vpc} has no {what} for the load balancer"
@@ -81,7 +80,7 @@ fn one_of_each_zone(
     let mut special = ec2::zones()?;
     special.retain(|zone| zone.zone_type.as_ref().is_some_and(|kind| kind != ORDINARY));
     let is_ordinary = |name: &String| special.iter().all(|zone| zone.zone_name != *name);
-    let claim = |subnet: &Subnet| subnet.tags.claim(&settings.cluster);
+    let claim = |subnet: &Subnet| settings.cluster.claim(subnet.tags.pairs());
     let has_usable = all.iter().any(|one| claim(one) != Claim::Others);
     all.retain(|one| match has_usable {
         true => claim(one) != Claim::Others,

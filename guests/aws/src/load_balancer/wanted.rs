@@ -303,18 +303,18 @@ fn ports(service: &Service, health: &Health, read: &mut Values<'_>) -> Vec<Port>
     });
     let mut wanted = Vec::new();
     for port in &service.ports {
+        let number = port.port;
         let protocol = match port.protocol {
             Protocol::Tcp => "TCP",
             Protocol::Udp => "UDP",
             Protocol::Sctp => {
-                read.mistake(format_args!("port {}: SCTP is not possible", port.port));
+                read.mistake(format_args!("port {number}: SCTP is not possible"));
                 continue;
             }
         };
         let Some(back) = port.node_port else {
             read.mistake(format_args!(
-                "port {}: it has no node port, by which traffic reaches the nodes",
-                port.port
+                "port {number}: it has no node port, by which traffic reaches the nodes"
             ));
             continue;
         };
@@ -325,7 +325,7 @@ fn ports(service: &Service, health: &Health, read: &mut Values<'_>) -> Vec<Port>
             (false, _) => (protocol, protocol),
         };
         wanted.push(Port {
-            front: port.port,
+            front: number,
             front_protocol,
             tls,
             back,
