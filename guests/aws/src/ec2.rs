@@ -263,10 +263,9 @@ pub fn topology(ids: &[&str]) -> Result<BTreeMap<String, Vec<String>>, Error> {
     }
     let query = Query::ec2("DescribeInstanceTopology").supplementary();
     let topologies: Vec<Topology> = query.set("InstanceId", ids).read("instanceSet.*")?;
-    Ok(topologies
-        .into_iter()
-        .map(|one| (one.instance_id, one.network_nodes))
-        .collect())
+    let topologies = topologies.into_iter();
+    let by_id = topologies.map(|one| (one.instance_id, one.network_nodes));
+    Ok(by_id.collect())
 }
 
 /// The subnets that the filter selects.

@@ -13,7 +13,7 @@ use super::deletion::progress;
 use super::elb as network;
 use super::ensure::{Nodes, drop_own_group, group_ids, tagged, unchangeable};
 use super::security_groups::{self, Group};
-use super::wanted::{Attributes, Groups, Wanted, group_of_classic, is_classic, name, named_group};
+use super::wanted::{Attributes, Groups, Wanted, group_of_classic, is_classic, named_group};
 use super::{annotations, cached_state, subnets};
 use crate::config::Settings;
 
@@ -233,7 +233,7 @@ pub fn update_targets(
     ids: BTreeSet<String>,
     events: &mut Vec<Event>,
 ) -> Result<bool, Error> {
-    let name = name(service);
+    let name = service.default_name();
     let known: Option<Remembered> = cached_state::get(&name);
     // The cached state is invalid until all of it has been done.
     cached_state::forget(&name);
@@ -265,7 +265,7 @@ pub fn update_targets(
 /// The group that the rules in the nodes' groups let in: the first one that an annotation or the configuration names,
 /// or the load balancer's own.
 fn source(settings: &Settings, service: &Service, all: &[Group]) -> Option<String> {
-    let own = group_of_classic(&name(service));
+    let own = group_of_classic(&service.default_name());
     named_group(settings, service).or_else(|| {
         let own = all.iter().find(|group| group.group_name == own);
         own.map(|group| group.group_id.clone())
@@ -315,7 +315,7 @@ fn may_change(settings: &Settings, group: &Group, source: &str) -> bool {
 /// See [`ccm_guest::LoadBalancer::delete`].
 pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let service = &request.service;
-    let name = name(service);
+    let name = service.default_name();
     let existing = elb::list()?;
     let classic = existing.iter().find(|one| one.load_balancer_name == name);
     let mut all = security_groups::list_of(settings, classic.map(|one| &one.vpc_id))?;

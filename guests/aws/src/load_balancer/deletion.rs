@@ -27,7 +27,7 @@ const PATIENCE: u32 = 60;
 /// See [`ccm_guest::LoadBalancer::delete`].
 pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let service = &request.service;
-    let name = wanted::name(service);
+    let name = service.default_name();
     cached_state::forget(&name);
     let is_classic = wanted::is_classic(service);
     let mut events = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn progress(
 /// # Errors
 /// See [`ccm_guest::LoadBalancer::get`].
 pub fn get(service: &Service) -> Result<Found, Error> {
-    let name = wanted::name(service);
+    let name = service.default_name();
     let status = match wanted::is_classic(service) {
         true => classic::elb::by_list(&name)?.map(|found| found.status()),
         false => elb::by_list(&name)?.map(|found| found.status()),

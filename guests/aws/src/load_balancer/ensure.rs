@@ -95,7 +95,13 @@ fn make(
     let (mut known, mut chosen) = (Remembered::default(), None);
     if let Some(found) = found {
         events.extend(unchangeable(wanted, &found.scheme, &found.subnets));
-        set_security_groups(settings, wanted, &found, &ids, &all)?;
+        let are: BTreeSet<&String> = found.security_groups.iter().collect();
+        if !ids.is_empty() && are != ids.iter().collect() {
+            elb::set_security_groups(&found.load_balancer_arn, &ids)?;
+            if let Groups::Named(_) = wanted.groups {
+                drop_own_group(settings, wanted, &all, &are)?;
+            }
+        }
         known.listening = Listening::read(&found.load_balancer_arn)?;
         known.attributes = elb::attributes((elb::LOAD_BALANCER, &found.load_balancer_arn))?;
         known.load_balancer = found;
@@ -198,16 +204,15 @@ fn reach_nodes(
     let is_classic = wanted::is_classic(service);
     // One of the other kind has the Service's traffic as long as it exists: `ensure` refuses to make the wanted one.
     for is_classic in [is_classic, !is_classic] {
-        let ids = ids.clone();
         let is_there = match is_classic {
-            true => classic::update_targets(settings, service, ids, events)?,
-            false => update_network(settings, service, ids, events)?,
+            true => classic::update_targets(settings, service, ids.clone(), events)?,
+            false => update_network(settings, service, ids.clone(), events)?,
         };
         if is_there {
             return Ok(());
         }
     }
-    let name = wanted::name(service);
+    let name = service.default_name();
     Err(Error::unavailable(format!(
         "there is no load balancer {name}"
     )))
@@ -220,7 +225,7 @@ fn update_network(
     ids: BTreeSet<String>,
     events: &mut Vec<Event>,
 ) -> Result<bool, Error> {
-    let name = wanted::name(service);
+    let name = service.default_name();
     let known: Option<Remembered> = cached_state::get(&name);
     // The cached state is invalid until all of it has been done.
     cached_state::forget(&name);
@@ -370,24 +375,6 @@ pub(super) fn group_ids(
     Ok(own.map(|own| own.group_id.clone()).into_iter().collect())
 }
 
-fn set_security_groups(
-    settings: &Settings,
-    wanted: &Wanted,
-    found: &LoadBalancer,
-    ids: &[String],
-    all: &[Group],
-) -> Result<(), Error> {
-    let are: BTreeSet<&String> = found.security_groups.iter().collect();
-    if ids.is_empty() || are == ids.iter().collect() {
-        return Ok(());
-    }
-    elb::set_security_groups(&found.load_balancer_arn, ids)?;
-    if let Groups::Named(_) = wanted.groups {
-        drop_own_group(settings, wanted, all, &are)?;
-    }
-    Ok(())
-}
-
 /// Removes the load balancer's own security group, which others take the place of, and the rules that let it in. A group
 /// that AWS still counts as used stays until the Service is deleted.
 pub(super) fn drop_own_group(
@@ -427,10 +414,8 @@ pub(super) fn unchangeable(wanted: &Wanted, scheme: &str, has: &[String]) -> Opt
     if (scheme == "internal") != wanted.internal {
         what.push("internal");
     }
-    let (by_id, by_name): (Vec<_>, Vec<_>) = wanted
-        .subnets
-        .iter()
-        .partition(|one| one.starts_with("subnet-"));
+    let named = wanted.subnets.iter();
+    let (by_id, by_name): (Vec<_>, Vec<_>) = named.partition(|one| one.starts_with("subnet-"));
     let are_all = by_name.is_empty() && !by_id.is_empty();
     if by_id.iter().any(|one| !has.contains(one))
         || are_all && has.iter().any(|one| !by_id.contains(&one))

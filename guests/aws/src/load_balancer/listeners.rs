@@ -127,23 +127,18 @@ pub fn apply(
                 (listener, group)
             }
         };
-        set_group_attributes(wanted, &group)?;
+        // As with the Go provider, an attribute that is not named keeps its value.
+        if !wanted.group_attributes.is_empty() {
+            let object = (elb::TARGET_GROUP, &*group.target_group_arn);
+            // Whether the client's address is preserved by default depends on the protocol, so the attributes of new
+            // groups are read, too.
+            elb::set_attributes(object, elb::attributes(object)?, &wanted.group_attributes)?;
+        }
         now.listeners.push(listener);
         now.groups.push(group);
     }
     surplus.into_iter().try_for_each(delete)?;
     Ok(now)
-}
-
-fn set_group_attributes(wanted: &Wanted, group: &TargetGroup) -> Result<(), Error> {
-    // As with the Go provider, an attribute that is not named keeps its value.
-    if !wanted.group_attributes.is_empty() {
-        let object = (elb::TARGET_GROUP, &*group.target_group_arn);
-        // Whether the client's address is preserved by default depends on the protocol, so the attributes of new groups
-        // are read, too.
-        elb::set_attributes(object, elb::attributes(object)?, &wanted.group_attributes)?;
-    }
-    Ok(())
 }
 
 fn group_of<'a>(listener: &Listener, groups: &'a [TargetGroup]) -> Option<&'a TargetGroup> {

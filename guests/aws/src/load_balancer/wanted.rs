@@ -31,7 +31,7 @@ pub type Attributes = BTreeMap<String, String>;
 /// A load balancer with all objects that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Wanted {
-    /// The name, made of the Service's UID.
+    /// The name, made of the Service's UID as in the Go provider.
     pub name: String,
     /// Whether it has private addresses only.
     pub internal: bool,
@@ -119,11 +119,6 @@ pub struct Health {
     pub unhealthy: u32,
 }
 
-/// The load balancer's name, made of the Service's UID as in the Go provider.
-pub fn name(service: &Service) -> String {
-    service.default_name()
-}
-
 /// Prefix of the names of a Service's target groups; 80 bits of its UID.
 pub fn group_prefix(name: &str) -> String {
     format!("{}-", name.get(..21).unwrap_or(name))
@@ -201,7 +196,7 @@ impl Wanted {
         let named = list(read, names::GROUPS);
         let are_ignored = !settings.own_security_groups && !named.is_empty();
         let mut wanted = Wanted {
-            name: name(service),
+            name: service.default_name(),
             internal: names::exact(service, names::INTERNAL)
                 .is_some_and(|text| !["", "false"].contains(&text)),
             ports: ports(service, &health, read),
