@@ -1,7 +1,5 @@
 //! The provider type: hands the host's calls to the other modules.
 
-use std::borrow::Cow;
-
 use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
 };
@@ -29,10 +27,10 @@ impl Aws {
     ///
     /// # Errors
     /// The tags cannot be read, or do not name one cluster.
-    pub(crate) fn settings(&self) -> Result<Cow<'_, Settings>, Error> {
-        let mut settings = Cow::Borrowed(&self.settings);
+    pub(crate) fn settings(&self) -> Result<Settings, Error> {
+        let mut settings = self.settings.clone();
         if let Some(instance) = &self.settings.own_instance {
-            settings.to_mut().cluster = own_instance::cluster(instance)?;
+            settings.cluster = own_instance::cluster(instance)?;
         }
         Ok(settings)
     }
@@ -55,21 +53,21 @@ impl Provider for Aws {
 
 impl Instances for Aws {
     fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
-        instances::find(self.settings()?.as_ref(), &nodes)
+        instances::find(&self.settings()?, &nodes)
     }
 }
 
 impl LoadBalancer for Aws {
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
-        ensure::ensure(self.settings()?.as_ref(), &request)
+        ensure::ensure(&self.settings()?, &request)
     }
 
     fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
-        ensure::update_targets(self.settings()?.as_ref(), &request)
+        ensure::update_targets(&self.settings()?, &request)
     }
 
     fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
-        Ok(deletion::delete(self.settings()?.as_ref(), &request)?)
+        Ok(deletion::delete(&self.settings()?, &request)?)
     }
 
     fn get(&self, service: Service) -> Result<Found, Failure> {
@@ -79,15 +77,15 @@ impl LoadBalancer for Aws {
 
 impl Routes for Aws {
     fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Failure> {
-        Ok(crate::routes::list(self.settings()?.as_ref(), &nodes)?)
+        Ok(crate::routes::list(&self.settings()?, &nodes)?)
     }
 
     fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Failure> {
-        Ok(crate::routes::create(self.settings()?.as_ref(), &request)?)
+        Ok(crate::routes::create(&self.settings()?, &request)?)
     }
 
     fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Failure> {
-        Ok(crate::routes::delete(self.settings()?.as_ref(), &request)?)
+        Ok(crate::routes::delete(&self.settings()?, &request)?)
     }
 }
 
