@@ -7,6 +7,7 @@ use ccm_guest::{Config, Error, IpFamily};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::ec2::Tags;
 use crate::provider_id::is_instance_id;
 
 #[cfg(test)]
@@ -96,26 +97,28 @@ impl Cluster {
         claim
     }
 
-    /// The cluster that an instance's tags name. As in the Go provider, both tags have to name the same one.
+    /// The cluster that the tags of this instance name. As in the Go provider, both tags have to name the same one.
     ///
     /// # Errors
-    /// The IDs that they name: none, or several.
-    pub fn of_instance<'a>(
-        tags: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<Cluster, BTreeSet<&'a str>> {
+    /// [`Error::Invalid`] if they name none, or several.
+    pub fn of_instance(instance: &str, tags: &Tags) -> Result<Cluster, Error> {
         let (mut ids, mut legacy) = (BTreeSet::new(), false);
-        for (key, value) in tags {
+        for (key, value) in tags.pairs() {
             if let Some(id) = named(key, value).filter(|id| !id.is_empty()) {
                 ids.insert(id);
                 legacy |= key == LEGACY;
             }
         }
-        match ids.len() {
-            1 => Ok(Cluster {
-                id: ids.into_iter().collect(),
-                legacy,
-            }),
-            _ => Err(ids),
+        let count = ids.len();
+        let id = ids.into_iter().collect::<Vec<_>>().join(", ");
+        match count {
+            1 => Ok(Cluster { id, legacy }),
+            0 => Err(Error::invalid(format!(
+                "KubernetesClusterID is not set, and the instance {instance} has no tag kubernetes.io/cluster/ID: set it, or add the tag"
+            ))),
+            _ => Err(Error::invalid(format!(
+                "KubernetesClusterID is not set, and the tags of the instance {instance} name several clusters, {id}: set it to the one that this is"
+            ))),
         }
     }
 }

@@ -30,17 +30,7 @@ pub fn cluster(instance: &str) -> Result<Cluster, Error> {
             "KubernetesClusterID is not set, and the region has no instance {instance}, whose tags would name the cluster: set it, or check Region"
         )));
     };
-    let cluster = Cluster::of_instance(tags.pairs()).map_err(|ids| {
-        let ids = ids.into_iter().collect::<Vec<_>>().join(", ");
-        Error::invalid(match ids.as_str() {
-            "" => format!(
-                "KubernetesClusterID is not set, and the instance {instance} has no tag kubernetes.io/cluster/ID: set it, or add the tag"
-            ),
-            ids => format!(
-                "KubernetesClusterID is not set, and the tags of the instance {instance} name several clusters, {ids}: set it to the one that this is"
-            ),
-        })
-    })?;
+    let cluster = Cluster::of_instance(instance, &tags)?;
     state::set_json(KEY, &cluster, AGE);
     Ok(cluster)
 }
