@@ -9,7 +9,7 @@ use ccm_guest::load_balancer::{DeleteRequest, ProgressReply, Service};
 use ccm_guest::{Error, Event, LoadBalancerStatus};
 use serde::{Deserialize, Serialize};
 
-use super::deletion::progress;
+use super::deletion::delete_own_group;
 use super::elb as network;
 use super::ensure::{Nodes, drop_own_group, group_ids, tagged, unchangeable};
 use super::security_groups::{self, Group};
@@ -342,8 +342,7 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
         shut_out(settings, &all, &existing, &name, &named)?;
         elb::delete(classic)?;
     }
-    let in_use = security_groups::delete_own(&all, &own, &settings.cluster)?;
-    Ok(progress(request, in_use)?.with_events(kept))
+    Ok(delete_own_group(settings, request, &all, &own)?.with_events(kept))
 }
 
 /// Removes the rules that let in the groups `named`, which others made, except from groups without the cluster's tag and

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ccm_guest::load_balancer::{DeleteRequest, Found, Progress, ProgressReply, Service};
 use ccm_guest::{Error, Pending};
 
-use super::security_groups::{self, Rules};
+use super::security_groups::{self, Group, Rules};
 use super::wanted::{self, group_prefix};
 use super::{cached_state, classic, elb, listeners};
 use crate::config::Settings;
@@ -80,25 +80,37 @@ fn delete_network(
         }
     }
     let own = wanted::own_group(settings, &request.service);
-    let in_use = security_groups::delete_own(&all, &own, &settings.cluster)?;
-    progress(request, in_use)
+    delete_own_group(settings, request, &all, &own)
 }
 
-/// The reply when nothing is left, or while AWS still counts the security group as used.
+/// Deletes the security group of this name that was made for a load balancer, by this provider or the Go provider: the end
+/// of a deletion. AWS counts it as used until the load balancer's network interfaces are removed.
 ///
 /// # Errors
-/// It has been so for long.
-pub(super) fn progress(
+/// A refusal by AWS, or no answer; also if the group has been used for long.
+pub(super) fn delete_own_group(
+    settings: &Settings,
     request: &DeleteRequest,
-    in_use: Option<Error>,
+    all: &[Group],
+    name: &str,
 ) -> Result<ProgressReply, Error> {
     let tries: u32 = request.hint().unwrap_or_default();
-    let pending = Pending::after(IN_USE).with_hint(&tries.saturating_add(1));
-    match in_use {
-        None => Ok(ProgressReply::done()),
-        Some(error) if tries >= PATIENCE => Err(error),
-        Some(_) => Ok(ProgressReply::pending(pending)),
+    let is_own = |group: &&Group| group.group_name == name && group.is_own(&settings.cluster);
+    for group in all.iter().filter(is_own) {
+        match security_groups::delete(group) {
+            Err(refusal) if refusal.is("DependencyViolation") && tries >= PATIENCE => {
+                let (id, why) = (&group.group_id, refusal.error.message());
+                let why = format!("the security group {id} is in use: {why}");
+                return Err(Error::unavailable(why));
+            }
+            Err(refusal) if refusal.is("DependencyViolation") => {
+                let pending = Pending::after(IN_USE).with_hint(&tries.saturating_add(1));
+                return Ok(ProgressReply::pending(pending));
+            }
+            answer => answer?,
+        }
     }
+    Ok(ProgressReply::done())
 }
 
 /// See [`ccm_guest::LoadBalancer::get`].

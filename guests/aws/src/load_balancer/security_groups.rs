@@ -411,23 +411,3 @@ pub fn delete(group: &Group) -> Answer<()> {
     let query = Query::ec2("DeleteSecurityGroup");
     query.set("GroupId", &group.group_id).delete()
 }
-
-/// Deletes the group of this name that was made for a load balancer, by this provider or the Go provider. Returns
-/// why it is not gone: AWS counts it as used until the load balancer's network interfaces are removed.
-///
-/// # Errors
-/// A refusal by AWS, or no answer.
-pub fn delete_own(groups: &[Group], name: &str, cluster: &Cluster) -> Result<Option<Error>, Error> {
-    let own = groups.iter();
-    for group in own.filter(|group| group.group_name == name && group.is_own(cluster)) {
-        match delete(group) {
-            Err(refusal) if refusal.is("DependencyViolation") => {
-                let (id, why) = (&group.group_id, refusal.error.message());
-                let why = format!("the security group {id} is in use: {why}");
-                return Ok(Some(Error::unavailable(why)));
-            }
-            answer => answer?,
-        }
-    }
-    Ok(None)
-}
