@@ -54,8 +54,9 @@ fn shares() -> [Share; 3] {
             of: of(&|file| NODES.contains(&file)),
             most: 60,
         },
-        // Above the 60 of the others: AWS has no request that makes a load balancer with all its parts. And where the
-        // configuration lacks the cluster's ID, it is in the tags of the manager's own instance.
+        // Above the 60 of the others: AWS has no request that makes a load balancer with all its parts, so each part is
+        // compared and changed by itself. And where the configuration lacks the cluster's ID, it is in the tags of the
+        // manager's own instance.
         Share {
             guest: "aws",
             lines: sum(&lines("aws"), |file| !is_classic(file)),
