@@ -73,7 +73,7 @@ pub(crate) fn growth() -> ExitCode {
         // A bomb is recognised before the whole minute has passed.
         let host = open_host(compiler(&["--cpu-seconds=10", "--memory-mib=600"]), None);
         // Once before, so that memory that every process needs is not counted.
-        let module = world::version("0.1.0", "honest");
+        let module = world::version("0.1.0");
         let loading = Loading {
             grants: world::grants(&module, NOWHERE),
             config: world::config(world::BALANCING),

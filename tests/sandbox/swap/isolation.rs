@@ -16,7 +16,7 @@ use ccm_fixtures::permits::audited;
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
 
 use crate::swap::cloud::Cloud;
-use crate::swap::world::{self, BALANCING, LOCATION, TOKEN, block_on, permit};
+use crate::swap::world::{self, BALANCING, LOCATION, TOKEN, behaving, block_on, permit};
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -49,9 +49,11 @@ pub(crate) const TESTS: &[Test] = &[
 /// In its second call this guest uses the state of its first one.
 fn state_ends_with_its_generation() {
     block_on(async {
-        let module = || world::version("0.1.0", "from-state");
-        let next =
-            async || world::generation("entry", module(), "http://127.0.0.1:9/v1", BALANCING).await;
+        let config = behaving("from-state");
+        let next = async || {
+            let module = world::version("0.1.0");
+            world::generation("entry", module, "http://127.0.0.1:9/v1", &config).await
+        };
         let active = Active::new("entry", next().await);
         let nodes = [ready_node("one", None)];
         let find = async || {
@@ -117,7 +119,7 @@ fn connections_close_with_the_last_call_of_a_generation() {
     block_on(async {
         let cloud = Cloud::start().await;
         let next = async |number| {
-            let module = world::version(number, "honest-requests");
+            let module = world::version(number);
             world::generation("entry", module, cloud.endpoint(), BALANCING).await
         };
         let active = Active::new("entry", next("0.1.0").await);
@@ -148,12 +150,12 @@ fn what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provide
     block_on(async {
         let cloud = Cloud::start().await;
         let load = async |name, number| {
-            let module = world::version(number, "honest-requests");
+            let module = world::version(number);
             world::generation(name, module, cloud.endpoint(), BALANCING).await
         };
         let (serving, beside) = (load("entry", "0.1.0").await, load("other", "0.1.0").await);
         let early = load("entry", "0.2.0").await;
-        let tried = world::version("0.3.0", "honest-requests");
+        let tried = world::version("0.3.0");
         let tried = world::candidate("entry", tried, cloud.endpoint()).await;
         cloud.throttle();
         let nodes = [ready_node("one", None)];
@@ -182,7 +184,7 @@ fn what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provide
 fn what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves() {
     block_on(async {
         let cloud = Cloud::start().await;
-        let version = |number| world::version(number, "honest-requests");
+        let version = world::version;
         let serving =
             world::generation("entry", version("0.1.0"), cloud.endpoint(), BALANCING).await;
         let candidate =
@@ -224,7 +226,7 @@ fn two_providers_of_one_module_are_told_apart() {
             ("helsinki", BALANCING),
             ("nowhere", &BALANCING[..1]),
         ] {
-            let module = world::version("0.1.0", "honest");
+            let module = world::version("0.1.0");
             let provider = world::load(name, module, cloud.endpoint(), values)
                 .await
                 .unwrap();

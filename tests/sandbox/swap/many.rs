@@ -54,7 +54,7 @@ fn swaps_under_load_lose_nothing_and_do_nothing_twice() {
     let swaps = (calls / CALLS_PER_SWAP).max(10);
     block_on(async {
         let cloud = Cloud::start().await;
-        let versions = ["0.1.0", "0.2.0"].map(|number| world::version(number, "honest-requests"));
+        let versions = ["0.1.0", "0.2.0"].map(world::version);
         let versions = Versions {
             grants: world::grants(&versions[0], cloud.endpoint()),
             modules: versions,

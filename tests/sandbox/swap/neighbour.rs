@@ -10,7 +10,7 @@ use ccm_fixtures::objects::ready_node;
 use tokio::time::Instant;
 
 use crate::swap::cloud::Cloud;
-use crate::swap::world::{self, BALANCING, block_on, percentile, permit, permit_for};
+use crate::swap::world::{self, behaving, block_on, percentile, permit, permit_for};
 use ccm_tests::counts::Count;
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
@@ -48,15 +48,15 @@ const SHORT: Duration = Duration::from_millis(500);
 fn a_hostile_neighbour_does_no_harm() {
     block_on(async {
         let cloud = Cloud::start().await;
-        let load = async |name, behaviour| {
-            let module = world::version("0.1.0", behaviour);
-            let generation = world::generation(name, module, cloud.endpoint(), BALANCING).await;
+        let load = async |name, number, behaviour| {
+            let (module, config) = (world::version(number), behaving(behaviour));
+            let generation = world::generation(name, module, cloud.endpoint(), &config).await;
             Active::new(name, generation)
         };
-        let good = load("good", "honest-requests").await;
+        let good = load("good", "0.1.0", "honest-requests").await;
         calls(&good).await;
         for behaviour in HOSTILE {
-            let bad = load("bad", behaviour).await;
+            let bad = load("bad", "0.2.0", behaviour).await;
             let (mut quiet, mut beside, mut ended) = (Vec::new(), Vec::new(), 0);
             for _ in 0..ROUNDS {
                 quiet.extend(calls(&good).await);

@@ -11,7 +11,7 @@ use ccm_fixtures::objects::ready_node;
 use tokio::time::Instant;
 
 use crate::swap::cloud::Cloud;
-use crate::swap::world::{self, BALANCING, block_on, permit, permit_for};
+use crate::swap::world::{self, behaving, block_on, permit, permit_for};
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
 
@@ -37,8 +37,8 @@ const CANARY: u32 = 20;
 const SHORT: Duration = Duration::from_millis(300);
 
 async fn generation(cloud: &Cloud, number: &str, behaviour: &str) -> Arc<Generation> {
-    let module = world::version(number, behaviour);
-    world::generation("entry", module, cloud.endpoint(), BALANCING).await
+    let module = world::version(number);
+    world::generation("entry", module, cloud.endpoint(), &behaving(behaviour)).await
 }
 
 /// A behaviour, the beginning of the fatal message about it, and the kind of its errors.

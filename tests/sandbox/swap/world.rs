@@ -31,14 +31,14 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// A version of the misbehaving guest.
-pub(crate) fn version(number: &str, behaviour: &str) -> Module {
+/// A version of the misbehaving guest, which behaves as it is configured: a module with a behaviour of its own would have to be
+/// compiled.
+pub(crate) fn version(number: &str) -> Module {
     Module {
         source: format!("misbehaving:{number}"),
         wasm: test_guests::misbehaving(Version {
             version: Some(number),
-            behaviour: Some(behaviour),
-            is_wider: false,
+            ..Version::default()
         })
         .into(),
     }
@@ -91,8 +91,14 @@ pub(crate) fn config(values: &[(&str, &str)]) -> GuestConfig {
     }
 }
 
-/// The configuration of the misbehaving guest: its built-in behaviour, and honest load balancers.
-pub(crate) const BALANCING: &[(&str, &str)] = &[("behaviour", "honest"), ("balancing", "honest")];
+/// The configuration of the misbehaving guest as an honest one, which asks its cloud and makes load balancers.
+pub(crate) const BALANCING: &[(&str, &str)] = &behaving("honest-requests");
+
+/// The configuration of the misbehaving guest with this behaviour and honest load balancers.
+pub(crate) const fn behaving(behaviour: &str) -> [(&str, &str); 2] {
+    [("behaviour", behaviour), ("balancing", "honest")]
+}
+
 /// The configuration of the shipped guest.
 pub(crate) const LOCATION: &[(&str, &str)] = &[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")];
 
