@@ -91,12 +91,20 @@ pub fn figure(line: String) {
 /// Runs the tests selected on the command line, and prints the figures. Tests that measure time come last: whoever waits
 /// for the others to end holds up all that come after.
 ///
-/// With `--report-time`, prints each test's duration in seconds, as libtest does.
+/// With `--report-time`, prints each test's duration in seconds, as libtest does. As there, several names before any option
+/// select what has one of them.
 #[allow(clippy::print_stdout, reason = "figures belong to the result")]
 pub fn run(mut trials: Vec<Trial>) -> ExitCode {
     trials.sort_by_key(|trial| trial.kind() == ALONE);
-    let (report, arguments): (Vec<_>, Vec<_>) =
+    let (report, mut arguments): (Vec<_>, Vec<_>) =
         std::env::args().partition(|argument| argument == REPORT_TIME);
+    let names = arguments.iter().skip(1);
+    let names = names.take_while(|name| !name.starts_with('-')).count();
+    // `libtest-mimic` takes a single one.
+    if names > 1 {
+        let names: Vec<String> = arguments.drain(1..=names).collect();
+        trials.retain(|trial| names.iter().any(|name| trial.name().contains(name)));
+    }
     let mut arguments = Arguments::from_iter(arguments);
     if arguments.test_threads.is_none() {
         // These tests mostly wait.
