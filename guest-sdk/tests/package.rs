@@ -13,8 +13,8 @@ fn cargo(folder: &Path, arguments: &[&str]) {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("package");
     let output = Command::new(env!("CARGO"))
         .args(arguments)
-        .args(["--offline", "--target-dir"])
-        .arg(kept)
+        .arg("--offline")
+        .env("CARGO_TARGET_DIR", kept)
         .env_remove("RUSTFLAGS")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .current_dir(folder)
@@ -71,7 +71,12 @@ fn the_first_provider_of_the_readme_builds_with_the_package_alone() {
     let code = blocks(&readme, "rust,ignore");
     fs::write(tiny.join("src/lib.rs"), code[..2].concat()).unwrap();
 
-    cargo(&tiny, &["build", "--release", "--target", "wasm32-wasip2"]);
+    // Both commands below would write it.
+    cargo(&tiny, &["generate-lockfile"]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| cargo(&tiny, &["test"]));
+        cargo(&tiny, &["build", "--release", "--target", "wasm32-wasip2"]);
+    });
     let built = "package/wasm32-wasip2/release/tiny.wasm";
     let module = fs::read(Path::new(env!("CARGO_TARGET_TMPDIR")).join(built)).unwrap();
     let holds = |text: &[u8]| module.windows(text.len()).any(|part| part == text);
@@ -81,5 +86,4 @@ fn the_first_provider_of_the_readme_builds_with_the_package_alone() {
     ] {
         assert!(holds(text.as_bytes()), "{text} is not in the module");
     }
-    cargo(&tiny, &["test"]);
 }
