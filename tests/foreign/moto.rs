@@ -46,7 +46,7 @@ impl Drop for Moto {
 
 impl Moto {
     fn start() -> Moto {
-        let client = Client::install("moto");
+        let client = Client::with_packages_of("aws", "moto");
         let port = {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             listener.local_addr().unwrap().port()
@@ -58,7 +58,7 @@ impl Moto {
                 "import sys; from moto.server import main; main(sys.argv[1:])",
             ])
             .args(["-H", "127.0.0.1", "-p", &port.to_string()])
-            .env("PYTHONPATH", client.folder())
+            .env("PYTHONPATH", client.packages())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

@@ -43,7 +43,7 @@ fn the_cloud_is_reached_through_foreign_proxies_and_in_no_other_way() {
         .arg(std::env::current_exe().unwrap())
         .args([TEST, "--exact", "--nocapture"])
         .env(PART, "outside")
-        .env("CCM_PROXIES_CLIENT", client.folder())
+        .env("CCM_PROXIES_CLIENT", client.packages())
         .status()
         .expect("unshare, of util-linux, makes the namespace");
     assert!(status.success(), "{status}; the output above says why");

@@ -1,54 +1,43 @@
-//! Clients of others that are written in Python: installed into a folder of the test, and driven by a script that reads
-//! a task and prints the client's results.
+//! Clients of others that are written in Python: installed once, and driven by a script that reads a task and prints the
+//! client's results.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use ccm_tests::python;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A client with its driving script, both from one folder beside this file.
 pub(crate) struct Client {
+    packages: PathBuf,
     folder: TempDir,
     sources: PathBuf,
 }
 
 impl Client {
-    /// Installs it with the versions and checksums that stand beside the script.
+    /// A client with the packages, in their versions, that stand beside the script.
     pub(crate) fn install(name: &str) -> Client {
-        let folder = TempDir::new().unwrap();
-        let sources = super::checkout().join("tests/foreign").join(name);
-        let output = Command::new("python3")
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-            ])
-            .args([
-                "--root-user-action",
-                "ignore",
-                "--no-deps",
-                "--only-binary",
-                ":all:",
-            ])
-            .args(["--require-hashes", "--requirement"])
-            .arg(sources.join("requirements.txt"))
-            .arg("--target")
-            .arg(folder.path())
-            .output()
-            .expect("python3, 3.11 or newer, is not in PATH");
-        let reported = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "`python3 -m pip install` failed:\n{reported}"
-        );
-        Client { folder, sources }
+        Client::with_packages_of(name, name)
     }
 
-    /// The folder in which it is installed.
+    /// A client with the packages that stand beside another script.
+    pub(crate) fn with_packages_of(other: &str, name: &str) -> Client {
+        let sources = super::checkout().join("tests/foreign");
+        Client {
+            packages: python::packages(&sources.join(other)).unwrap(),
+            folder: TempDir::new().unwrap(),
+            sources: sources.join(name),
+        }
+    }
+
+    /// The folder with the packages, for `PYTHONPATH`.
+    pub(crate) fn packages(&self) -> &Path {
+        &self.packages
+    }
+
+    /// A folder for the test's files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -65,7 +54,7 @@ impl Client {
         let mut child = Command::new("python3")
             .arg("-B")
             .arg(self.sources.join("drive.py"))
-            .env("PYTHONPATH", self.folder.path())
+            .env("PYTHONPATH", &self.packages)
             .env("NO_PROXY", "localhost,127.0.0.1")
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())

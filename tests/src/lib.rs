@@ -23,6 +23,7 @@ pub mod observed;
 pub mod process;
 pub mod prometheus;
 pub mod prometheus_operator;
+pub mod python;
 pub mod random;
 pub mod registry;
 pub mod tls_client;

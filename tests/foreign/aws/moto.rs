@@ -10,8 +10,6 @@ use crate::python::Client;
 
 /// moto, served by a script beside this file; its process ends with this value.
 pub(crate) struct Moto {
-    /// Kept because Python loads parts of it later.
-    _client: Client,
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -24,7 +22,7 @@ impl Moto {
         let mut child = Command::new("python3")
             .arg("-B")
             .arg(crate::checkout().join("tests/foreign/aws/serve.py"))
-            .env("PYTHONPATH", client.folder())
+            .env("PYTHONPATH", client.packages())
             .env("NO_PROXY", "localhost,127.0.0.1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -34,7 +32,6 @@ impl Moto {
         let mut line = String::new();
         answers.read_line(&mut line).unwrap();
         Moto {
-            _client: client,
             orders: child.stdin.take(),
             child,
             answers,

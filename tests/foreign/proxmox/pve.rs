@@ -45,7 +45,7 @@ impl Pve {
             .arg(script)
             .arg(folder)
             .args([&format!("{USER}!{TOKEN}"), SECRET])
-            .env("PYTHONPATH", folder)
+            .env("PYTHONPATH", client.packages())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
