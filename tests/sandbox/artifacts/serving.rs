@@ -49,27 +49,7 @@ impl Serving {
 
     /// Offers a file. The active version is called before, and must serve after.
     pub(crate) fn offer(&self, wasm: Vec<u8>) -> Result<(), LoadError> {
-        self.offer_on(wasm, grants(), config())
-    }
-
-    /// Offers a file with everything granted that it requests, and without configuration.
-    pub(crate) fn offer_granted(&self, wasm: Vec<u8>) -> Result<(), LoadError> {
-        let inspection = ccm_host::inspect("offered.wasm", &wasm).unwrap();
-        let grants = at_nowhere(inspection.manifest.as_grants());
-        let config = GuestConfig {
-            values: Default::default(),
-            ..config()
-        };
-        self.offer_on(wasm, grants, config)
-    }
-
-    fn offer_on(
-        &self,
-        wasm: Vec<u8>,
-        grants: Grants,
-        config: GuestConfig,
-    ) -> Result<(), LoadError> {
-        let loaded = self.host.load(module(wasm), grants, config);
+        let loaded = self.host.load(module(wasm), grants(), config());
         let loaded = self.runtime.block_on(loaded).map(drop);
         self.serves();
         loaded
@@ -130,14 +110,10 @@ fn module(wasm: Vec<u8>) -> Module {
     }
 }
 
-/// Everything that the good version requests.
+/// Everything that the good version requests, at an endpoint without a listener: nothing is sent.
 fn grants() -> Grants {
     let inspection = ccm_host::inspect("good.wasm", test_guests::MISBEHAVING).unwrap();
-    at_nowhere(inspection.manifest.as_grants())
-}
-
-/// Grants for an endpoint without a listener: nothing is sent.
-fn at_nowhere(mut grants: Grants) -> Grants {
+    let mut grants = inspection.manifest.as_grants();
     for target in &mut grants.targets {
         target.endpoint = "http://127.0.0.1:9/v1".parse().unwrap();
         target.credential = Credential::Bearer(Secret::new("a-token".to_owned()));
