@@ -1,5 +1,8 @@
 //! The laws that hold for every module, whatever it does.
 
+use std::future::ready;
+
+use anyhow::{bail, ensure};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_host::InjectedFault;
 
@@ -19,19 +22,13 @@ pub(super) async fn begin(tested: &ModuleUnderTest, findings: &mut Findings<'_>)
 
 /// Tests the laws about everything that was observed while the other laws were tested.
 pub(super) async fn end(tested: &ModuleUnderTest, findings: &mut Findings<'_>) {
-    findings
-        .judge(law::INIT_SILENT, async { Ok(init_silent(tested)) })
-        .await;
-    findings
-        .judge(law::GRANTED, async { Ok(granted(tested)) })
-        .await;
-    findings
-        .judge(law::NO_TRAP, async { Ok(no_trap(tested)) })
-        .await;
+    let silent = ready(init_silent(tested));
+    findings.judge(law::INIT_SILENT, silent).await;
+    findings.judge(law::GRANTED, ready(granted(tested))).await;
+    findings.judge(law::NO_TRAP, ready(no_trap(tested))).await;
     if tested.subjects.allow_changes {
-        findings
-            .judge(law::CLEANED_UP, async { Ok(cleaned_up(tested)) })
-            .await;
+        let cleaned = ready(cleaned_up(tested));
+        findings.judge(law::CLEANED_UP, cleaned).await;
     }
 }
 
@@ -39,9 +36,7 @@ async fn steady_init(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let first = tested.load().await?.provider.capabilities();
     for _ in 0..2 {
         let again = tested.load().await?.provider.capabilities();
-        if again != first {
-            return Ok(Verdict::Fail(format!("{first:?}, and then {again:?}")));
-        }
+        ensure!(again == first, "{first:?}, and then {again:?}");
     }
     Ok(Verdict::Pass("3 times".to_owned()))
 }
@@ -49,68 +44,61 @@ async fn steady_init(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 async fn self_check(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let loaded = tested.load().await?;
     let mark = loaded.mark();
-    if let Err(error) = loaded.recorded(loaded.provider.self_check(loaded.reading()).await) {
-        return Ok(Verdict::Fail(error.to_string()));
-    }
-    let changes = loaded.changes_since(mark);
-    if changes > 0 {
-        return Ok(Verdict::Fail(format!("{changes} change(s) were tried")));
-    }
+    loaded.recorded(loaded.provider.self_check(loaded.reading()).await)?;
+    loaded.changes_nothing_since(mark)?;
     if loaded
         .since(mark)
         .iter()
         .all(|call| call.requests.is_empty())
     {
-        return Ok(match tested.needs_a_target() {
-            true => Verdict::Fail("it sends no request".to_owned()),
-            false => Verdict::Pass("once, without a request".to_owned()),
-        });
+        ensure!(!tested.needs_a_target(), "it sends no request");
+        return Ok(Verdict::Pass("once, without a request".to_owned()));
     }
     let refused = tested.load().await?;
     refused.disturb_all(InjectedFault::Answer(401));
     let answer = refused.provider.self_check(refused.reading()).await;
-    Ok(match refused.recorded(answer) {
-        Err(_) => Verdict::Pass("once, and once with the answer 401".to_owned()),
-        Ok(()) => Verdict::Fail("it succeeds although the cloud answers 401".to_owned()),
-    })
-}
-
-fn init_silent(tested: &ModuleUnderTest) -> Verdict {
-    let calls = tested.calls();
-    let tried = calls.iter().filter(|call| call.requests_in_init > 0);
-    match tried.count() {
-        0 => Verdict::Pass(format!("{} call(s)", calls.len())),
-        count => Verdict::Fail(format!("{count} call(s) tried to send requests from init")),
+    match refused.recorded(answer) {
+        Err(_) => Ok(Verdict::Pass(
+            "once, and once with the answer 401".to_owned(),
+        )),
+        Ok(()) => bail!("it succeeds although the cloud answers 401"),
     }
 }
 
-fn granted(tested: &ModuleUnderTest) -> Verdict {
+fn init_silent(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let calls = tested.calls();
+    let tried = calls.iter().filter(|call| call.requests_in_init > 0);
+    match tried.count() {
+        0 => Ok(Verdict::Pass(format!("{} call(s)", calls.len()))),
+        count => bail!("{count} call(s) tried to send requests from init"),
+    }
+}
+
+fn granted(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let calls = tested.calls();
     let requests: usize = calls.iter().map(|call| call.requests.len()).sum();
     let refused = calls.iter().flat_map(|call| &call.refused);
     let mut beyond = refused.filter(|refused| !refused.is_granted);
     match beyond.next() {
-        None => Verdict::Pass(format!("{requests} request(s)")),
-        Some(first) => Verdict::Fail(format!(
+        None => Ok(Verdict::Pass(format!("{requests} request(s)"))),
+        Some(first) => bail!(
             "{} request(s) are not granted, the first: {}",
             1 + beyond.count(),
             first.why
-        )),
+        ),
     }
 }
 
-fn no_trap(tested: &ModuleUnderTest) -> Verdict {
+fn no_trap(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     match tested.failures().as_slice() {
-        [] => Verdict::Pass(format!("{} call(s)", tested.calls().len())),
-        [first, more @ ..] => {
-            Verdict::Fail(format!("{} call(s), the first: {first}", 1 + more.len()))
-        }
+        [] => Ok(Verdict::Pass(format!("{} call(s)", tested.calls().len()))),
+        [first, more @ ..] => bail!("{} call(s), the first: {first}", 1 + more.len()),
     }
 }
 
-fn cleaned_up(tested: &ModuleUnderTest) -> Verdict {
+fn cleaned_up(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     match tested.left().as_slice() {
-        [] => Verdict::Pass("nothing is left".to_owned()),
-        left => Verdict::Fail(format!("left at the cloud: {}", left.join(", "))),
+        [] => Ok(Verdict::Pass("nothing is left".to_owned())),
+        left => bail!("left at the cloud: {}", left.join(", ")),
     }
 }

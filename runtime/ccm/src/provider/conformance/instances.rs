@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::{anyhow, bail, ensure};
 use ccm_core::cloud::{CloudNode, Lookup, ProviderError};
 use ccm_host::InjectedFault;
 use tokio::time::Instant;
@@ -68,16 +69,14 @@ async fn found(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     for (node, lookup) in nodes.iter().zip(&reply.lookups) {
         match lookup {
             Lookup::Found(one) if Some(&one.provider_id) == node.provider_id.as_ref() => {}
-            other => return Ok(Verdict::Fail(format!("{}: {other}", node.name))),
+            other => bail!("{}: {other}", node.name),
         }
     }
-    Ok(match reply.complete {
-        true => Verdict::Pass(format!("{} node(s)", nodes.len())),
-        false => Verdict::Fail(
-            "the answer is not complete: a request of it failed, or none was answered with 2xx"
-                .to_owned(),
-        ),
-    })
+    ensure!(
+        reply.complete,
+        "the answer is not complete: a request of it failed, or none was answered with 2xx"
+    );
+    Ok(Verdict::Pass(format!("{} node(s)", nodes.len())))
 }
 
 async fn by_name(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
@@ -96,7 +95,7 @@ async fn by_name(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
             Lookup::Found(one) if Some(&one.provider_id) == node.provider_id.as_ref() => count += 1,
             // The module may identify machines by something that this node does not have.
             Lookup::NotMine | Lookup::Unknown(_) => {}
-            other => return Ok(Verdict::Fail(format!("{}: {other}", node.name))),
+            other => bail!("{}: {other}", node.name),
         }
     }
     Ok(match count {
@@ -114,18 +113,17 @@ async fn order(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let mut back = loaded.find(&nodes).await?.lookups;
     back.reverse();
     let none = loaded.find(&[]).await;
-    Ok(match (there == back, none) {
-        (true, Ok(reply)) if reply.lookups.is_empty() => Verdict::Pass(format!(
-            "{} node(s) forwards, backwards, and none",
-            nodes.len()
-        )),
-        (true, Ok(reply)) => Verdict::Fail(format!(
-            "no node was asked for, and there are {} look-ups",
-            reply.lookups.len()
-        )),
-        (true, Err(error)) => Verdict::Fail(format!("no node was asked for: {error}")),
-        (false, _) => Verdict::Fail(differ(&there, &back)),
-    })
+    are_same(&there, &back)?;
+    let none = none.map_err(|error| anyhow!("no node was asked for: {error}"))?;
+    ensure!(
+        none.lookups.is_empty(),
+        "no node was asked for, and there are {} look-ups",
+        none.lookups.len()
+    );
+    Ok(Verdict::Pass(format!(
+        "{} node(s) forwards, backwards, and none",
+        nodes.len()
+    )))
 }
 
 async fn repeated(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
@@ -133,10 +131,7 @@ async fn repeated(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let loaded = tested.load().await?;
     let first = loaded.find(&nodes).await?.lookups;
     for _ in 0..2 {
-        let again = loaded.find(&nodes).await?.lookups;
-        if again != first {
-            return Ok(Verdict::Fail(differ(&first, &again)));
-        }
+        are_same(&first, &loaded.find(&nodes).await?.lookups)?;
     }
     Ok(Verdict::Pass("3 times".to_owned()))
 }
@@ -155,32 +150,28 @@ async fn batch(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
         let asked: Vec<CloudNode> = witness.into_iter().chain([node]).cloned().collect();
         alone.extend(loaded.find(&asked).await?.lookups.pop());
     }
-    Ok(match together == alone {
-        true => Verdict::Pass(format!("{} node(s)", nodes.len())),
-        false => Verdict::Fail(differ(&together, &alone)),
-    })
+    are_same(&together, &alone)?;
+    Ok(Verdict::Pass(format!("{} node(s)", nodes.len())))
 }
 
 async fn read_only(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let loaded = tested.load().await?;
     let mark = loaded.mark();
     loaded.find(&tested.known()).await?;
-    Ok(match loaded.changes_since(mark) {
-        0 => Verdict::Pass("1 call".to_owned()),
-        changes => Verdict::Fail(format!("{changes} change(s) were tried")),
-    })
+    loaded.changes_nothing_since(mark)?;
+    Ok(Verdict::Pass("1 call".to_owned()))
 }
 
 async fn not_mine(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let reply = tested.load().await?.find(&[foreign_node()]).await?;
-    Ok(match reply.lookups.first() {
-        Some(Lookup::NotMine) => Verdict::Pass("1 node".to_owned()),
-        other => Verdict::Fail(format!(
+    match reply.lookups.first() {
+        Some(Lookup::NotMine) => Ok(Verdict::Pass("1 node".to_owned())),
+        other => bail!(
             "{}: {}",
             foreign_node().provider_id.unwrap_or_default(),
             other.map(Lookup::to_string).unwrap_or_default()
-        )),
-    })
+        ),
+    }
 }
 
 async fn gone(tested: &ModuleUnderTest, id: &str) -> anyhow::Result<Verdict> {
@@ -195,16 +186,15 @@ async fn gone(tested: &ModuleUnderTest, id: &str) -> anyhow::Result<Verdict> {
     nodes.insert(0, missing(id));
     let reply = tested.load().await?.find(&nodes).await?;
     let Some((first, others)) = reply.lookups.split_first() else {
-        return Ok(Verdict::Fail("there is no look-up".to_owned()));
+        bail!("there is no look-up");
     };
-    Ok(match (first, reply.complete, others == before) {
-        (Lookup::Gone, true, true) => Verdict::Pass(format!("beside {} node(s)", before.len())),
-        (Lookup::Gone, true, false) => Verdict::Fail(differ(&before, others)),
-        (Lookup::Gone, false, _) => Verdict::Fail(
-            "it is reported gone by an answer that is not complete and proves nothing: a request of it failed, or none was answered with 2xx".to_owned(),
-        ),
-        (other, _, _) => Verdict::Fail(format!("{id}: {other}")),
-    })
+    ensure!(*first == Lookup::Gone, "{id}: {first}");
+    ensure!(
+        reply.complete,
+        "it is reported gone by an answer that is not complete and proves nothing: a request of it failed, or none was answered with 2xx"
+    );
+    are_same(&before, others)?;
+    Ok(Verdict::Pass(format!("beside {} node(s)", before.len())))
 }
 
 /// Tests a law about the known nodes in each of their states, if a look-up of them sends a request: with their number. It
@@ -219,12 +209,8 @@ async fn in_each_state(
         if requests == 0 {
             continue;
         }
-        match law(nodes.as_slice(), requests).await? {
-            Verdict::Fail(why) => {
-                return Ok(Verdict::Fail(format!("{why}; the node(s) are {state}")));
-            }
-            verdict => last = verdict,
-        }
+        let judged = law(nodes.as_slice(), requests).await;
+        last = judged.map_err(|why| anyhow!("{why:#}; the node(s) are {state}"))?;
     }
     Ok(last)
 }
@@ -263,14 +249,13 @@ async fn are_kept(
                     Lookup::Found(one) => Some(&one.provider_id) == node.provider_id.as_ref(),
                     Lookup::Gone | Lookup::NotMine => false,
                 };
-                if !is_kept {
-                    return Ok(Verdict::Fail(format!(
-                        "{} is {lookup} after {} at request {}",
-                        node.name,
-                        named(fault),
-                        place + 1
-                    )));
-                }
+                ensure!(
+                    is_kept,
+                    "{} is {lookup} after {} at request {}",
+                    node.name,
+                    named(fault),
+                    place + 1
+                );
             }
         }
     }
@@ -293,17 +278,14 @@ async fn is_passed_on(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::
     );
     let answer = loaded.find(nodes).await;
     loaded.wait_out().await;
-    Ok(match answer {
+    match answer {
         Err(ProviderError::Throttled { .. }) => match loaded.find(nodes).await {
-            Ok(_) => Verdict::Pass(format!("Retry-After of {THROTTLE_PAUSE:?}")),
-            Err(error) => Verdict::Fail(format!("and after the wait: {error}")),
+            Ok(_) => Ok(Verdict::Pass(format!("Retry-After of {THROTTLE_PAUSE:?}"))),
+            Err(error) => bail!("and after the wait: {error}"),
         },
-        Err(error) => Verdict::Fail(format!("after 429 the error is: {error}")),
-        Ok(reply) => Verdict::Fail(format!(
-            "after 429 there is an answer: {}",
-            shown(&reply.lookups)
-        )),
-    })
+        Err(error) => bail!("after 429 the error is: {error}"),
+        Ok(reply) => bail!("after 429 there is an answer: {}", shown(&reply.lookups)),
+    }
 }
 
 async fn in_time(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
@@ -316,17 +298,15 @@ async fn ends_in_time(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::
     let began = Instant::now();
     let answer = loaded.find_within(nodes, SHORT).await;
     let took = began.elapsed();
-    if took > SHORT + GRACE {
-        return Ok(Verdict::Fail(format!(
-            "a call of {SHORT:?} took {took:.1?}"
-        )));
-    }
+    ensure!(took <= SHORT + GRACE, "a call of {SHORT:?} took {took:.1?}");
     let lookups = answer.map(|reply| reply.lookups).unwrap_or_default();
     let is_unsure = |lookup: &Lookup| matches!(lookup, Lookup::Unknown(_));
-    Ok(match lookups.iter().all(is_unsure) {
-        true => Verdict::Pass(format!("a call of {SHORT:?}")),
-        false => Verdict::Fail(format!("without an answer: {}", shown(&lookups))),
-    })
+    ensure!(
+        lookups.iter().all(is_unsure),
+        "without an answer: {}",
+        shown(&lookups)
+    );
+    Ok(Verdict::Pass(format!("a call of {SHORT:?}")))
 }
 
 /// Number of requests that one look-up of these nodes sends.
@@ -370,11 +350,17 @@ fn shown(lookups: &[Lookup]) -> String {
     shown.join(", ")
 }
 
-fn differ(one: &[Lookup], other: &[Lookup]) -> String {
+/// Verifies that both answers are the same.
+///
+/// # Errors
+/// The first difference.
+fn are_same(one: &[Lookup], other: &[Lookup]) -> anyhow::Result<()> {
     let pairs = one.iter().zip(other);
     let mut different = pairs.filter(|(one, other)| one != other);
-    match different.next() {
-        Some((one, other)) => format!("{one}, and then {other}"),
-        None => format!("{} look-ups, and then {}", one.len(), other.len()),
+    if let Some((one, other)) = different.next() {
+        bail!("{one}, and then {other}");
     }
+    let (one, other) = (one.len(), other.len());
+    ensure!(one == other, "{one} look-ups, and then {other}");
+    Ok(())
 }

@@ -16,13 +16,12 @@ pub(super) struct Law {
     pub(super) says: &'static str,
 }
 
-/// The result of testing a law.
+/// The result of testing a law that is not broken. An error says how a law is broken, or which failure of the module
+/// prevents the test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It holds; the text says how much was tried.
     Pass(String),
-    /// It is broken; the text says how.
-    Fail(String),
     /// It cannot be tested; the text says what is missing.
     NotApplicable(String),
 }
@@ -58,7 +57,7 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Tests one law. If the module's failure prevents the test, the law counts as broken.
+    /// Tests one law. With an error it counts as broken.
     pub(super) async fn judge(
         &mut self,
         law: Law,
@@ -66,15 +65,12 @@ impl<'a> Findings<'a> {
     ) {
         self.bar.set_message(format!("testing {}", law.id));
         let (began, before) = (Instant::now(), self.tested.calls().len());
-        let verdict = match test.await {
-            Ok(verdict) => verdict,
-            Err(error) => Verdict::Fail(format!("{error:#}")),
-        };
+        let tested = test.await;
         let calls = self.tested.calls().split_off(before);
-        let (result, why) = match verdict {
-            Verdict::Pass(why) => ("pass", why),
-            Verdict::Fail(why) => ("fail", why),
-            Verdict::NotApplicable(why) => ("not-applicable", why),
+        let (result, why) = match tested {
+            Ok(Verdict::Pass(why)) => ("pass", why),
+            Ok(Verdict::NotApplicable(why)) => ("not-applicable", why),
+            Err(error) => ("fail", format!("{error:#}")),
         };
         self.findings.push(Finding {
             law: law.id,

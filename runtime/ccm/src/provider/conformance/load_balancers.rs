@@ -151,10 +151,10 @@ async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let targets = all_targets(tested);
     let answer = ensure(&loaded, &service, targets, permit.clone()).await;
     if !permit.has_withheld() {
-        return Ok(Verdict::Fail(match answer {
-            Ok(_) => "ensure tried no change, and gave an answer".to_owned(),
-            Err(error) => format!("ensure tried no change: {error}"),
-        }));
+        match answer {
+            Ok(_) => bail!("ensure tried no change, and gave an answer"),
+            Err(error) => bail!("ensure tried no change: {error}"),
+        }
     }
     absent(&loaded, &service).await?;
     Ok(Verdict::Pass("the first change was refused".to_owned()))
@@ -176,19 +176,16 @@ async fn is_found(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow
     let (loaded, made) = (tested.load().await?, &shared.made);
     let mark = loaded.mark();
     let got = loaded.get_load_balancer(&shared.service).await?;
-    Ok(match got.found {
-        _ if loaded.changes_since(mark) > 0 => Verdict::Fail("get tried a change".to_owned()),
-        Found::Absent => Verdict::Fail("get says absent".to_owned()),
-        Found::Present(status) if status == made.status => Verdict::Pass(format!(
+    match got.found {
+        _ if loaded.changes_since(mark) > 0 => bail!("get tried a change"),
+        Found::Absent => bail!("get says absent"),
+        Found::Present(status) if status == made.status => Ok(Verdict::Pass(format!(
             "{status}, by {} call(s) and {} change(s)",
             made.calls.len(),
             made.changes()
-        )),
-        Found::Present(status) => Verdict::Fail(format!(
-            "ensure said {}, and get says {status}",
-            made.status
-        )),
-    })
+        ))),
+        Found::Present(status) => bail!("ensure said {}, and get says {status}", made.status),
+    }
 }
 
 /// Asks whether the load balancer is gone.
@@ -299,11 +296,11 @@ async fn deleted(tested: &ModuleUnderTest, shared: &MadeLoadBalancer) -> anyhow:
         .provider
         .delete_load_balancer(&request, again.changing(LOAD_BALANCER_CHANGES));
     let answer = again.recorded(answer.await)?;
-    Ok(match (answer.progress, again.changes_since(0)) {
-        (Progress::Done, 0) => Verdict::Pass(format!("{changes} change(s)")),
-        (Progress::Done, more) => Verdict::Fail(format!("a second delete makes {more} change(s)")),
-        (Progress::Pending(_), _) => Verdict::Fail("a second delete is pending".to_owned()),
-    })
+    match (answer.progress, again.changes_since(0)) {
+        (Progress::Done, 0) => Ok(Verdict::Pass(format!("{changes} change(s)"))),
+        (Progress::Done, more) => bail!("a second delete makes {more} change(s)"),
+        (Progress::Pending(_), _) => bail!("a second delete is pending"),
+    }
 }
 
 async fn hints_dropped(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result<Verdict> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use anyhow::bail;
 use ccm_core::cloud::load_balancer::{CloudService, GetReply};
 use ccm_core::cloud::route::ListRoutesReply;
 use ccm_core::cloud::{
@@ -341,6 +342,17 @@ impl LoadedModule<'_> {
         let calls = self.since(mark);
         let tried = |call: &ObservedCall| call.changes().count() + call.refused.len();
         calls.iter().map(tried).sum()
+    }
+
+    /// Verifies that no change was sent, or tried, since a mark.
+    ///
+    /// # Errors
+    /// Their number.
+    pub(super) fn changes_nothing_since(&self, mark: usize) -> anyhow::Result<()> {
+        match self.changes_since(mark) {
+            0 => Ok(()),
+            changes => bail!("{changes} change(s) were tried"),
+        }
     }
 
     /// Waits until the cloud's pause is over.

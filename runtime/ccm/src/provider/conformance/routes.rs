@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use ccm_core::cloud::CloudNode;
 use ccm_core::cloud::route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteTarget,
@@ -205,44 +205,34 @@ impl RouteTest<'_> {
         let mut after = self.list().await?.routes;
         after.retain(|route| route.destination_cidr != self.destination());
         let is_same = before.iter().all(|route| after.contains(route));
-        Ok(match is_same {
-            true => Verdict::Pass(format!(
-                "{} to {}, beside {} route(s)",
-                self.destination(),
-                self.node.name,
-                before.len()
-            )),
-            false => Verdict::Fail("other routes have changed".to_owned()),
-        })
+        ensure!(is_same, "other routes have changed");
+        Ok(Verdict::Pass(format!(
+            "{} to {}, beside {} route(s)",
+            self.destination(),
+            self.node.name,
+            before.len()
+        )))
     }
 
     async fn idempotent(&self) -> anyhow::Result<Verdict> {
         let loaded = self.tested.load().await?;
         self.create(&loaded, Hints::Kept).await?;
         // The module may send the request, and get the answer that the route exists.
-        Ok(match has_changed(&loaded) {
-            false => Verdict::Pass("1 time".to_owned()),
-            true => Verdict::Fail("a second create changes something".to_owned()),
-        })
+        ensure!(!has_changed(&loaded), "a second create changes something");
+        Ok(Verdict::Pass("1 time".to_owned()))
     }
 
     async fn repeated(&self) -> anyhow::Result<Verdict> {
         let first = sorted(self.list().await?);
         let loaded = self.tested.load().await?;
         let again = sorted(loaded.list_routes(self.nodes).await?);
-        Ok(if again != first {
-            Verdict::Fail(format!("{first:?}, and then {again:?}"))
-        } else if !again.complete {
-            Verdict::Fail(
-                "the list is not complete: a request of it failed, or none was answered with 2xx"
-                    .to_owned(),
-            )
-        } else {
-            match loaded.changes_since(0) {
-                0 => Verdict::Pass(format!("{} route(s)", again.routes.len())),
-                changes => Verdict::Fail(format!("{changes} change(s) were tried")),
-            }
-        })
+        ensure!(again == first, "{first:?}, and then {again:?}");
+        ensure!(
+            again.complete,
+            "the list is not complete: a request of it failed, or none was answered with 2xx"
+        );
+        loaded.changes_nothing_since(0)?;
+        Ok(Verdict::Pass(format!("{} route(s)", again.routes.len())))
     }
 
     async fn incomplete(&self) -> anyhow::Result<Verdict> {
@@ -263,13 +253,13 @@ impl RouteTest<'_> {
                 if let Ok(reply) = loaded.list_routes(self.nodes).await
                     && sorted(reply.clone()).routes != sorted(whole.clone()).routes
                 {
-                    return Ok(Verdict::Fail(format!(
+                    bail!(
                         "{} of {} route(s) after {} at request {}",
                         reply.routes.len(),
                         whole.routes.len(),
                         named(fault),
                         place + 1
-                    )));
+                    );
                 }
             }
         }
@@ -286,26 +276,20 @@ impl RouteTest<'_> {
         let loaded = self.tested.load().await?;
         self.delete(&loaded, route).await?;
         let left = self.list().await?.routes;
-        if left
-            .iter()
-            .any(|one| one.id == route.id && one.destination_cidr == route.destination_cidr)
-        {
-            return Ok(Verdict::Fail("list still shows it".to_owned()));
-        }
-        if left.len() + 1 != all.len() {
-            return Ok(Verdict::Fail(format!(
-                "{} routes before, and {} after it",
-                all.len(),
-                left.len()
-            )));
-        }
+        let is_it =
+            |one: &CloudRoute| one.id == route.id && one.destination_cidr == route.destination_cidr;
+        ensure!(!left.iter().any(is_it), "list still shows it");
+        ensure!(
+            left.len() + 1 == all.len(),
+            "{} routes before, and {} after it",
+            all.len(),
+            left.len()
+        );
         let again = self.tested.load().await?;
         let second = self.delete(&again, route).await;
         second.map_err(|error| anyhow!("a second {error:#}"))?;
-        Ok(match has_changed(&again) {
-            true => Verdict::Fail("a second delete changes something".to_owned()),
-            false => Verdict::Pass(format!("{} route(s) are left", left.len())),
-        })
+        ensure!(!has_changed(&again), "a second delete changes something");
+        Ok(Verdict::Pass(format!("{} route(s) are left", left.len())))
     }
 
     async fn hints_dropped(&self, usual: &[ObservedCall]) -> anyhow::Result<Verdict> {
@@ -342,10 +326,10 @@ impl RouteTest<'_> {
             loaded.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
             let deleted = self.delete(&loaded, &route).await;
             deleted.context("after a lost answer")?;
-            if !self.listed().await?.is_empty() {
-                let why = "after a lost answer to delete list still shows it";
-                return Ok(Verdict::Fail(why.to_owned()));
-            }
+            ensure!(
+                self.listed().await?.is_empty(),
+                "after a lost answer to delete list still shows it"
+            );
         }
         Ok(Verdict::Pass(format!(
             "{places} place(s) of create and delete"

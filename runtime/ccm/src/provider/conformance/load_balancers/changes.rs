@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use ccm_core::cloud::load_balancer::{CloudService, TargetNodes};
 use ccm_core::safety::permit::LOAD_BALANCER_CHANGES;
 
@@ -38,14 +38,10 @@ pub(super) async fn changed(
     // The next laws begin with the usual load balancer, whatever this one has found.
     let back = made(&tested.load().await?, &shared.service, Hints::Kept).await;
     let (there, back) = (there.context("with another port")?, back?.changes());
-    Ok(match (there, back) {
-        (0, _) => Verdict::Fail("ensure with another port changes nothing".to_owned()),
-        (_, 0) => Verdict::Fail("ensure does not bring the port back".to_owned()),
-        _ => {
-            settled(tested, &shared.service, &shared.made.status).await?;
-            Verdict::Pass(format!("{there} change(s), and {back} back"))
-        }
-    })
+    ensure!(there > 0, "ensure with another port changes nothing");
+    ensure!(back > 0, "ensure does not bring the port back");
+    settled(tested, &shared.service, &shared.made.status).await?;
+    Ok(Verdict::Pass(format!("{there} change(s), and {back} back")))
 }
 
 pub(super) async fn targets(
@@ -74,37 +70,37 @@ pub(super) async fn targets(
     made(&back, service, Hints::Kept).await?;
     let adding = back.changes_since(0);
     ensured.context("ensure with one node less")?;
-    let verdict = verdict_on_targets([removing, repeated, ensuring, adding]);
-    if let Verdict::Pass(_) = verdict {
-        settled(tested, service, &shared.made.status).await?;
-    }
+    let verdict = verdict_on_targets([removing, repeated, ensuring, adding])?;
+    settled(tested, service, &shared.made.status).await?;
     Ok(verdict)
 }
 
 /// Judges the numbers of changes: of update-targets with one node less, of the same again, of ensure with the same nodes,
 /// and of ensure with all nodes.
-fn verdict_on_targets([removing, repeated, ensuring, adding]: [usize; 4]) -> Verdict {
-    if removing == 0 {
-        return Verdict::Fail("update-targets with one node less changes nothing".to_owned());
-    }
-    if repeated > 0 {
-        return Verdict::Fail(format!(
-            "update-targets with the same nodes makes {repeated} change(s)"
-        ));
-    }
-    if ensuring > 0 {
-        return Verdict::Fail(format!(
-            "after update-targets, ensure with the same nodes makes {ensuring} change(s)"
-        ));
-    }
-    match adding {
-        0 => Verdict::Fail("ensure does not bring the node back".to_owned()),
-        _ => Verdict::Pass(format!("{removing} change(s), and {adding} back")),
-    }
+fn verdict_on_targets(
+    [removing, repeated, ensuring, adding]: [usize; 4],
+) -> anyhow::Result<Verdict> {
+    ensure!(
+        removing > 0,
+        "update-targets with one node less changes nothing"
+    );
+    ensure!(
+        repeated == 0,
+        "update-targets with the same nodes makes {repeated} change(s)"
+    );
+    ensure!(
+        ensuring == 0,
+        "after update-targets, ensure with the same nodes makes {ensuring} change(s)"
+    );
+    ensure!(adding > 0, "ensure does not bring the node back");
+    Ok(Verdict::Pass(format!(
+        "{removing} change(s), and {adding} back"
+    )))
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::{Verdict, verdict_on_targets};
 
     #[test]
@@ -124,9 +120,9 @@ mod tests {
             ),
             ([1, 0, 0, 0], "ensure does not bring the node back"),
         ] {
-            assert_eq!(verdict_on_targets(changes), Verdict::Fail(why.to_owned()));
+            assert_eq!(verdict_on_targets(changes).unwrap_err().to_string(), why);
         }
         let kept = Verdict::Pass("1 change(s), and 2 back".to_owned());
-        assert_eq!(verdict_on_targets([1, 0, 0, 2]), kept);
+        assert_eq!(verdict_on_targets([1, 0, 0, 2]).unwrap(), kept);
     }
 }
