@@ -23,7 +23,6 @@ use ccm_controllers::{Pace, Reports};
 use ccm_core::safety::brake::target_removal::CONFIRM_AFTER;
 use ccm_core::safety::permit::{Access, Mode};
 use ccm_core::safety::tenure::Tenure;
-use ccm_core::settings::{LifecycleSettings, ServiceSettings};
 use ccm_core::well_known;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::rollout_controller::Lead;
@@ -39,7 +38,7 @@ use kube::api::{ObjectMeta, PostParams};
 
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
-use crate::flags::{NodeFlags, ProviderIsolation};
+use crate::flags::ProviderIsolation;
 use crate::load_policy::Remarks;
 use crate::provider_loading;
 use crate::provider_loading::ClusterAddresses;
@@ -215,17 +214,11 @@ fn changes(cloud: &Hetzner) -> usize {
 
 /// Settings with the pod network flags only.
 fn settings() -> anyhow::Result<ccm_controllers::Settings> {
-    let settings = provider_loading::settings(
-        &NodeFlags::UNSET,
-        &LifecycleSettings::default(),
-        ServiceSettings::default(),
-        Vec::new(),
-    );
     let (route, ipam) = network::settings()?;
     Ok(ccm_controllers::Settings {
         route,
         ipam,
-        ..settings
+        ..provider_loading::settings()
     })
 }
 

@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use ccm_controllers::RateLimit;
 use ccm_core::selector::Selector;
-use ccm_core::settings::{LifecycleRules, LifecycleSettings};
+use ccm_core::settings::{
+    AddressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceSettings,
+};
 use ccm_core::well_known::{
     IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
     SERVICE_CONTROLLER,
@@ -77,10 +79,14 @@ pub(crate) struct RunFlags {
     pub service_controller: bool,
     /// Flags of the route controller and the node IPAM controller.
     pub pod_network: PodNetworkArguments,
-    /// Flags of the node controller.
-    pub node: NodeFlags,
+    /// Flags of the node controller, without the API server's addresses.
+    pub node: NodeSettings,
+    /// `--service-cluster-ip-range`.
+    pub service_cidrs: Vec<IpNet>,
     /// Flags of the service controller.
-    pub service: ServiceFlags,
+    pub service: ServiceSettings,
+    /// `--load-balancer-removal-confirm-after`.
+    pub confirm_removal: Duration,
     /// Flags of the node lifecycle controller.
     pub lifecycle: LifecycleSettings,
     /// Flags of leader election.
@@ -110,43 +116,29 @@ pub(crate) struct ProviderObjectFlags {
 }
 
 /// The node controller's flags.
-pub(crate) struct NodeFlags {
-    /// `--concurrent-node-syncs`, if given.
-    pub concurrent_syncs: Option<NonZeroUsize>,
-    /// `--concurrent-node-status-updates`, if not 0.
-    pub concurrent_status_updates: Option<NonZeroUsize>,
-    /// `--node-status-update-frequency`.
-    pub status_update_frequency: Duration,
-    /// `--reconcile-node-labels`.
-    pub reconcile_labels: bool,
-    /// `--node-internal-ip-cidrs`.
-    pub internal_cidrs: Vec<IpNet>,
-    /// `--service-cluster-ip-range`.
-    pub service_cidrs: Vec<IpNet>,
-    /// `--node-change-confirm-after`.
-    pub confirm_after: Duration,
-}
-
-impl NodeFlags {
-    /// The values when no flag is given.
-    pub(crate) const UNSET: NodeFlags = NodeFlags {
-        concurrent_syncs: None,
-        concurrent_status_updates: None,
-        status_update_frequency: Duration::from_secs(300),
-        reconcile_labels: false,
-        internal_cidrs: Vec::new(),
-        service_cidrs: Vec::new(),
-        confirm_after: Duration::from_secs(10),
-    };
+fn node(matches: &ArgMatches, service_cidrs: &[IpNet], mistakes: &mut Vec<String>) -> NodeSettings {
+    let unset = NodeSettings::default();
+    let concurrent_syncs = positive(matches, "concurrent-node-syncs", mistakes);
+    NodeSettings {
+        concurrent_syncs: concurrent_syncs.unwrap_or(unset.concurrent_syncs),
+        concurrent_status_updates: count(matches, "concurrent-node-status-updates"),
+        status_update_frequency: period(matches, "node-status-update-frequency", mistakes),
+        rules: NodeRules {
+            reconcile_labels: matches.get_one("reconcile-node-labels") == Some(&true),
+            addresses: AddressRules {
+                refused: service_cidrs.to_vec(),
+                internal: cidrs(matches, "node-internal-ip-cidrs", mistakes),
+                ..AddressRules::default()
+            },
+            confirm_after: duration(matches, "node-change-confirm-after"),
+        },
+    }
 }
 
 /// The node lifecycle controller's flags.
 fn lifecycle(matches: &ArgMatches, mistakes: &mut Vec<String>) -> LifecycleSettings {
     let duration = |name| duration(matches, name);
-    let monitor_period = duration("node-monitor-period");
-    if monitor_period.is_zero() {
-        mistakes.push("--node-monitor-period must be longer than nothing".to_owned());
-    }
+    let monitor_period = period(matches, "node-monitor-period", mistakes);
     let selector = text(matches, "node-deletion-wanted-selector");
     let wanted = selector.filter(|text| !text.trim().is_empty());
     let wanted = wanted.and_then(|text| match Selector::parse(&text) {
@@ -170,24 +162,14 @@ fn lifecycle(matches: &ArgMatches, mistakes: &mut Vec<String>) -> LifecycleSetti
 }
 
 /// The service controller's flags.
-pub(crate) struct ServiceFlags {
-    /// `--concurrent-service-syncs`, if given.
-    pub concurrent_syncs: Option<NonZeroUsize>,
-    /// `--load-balancer-drift-check`; `None`: never.
-    pub drift_check: Option<Duration>,
-    /// `--load-balancer-removal-confirm-after`.
-    pub confirm_removal: Duration,
-}
-
-impl ServiceFlags {
-    fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> ServiceFlags {
-        let concurrent_syncs = positive(matches, "concurrent-service-syncs", mistakes);
-        let drift_check = matches.get_one::<Duration>("load-balancer-drift-check");
-        ServiceFlags {
-            concurrent_syncs,
-            drift_check: drift_check.copied().filter(|every| !every.is_zero()),
-            confirm_removal: duration(matches, "load-balancer-removal-confirm-after"),
-        }
+fn service(matches: &ArgMatches, mistakes: &mut Vec<String>) -> ServiceSettings {
+    let unset = ServiceSettings::default();
+    let concurrent_syncs = positive(matches, "concurrent-service-syncs", mistakes);
+    let drift_check = duration(matches, "load-balancer-drift-check");
+    ServiceSettings {
+        concurrent_syncs: concurrent_syncs.unwrap_or(unset.concurrent_syncs),
+        drift_check: Some(drift_check).filter(|every| !every.is_zero()),
+        ..unset
     }
 }
 
@@ -235,19 +217,11 @@ impl RunFlags {
                 ));
             }
         }
-        let concurrent_syncs = positive(matches, "concurrent-node-syncs", &mut mistakes);
-        let status_update_frequency = matches
-            .get_one::<Duration>("node-status-update-frequency")
-            .copied()
-            .unwrap_or(NodeFlags::UNSET.status_update_frequency);
-        if status_update_frequency.is_zero() {
-            mistakes.push("--node-status-update-frequency must be longer than nothing".to_owned());
-        }
-        let internal_cidrs = cidrs(matches, "node-internal-ip-cidrs", &mut mistakes);
         let service_cidrs = cidrs(matches, "service-cluster-ip-range", &mut mistakes);
+        let node = node(matches, &service_cidrs, &mut mistakes);
         let pod_network =
             PodNetworkArguments::read(matches, &controllers, &service_cidrs, &mut mistakes);
-        let service = ServiceFlags::read(matches, &mut mistakes);
+        let service = service(matches, &mut mistakes);
         let leadership = LeadershipFlags::read(matches, &mut mistakes);
         let lifecycle = lifecycle(matches, &mut mistakes);
         let safety = SafetyFlags::read(matches, &mut mistakes);
@@ -286,18 +260,12 @@ impl RunFlags {
             node_controller: is_enabled(&controllers, NODE_CONTROLLER),
             node_lifecycle_controller: is_enabled(&controllers, NODE_LIFECYCLE_CONTROLLER),
             service_controller: is_enabled(&controllers, SERVICE_CONTROLLER),
-            service,
             pod_network,
+            node,
+            service_cidrs,
+            service,
+            confirm_removal: duration(matches, "load-balancer-removal-confirm-after"),
             lifecycle,
-            node: NodeFlags {
-                concurrent_syncs,
-                concurrent_status_updates: count(matches, "concurrent-node-status-updates"),
-                status_update_frequency,
-                reconcile_labels: matches.get_one("reconcile-node-labels") == Some(&true),
-                internal_cidrs,
-                service_cidrs,
-                confirm_after: duration(matches, "node-change-confirm-after"),
-            },
             leadership,
             serving,
             client_limit: client_limit(matches),
@@ -361,6 +329,15 @@ fn warnings(matches: &ArgMatches, gates: &FeatureGates) -> Vec<String> {
     }
     warnings.extend(gates.warnings());
     warnings
+}
+
+/// The time between two looks; adds one that is zero to `mistakes`.
+fn period(matches: &ArgMatches, name: &str, mistakes: &mut Vec<String>) -> Duration {
+    let period = duration(matches, name);
+    if period.is_zero() {
+        mistakes.push(format!("--{name} must be longer than nothing"));
+    }
+    period
 }
 
 fn count(matches: &ArgMatches, name: &str) -> Option<NonZeroUsize> {

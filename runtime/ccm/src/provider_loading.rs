@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,8 +16,7 @@ use ccm_core::safety::brake::Allowances;
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::settings::{
-    AddressRules, IngressRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
-    ServiceRules, ServiceSettings,
+    IngressRules, LifecycleSettings, NodeSettings, RouteSettings, ServiceRules, ServiceSettings,
 };
 use ccm_host::{
     Compiler, Host, HostOptions, Interceptor, Isolation, LoadError, Loading, Module, Provider,
@@ -29,7 +27,7 @@ use zeroize::Zeroizing;
 
 use crate::cli::{COMPILE_CHILD, SANDBOX_CHILD};
 use crate::config::{ConfigContext, LoadBalancerConfig, Mistakes};
-use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
+use crate::flags::ProviderIsolation;
 use crate::load_policy::ConfiguredLoadPolicy;
 
 /// Size limit of configuration, certificates and tokens, in bytes.
@@ -204,10 +202,6 @@ fn text(bytes: std::io::Result<Vec<u8>>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
 }
 
-/// Upstream's default of one worker suits its client-side throttle. Without that throttle, eight concurrent nodes
-/// saturate a small API server (`tests/bench`: 32 are slower); twice as many use the capacity of one whose store waits
-/// for its disk.
-const NODE_SYNCS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 /// Time to complete requests on the wire at shutdown; less than a pod's grace period of 30 s.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -218,16 +212,6 @@ pub(crate) struct ClusterAddresses {
     pub api_server: Vec<IpAddr>,
     /// Ranges of Services and pods.
     pub ranges: Vec<IpNet>,
-}
-
-/// Settings of the service controller.
-pub(crate) fn service_settings(flags: &ServiceFlags) -> ServiceSettings {
-    let unset = ServiceSettings::default();
-    ServiceSettings {
-        concurrent_syncs: flags.concurrent_syncs.unwrap_or(unset.concurrent_syncs),
-        drift_check: flags.drift_check,
-        ..unset
-    }
 }
 
 /// Rules for the Services of one provider; `is_alone`: it is the only provider.
@@ -250,44 +234,21 @@ pub(crate) fn service_rules(
     }
 }
 
-/// Settings of the node controller, for a cluster whose API server has these addresses.
-pub(crate) fn node_settings(flags: &NodeFlags, api_server: Vec<IpAddr>) -> NodeSettings {
-    NodeSettings {
-        status_update_frequency: flags.status_update_frequency,
-        concurrent_syncs: flags.concurrent_syncs.unwrap_or(NODE_SYNCS),
-        concurrent_status_updates: flags.concurrent_status_updates,
-        rules: NodeRules {
-            reconcile_labels: flags.reconcile_labels,
-            addresses: AddressRules {
-                refused: flags.service_cidrs.clone(),
-                api_server,
-                internal: flags.internal_cidrs.clone(),
-            },
-            confirm_after: flags.confirm_after,
-        },
-    }
-}
-
-/// Settings of the controllers, for a cluster whose API server has these addresses.
-pub(crate) fn settings(
-    node: &NodeFlags,
-    lifecycle: &LifecycleSettings,
-    service: ServiceSettings,
-    api_server: Vec<IpAddr>,
-) -> Settings {
+/// Settings of the controllers without flags.
+pub(crate) fn settings() -> Settings {
     Settings {
         controllers: Controllers::ALL,
-        service,
+        service: ServiceSettings::default(),
         route: RouteSettings::default(),
         ipam: None,
-        lifecycle: lifecycle.clone(),
+        lifecycle: LifecycleSettings::default(),
         allowances: Allowances::default(),
         budget_lease: None,
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: SharedPlan::default(),
         reports: Reports::default(),
-        node: node_settings(node, api_server),
+        node: NodeSettings::default(),
         mode: Mode::Enforce,
         call_time: limits::CALL_WITH_WAIT,
         drain: DRAIN,
@@ -305,7 +266,6 @@ mod tests {
 
     const SERVICES: &str = "10.96.0.0/12";
     const PODS: &str = "10.244.0.0/16";
-    const MACHINES: &str = "192.168.0.0/16";
     const PUBLIC: &str = "203.0.113.0/24";
 
     fn ranges(texts: &[&str]) -> Vec<IpNet> {
@@ -325,34 +285,6 @@ mod tests {
         assert_eq!(program, Path::new("/proc/self/exe"));
         let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
         assert_eq!(inode(&program), inode(&std::env::current_exe().unwrap()));
-    }
-
-    #[test]
-    fn each_flag_about_nodes_reaches_its_own_rule() {
-        let node = NodeFlags {
-            reconcile_labels: true,
-            internal_cidrs: ranges(&[MACHINES]),
-            service_cidrs: ranges(&[SERVICES]),
-            confirm_after: Duration::from_secs(13),
-            ..NodeFlags::UNSET
-        };
-        let lifecycle = LifecycleSettings {
-            monitor_period: Duration::from_secs(7),
-            ..LifecycleSettings::default()
-        };
-        let service = ServiceSettings::default();
-        let made = settings(&node, &lifecycle, service, api_server());
-        assert_eq!(made.lifecycle, lifecycle);
-        let rules = NodeRules {
-            reconcile_labels: true,
-            addresses: AddressRules {
-                refused: ranges(&[SERVICES]),
-                api_server: api_server(),
-                internal: ranges(&[MACHINES]),
-            },
-            confirm_after: Duration::from_secs(13),
-        };
-        assert_eq!(made.node.rules, rules);
     }
 
     #[test]

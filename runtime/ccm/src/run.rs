@@ -43,7 +43,7 @@ use crate::audit::AuditWriter;
 use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
 use crate::exit::Exit;
-use crate::flags::{LeadershipFlags, PodNetworkArguments, RunFlags, SafetyFlags};
+use crate::flags::{LeadershipFlags, PodNetworkArguments, RunFlags};
 use crate::kubeconfig::configuration_of;
 use crate::leader_migration::Migration;
 use crate::load_policy::Remarks;
@@ -170,9 +170,10 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let configz = configz::of(&flags);
     let kubernetes = match &examination {
         Some(examination) => examination.kubernetes.clone(),
-        None => kubernetes(flags.kubeconfig, flags.master).await?,
+        None => kubernetes(flags.kubeconfig.clone(), flags.master.clone()).await?,
     };
     let api_server = api_server(&kubernetes);
+    let mut settings = settings(&flags, api_server.clone());
     let (registry, metrics) = metrics::register(flags.client_limit);
     let clients = &metrics.clients;
     // Checks that clients can be created; each leadership creates its own.
@@ -212,7 +213,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
             (IPAM_CONTROLLER, flags.pod_network.ipam.is_some()),
         ]),
     );
-    let ranges = ranges(&flags.node.service_cidrs, &flags.cluster_cidrs);
+    let ranges = ranges(&flags.service_cidrs, &flags.cluster_cidrs);
     let cluster = ClusterAddresses { api_server, ranges };
     let reads = Arc::new(Tenure::unlimited());
     let reader = tenure_client::client(&as_user(&kubernetes, "/delivery"), reads, None, clients)?;
@@ -244,8 +245,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     }
     let endpoints = served.addresses();
     telemetry::startup::announce(mode, &kubernetes.cluster_url, &endpoints, &names);
-    let known = cluster.clone();
-    let confirm_removal = flags.service.confirm_removal;
+    let confirm_removal = flags.confirm_removal;
     let shared = Shared {
         host: Arc::new(
             provider_loading::host(flags.compiled_cache_dir.clone(), flags.safety.isolation)?
@@ -259,7 +259,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         cluster_cidrs: flags.cluster_cidrs,
         mode,
         service_rules: Box::new(move |load_balancers, is_alone| {
-            provider_loading::service_rules(load_balancers, is_alone, &known, confirm_removal)
+            provider_loading::service_rules(load_balancers, is_alone, &cluster, confirm_removal)
         }),
         pace: 1,
         metrics: metrics.versions,
@@ -281,10 +281,6 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     if !groups.is_idle() && knows_nodes {
         has_instances(&provided.borrow(), &names)?;
     }
-    let service = provider_loading::service_settings(&flags.service);
-    let settings =
-        provider_loading::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
-    let mut settings = with_safety(settings, &flags.safety, &flags.leadership);
     settings.reports = Reports {
         heartbeats: served.heartbeats.clone(),
         activity: served.status.activity(),
@@ -319,13 +315,19 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     })
 }
 
-/// The settings with the mode, the budgets and the drain of the flags.
-fn with_safety(settings: Settings, safety: &SafetyFlags, leadership: &LeadershipFlags) -> Settings {
+/// The controllers' settings by the flags, for a cluster whose API server has these addresses. Those of the pod network
+/// follow once the providers are known.
+fn settings(flags: &RunFlags, api_server: Vec<IpAddr>) -> Settings {
+    let mut node = flags.node.clone();
+    node.rules.addresses.api_server = api_server;
     Settings {
-        mode: safety.mode,
-        allowances: safety.allowances.clone(),
-        drain: leadership.drain,
-        ..settings
+        node,
+        lifecycle: flags.lifecycle.clone(),
+        service: flags.service.clone(),
+        mode: flags.safety.mode,
+        allowances: flags.safety.allowances.clone(),
+        drain: flags.leadership.drain,
+        ..provider_loading::settings()
     }
 }
 

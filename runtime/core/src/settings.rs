@@ -281,6 +281,20 @@ impl Default for NodeRules {
     }
 }
 
+impl Default for NodeSettings {
+    fn default() -> NodeSettings {
+        NodeSettings {
+            status_update_frequency: Duration::from_secs(300),
+            // Upstream's default of one worker suits its client-side throttle. Without that throttle, eight concurrent
+            // nodes saturate a small API server (`tests/bench`: 32 are slower); twice as many use the capacity of one
+            // whose store waits for its disk.
+            concurrent_syncs: NonZeroUsize::MIN.saturating_add(15),
+            concurrent_status_updates: None,
+            rules: NodeRules::default(),
+        }
+    }
+}
+
 impl NodeSettings {
     /// How many initialised nodes are written concurrently.
     pub fn status_updates(&self) -> NonZeroUsize {

@@ -1,14 +1,12 @@
 //! Flags of the pod network: the routes that are created, and the component that assigns pod CIDRs to nodes.
 
-use std::time::Duration;
-
 use ccm_core::ipam::{self, PodNetworks};
 use ccm_core::settings::{IpamSettings, RouteSettings};
 use ccm_core::well_known::{IPAM_CONTROLLER, ROUTE_CONTROLLER};
 use clap::ArgMatches;
 use ipnet::IpNet;
 
-use super::{is_enabled, text};
+use super::{is_enabled, period, text};
 
 /// The pod network flags, validated together.
 pub(crate) struct PodNetworkArguments {
@@ -55,16 +53,11 @@ impl PodNetworkArguments {
                 (Vec::new(), None)
             }
         };
-        let resync = matches.get_one::<Duration>("route-reconciliation-period");
-        let unset = RouteSettings::default();
         let route = RouteSettings {
             cluster_cidrs,
-            resync: resync.copied().unwrap_or(unset.resync),
-            ..unset
+            resync: period(matches, "route-reconciliation-period", mistakes),
+            ..RouteSettings::default()
         };
-        if route.resync.is_zero() {
-            mistakes.push("--route-reconciliation-period must be longer than nothing".to_owned());
-        }
         PodNetworkArguments {
             configures_routes,
             route,

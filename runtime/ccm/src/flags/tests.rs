@@ -223,7 +223,7 @@ fn upstream_add_flags_its_command_line_is_read() {
     assert_eq!(flags.master.as_deref(), Some("192.168.4.20"));
     assert_eq!(flags.cluster_name, "k8s");
     assert_eq!(flags.cluster_cidrs, ["1.2.3.4/24"]);
-    assert_eq!(flags.node.concurrent_syncs, NonZeroUsize::new(5));
+    assert_eq!(flags.node.concurrent_syncs.get(), 5);
     assert_eq!(flags.node.status_update_frequency, Duration::from_secs(600));
     assert!(flags.leadership.election.is_none());
     assert!(flags.service_controller && !flags.node_controller);
@@ -243,7 +243,7 @@ fn upstream_create_config_workers_for_the_status_are_as_many_as_for_nodes_unless
             "--cloud-provider=aws --concurrent-node-syncs=1 {flag}"
         ))
         .unwrap();
-        assert_eq!(flags.node.concurrent_syncs, NonZeroUsize::new(1), "{case}");
+        assert_eq!(flags.node.concurrent_syncs.get(), 1, "{case}");
         // `None` is the same number (`--concurrent-node-syncs`).
         assert_eq!(flags.node.concurrent_status_updates, expected, "{case}");
     }
@@ -273,9 +273,9 @@ fn without_flags_every_wait_before_a_removal_is_the_one_of_core() {
     let flags = run("--cloud-provider=x").unwrap();
     assert_eq!(flags.lifecycle, LifecycleSettings::default());
     let service = ccm_core::settings::ServiceRules::default();
-    assert_eq!(flags.service.confirm_removal, service.confirm_removal);
-    let node = ccm_core::settings::NodeRules::default();
-    assert_eq!(flags.node.confirm_after, node.confirm_after);
+    assert_eq!(flags.confirm_removal, service.confirm_removal);
+    assert_eq!(flags.service, ServiceSettings::default());
+    assert_eq!(flags.node, NodeSettings::default());
 }
 
 #[test]
@@ -298,8 +298,8 @@ fn each_flag_about_removals_sets_its_own_wait() {
         },
     };
     assert_eq!(flags.lifecycle, lifecycle);
-    assert_eq!(flags.node.confirm_after, Duration::from_secs(13));
-    assert_eq!(flags.service.confirm_removal, Duration::from_secs(37));
+    assert_eq!(flags.node.rules.confirm_after, Duration::from_secs(13));
+    assert_eq!(flags.confirm_removal, Duration::from_secs(37));
 }
 
 #[test]

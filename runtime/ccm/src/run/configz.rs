@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::flags::{self, RunFlags, shown_duration};
 use crate::leader_migration::{Migration, canonical};
-use crate::provider_loading::{node_settings, service_settings};
 
 /// What client-go takes for no limit of requests per second.
 const UNLIMITED: i64 = -1;
@@ -16,9 +15,6 @@ const UNLIMITED: i64 = -1;
 /// the mistakes in them.
 pub(super) fn of(run: &RunFlags) -> Value {
     let matches = &run.matches;
-    // The addresses of the API server are not shown.
-    let node = node_settings(&run.node, Vec::new());
-    let service = service_settings(&run.service);
     let (qps, burst) = match run.client_limit {
         Some(limit) => (rate(limit.per_second()), limit.burst()),
         None => (json!(UNLIMITED), 0),
@@ -87,11 +83,11 @@ pub(super) fn of(run: &RunFlags) -> Value {
             "NodeSyncPeriod": duration("node-sync-period"),
         },
         "NodeController": {
-            "ConcurrentNodeSyncs": node.concurrent_syncs,
-            "ConcurrentNodeStatusUpdates": node.status_updates(),
+            "ConcurrentNodeSyncs": run.node.concurrent_syncs,
+            "ConcurrentNodeStatusUpdates": run.node.status_updates(),
         },
         "ServiceController": {
-            "ConcurrentServiceSyncs": service.concurrent_syncs,
+            "ConcurrentServiceSyncs": run.service.concurrent_syncs,
         },
         "NodeStatusUpdateFrequency": duration("node-status-update-frequency"),
         "Webhook": {"Webhooks": list("webhooks")},

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_core::safety::brake::Brake;
+use ccm_core::settings::{AddressRules, NodeRules};
 use serde_json::{Value, json};
 
 use super::*;
@@ -130,23 +131,41 @@ async fn no_request_to_the_api_server_is_sent_twice_by_itself() {
 }
 
 #[test]
-fn mode_budgets_and_drain_of_the_flags_reach_the_controllers() {
+fn the_flags_reach_the_settings_of_the_controllers() {
     let words = [
         "--cloud-provider=x",
         "--mode=plan",
         "--brake=node-deletion=1:5:10",
         "--shutdown-drain=3s",
+        "--reconcile-node-labels",
+        "--node-internal-ip-cidrs=192.168.0.0/16",
+        "--service-cluster-ip-range=10.96.0.0/12",
+        "--node-change-confirm-after=13s",
+        "--node-monitor-period=7s",
+        "--load-balancer-drift-check=0s",
     ];
     let matches = run_command().no_binary_name(true);
     let matches = matches.try_get_matches_from(words).unwrap();
     let flags = RunFlags::from_matches(&matches).unwrap();
-    let service = provider_loading::service_settings(&flags.service);
-    let settings = provider_loading::settings(&flags.node, &flags.lifecycle, service, Vec::new());
-    let settings = with_safety(settings, &flags.safety, &flags.leadership);
+    let api_server: Vec<IpAddr> = vec!["198.51.100.1".parse().unwrap()];
+    let settings = settings(&flags, api_server.clone());
     assert_eq!(settings.mode, Mode::Plan);
     let budget = settings.allowances.of(Brake::NodeDeletion);
     assert_eq!((budget.least, budget.percent, budget.most), (1, 5, 10));
     assert_eq!(settings.drain, Duration::from_secs(3));
+    let rules = NodeRules {
+        reconcile_labels: true,
+        addresses: AddressRules {
+            refused: vec!["10.96.0.0/12".parse().unwrap()],
+            api_server,
+            internal: vec!["192.168.0.0/16".parse().unwrap()],
+        },
+        confirm_after: Duration::from_secs(13),
+    };
+    assert_eq!(settings.node.rules, rules);
+    let period = settings.lifecycle.monitor_period;
+    assert_eq!(period, Duration::from_secs(7));
+    assert_eq!(settings.service.drift_check, None);
 }
 
 /// As in client-go: an authority that is replaced in its file is used without a restart.
