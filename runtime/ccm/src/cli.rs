@@ -22,7 +22,7 @@ use crate::migrate::MigrateCommand;
 use crate::provider::{ConfigCommand, ProviderCommand};
 use crate::status::{self, StatusCommand};
 pub(crate) use invocation::{GO_NAME, Invocation, InvokedIn};
-pub(crate) use print::{in_one_line, print, print_error, write};
+pub(crate) use print::{in_one_line, print_error, write};
 
 /// The command, with its parsed options.
 pub(crate) enum Command {
@@ -396,25 +396,25 @@ fn completion_command() -> clap::Command {
 }
 
 /// Prints the completion script for the program as it was called.
-pub(crate) fn print_completion(shell: Shell, called: &Invocation) -> ExitCode {
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn print_completion(shell: Shell, called: &Invocation) -> anyhow::Result<()> {
     let (mut command, name) = match called {
         Invocation::Ccm => (command(), "ccm"),
         Invocation::CloudControllerManager(name) => (flags::go_command(), name.as_str()),
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, name, &mut script);
-    print(&script)
+    write(&script)
 }
 
 /// Prints the version of this binary and of its contract.
-pub(crate) fn print_version(form: VersionForm) -> ExitCode {
-    match version::text(form) {
-        Ok(text) => print(text.as_bytes()),
-        Err(error) => {
-            print_error(&error);
-            ExitCode::FAILURE
-        }
-    }
+///
+/// # Errors
+/// It cannot be written, or the bytes of an embedded module are no module.
+pub(crate) fn print_version(form: VersionForm) -> anyhow::Result<()> {
+    write(version::text(form)?.as_bytes())
 }
 
 #[cfg(test)]

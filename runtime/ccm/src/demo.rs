@@ -36,6 +36,7 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 
+use crate::block_on;
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
 use crate::flags::ProviderIsolation;
@@ -67,13 +68,8 @@ const TOKEN: &str = "a-token-that-the-guest-never-sees";
 /// A step of the demo did not happen.
 pub(crate) fn main(json: bool, serves: bool) -> anyhow::Result<()> {
     let narrator = Narrator::start(json)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
     let interrupts = Interrupts::default();
-    let result = runtime.block_on(interrupts.unless_stopped(show(&narrator, &interrupts, serves)));
-    runtime.shutdown_background();
-    result
+    block_on(interrupts.unless_stopped(show(&narrator, &interrupts, serves)))
 }
 
 async fn show(narrator: &Narrator, interrupts: &Interrupts, serves: bool) -> anyhow::Result<()> {

@@ -99,9 +99,7 @@ pub(crate) struct RunFlags {
     pub identity_per_controller: bool,
     /// Flags of modes, brakes, audit log and isolation.
     pub safety: SafetyFlags,
-    /// `--logging-format=json`.
-    pub log_json: bool,
-    /// All flags of the log.
+    /// Flags of the log.
     pub logs: LogFlags,
     /// Every flag of the table with its value, given or not; [`shown_values`] prints them.
     pub matches: ArgMatches,
@@ -272,7 +270,6 @@ impl RunFlags {
             identity_per_controller: matches.get_one("use-service-account-credentials")
                 == Some(&true),
             safety,
-            log_json: logs.format == Some(LogFormat::Json),
             logs,
             matches: matches.clone(),
             warnings,

@@ -56,33 +56,30 @@ fn main() -> ExitCode {
         cli::Command::CompileChild | cli::Command::SandboxChild
     );
     if !is_child && let Err(error) = ccm_host::confine::keep_memory_private() {
-        return report(Err(
-            anyhow::Error::new(error).context("cannot keep this process's memory private")
-        ));
+        let error = anyhow::Error::new(error);
+        return failed(&error.context("cannot keep this process's memory private"));
     }
-    match command {
+    let done = |()| ExitCode::from(Exit::Done);
+    let ended = match command {
         // Children handle untrusted bytes under their own limits: they must not start a runtime or read anything first.
-        cli::Command::CompileChild => ccm_host::compile_child(),
-        cli::Command::SandboxChild => ccm_host::sandbox_child(),
+        cli::Command::CompileChild => return ccm_host::compile_child(),
+        cli::Command::SandboxChild => return ccm_host::sandbox_child(),
         #[cfg(feature = "demo")]
-        cli::Command::Demo { json, serves } => report(demo::main(json, serves)),
+        cli::Command::Demo { json, serves } => demo::main(json, serves).map(done),
         cli::Command::Run { flags, called } => {
-            run(*flags, &called).unwrap_or_else(|error| match telemetry::logs_end(&error) {
-                true => Exit::Failed.into(),
-                false => report(Err(error)),
+            run(*flags, &called).or_else(|error| match telemetry::logs_end(&error) {
+                true => Ok(Exit::Failed.into()),
+                false => Err(error),
             })
         }
-        cli::Command::Status(command) => {
-            status::main(&command).unwrap_or_else(|error| report(Err(error)))
-        }
-        cli::Command::Migrate(command) => {
-            migrate::main(command).unwrap_or_else(|error| report(Err(error)))
-        }
+        cli::Command::Status(command) => status::main(&command).map(done),
+        cli::Command::Migrate(command) => migrate::main(command),
         cli::Command::Provider(command) => provider::main(&command),
         cli::Command::Config(command) => provider::config_main(&command),
-        cli::Command::Completion(shell, called) => cli::print_completion(shell, &called),
-        cli::Command::Version(form) => cli::print_version(form),
-    }
+        cli::Command::Completion(shell, called) => cli::print_completion(shell, &called).map(done),
+        cli::Command::Version(form) => cli::print_version(form).map(done),
+    };
+    ended.unwrap_or_else(|error| failed(&error))
 }
 
 fn run(flags: flags::RunFlags, called: &cli::Invocation) -> anyhow::Result<ExitCode> {
@@ -102,13 +99,22 @@ fn place() -> cli::InvokedIn {
     }
 }
 
-/// Exit code 0, or the chain of causes on standard error and exit code 1 (PROC-056).
-fn report(result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => Exit::Done.into(),
-        Err(error) => {
-            cli::print_error(&error);
-            Exit::Failed.into()
-        }
-    }
+/// Prints the chain of causes to standard error (PROC-056).
+fn failed(error: &anyhow::Error) -> ExitCode {
+    cli::print_error(error);
+    Exit::Failed.into()
+}
+
+/// Does this on a pool of threads.
+///
+/// # Errors
+/// Its own, or the threads cannot be started.
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(work);
+    // Name look-ups block runtime threads, which must not keep the process from ending.
+    runtime.shutdown_background();
+    result
 }

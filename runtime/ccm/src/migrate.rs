@@ -23,7 +23,7 @@ use crate::flags::{self, AuditLog, RunFlags};
 use crate::provider::{Form, cluster_config, cluster_server, visible};
 use crate::provider_loading::set_workload;
 use crate::run::{Examination, examine, exit_code};
-use crate::telemetry;
+use crate::{block_on, telemetry};
 use arguments::MigrateArguments;
 pub(crate) use arguments::MigrateCommand;
 use report::Report;
@@ -34,13 +34,7 @@ use report::Report;
 /// The check could not be made.
 pub(crate) fn main(command: MigrateCommand) -> anyhow::Result<ExitCode> {
     let MigrateCommand::Check(check) = command;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    let result = runtime.block_on(run(*check));
-    // Name look-ups block runtime threads, which must not keep the process from ending.
-    runtime.shutdown_background();
-    result
+    block_on(run(*check))
 }
 
 async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {

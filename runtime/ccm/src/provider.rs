@@ -40,26 +40,19 @@ pub(crate) use self::cluster::{config as cluster_config, server as cluster_serve
 use self::terminal::Screen;
 pub(crate) use self::terminal::visible;
 use crate::exit::Exit;
-use crate::{cli, telemetry};
+use crate::{block_on, cli, telemetry};
 
 /// Runs a command of `ccm provider` and prints its result.
-pub(crate) fn main(command: &ProviderCommand) -> ExitCode {
+///
+/// # Errors
+/// Something could not be read, written or reached.
+pub(crate) fn main(command: &ProviderCommand) -> anyhow::Result<ExitCode> {
     let (subject, form) = subject(command);
     let screen = Screen::of_people(form == Form::Text);
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => return finish(Err(error.into()), &subject, form),
-    };
-    let outcome = runtime.block_on(run(command, screen));
-    // Name look-ups block runtime threads, which must not keep the process from ending.
-    runtime.shutdown_background();
-    match outcome {
+    match block_on(run(command, screen)) {
         Err(error) if prints_document(command) && is_refusal(&error) => {
             cli::print_error(&error);
-            Exit::Refused.into()
+            Ok(Exit::Refused.into())
         }
         outcome => finish(outcome, &subject, form),
     }
@@ -79,7 +72,10 @@ fn prints_document(command: &ProviderCommand) -> bool {
 }
 
 /// Runs a command of `ccm config` and prints its result.
-pub(crate) fn config_main(command: &ConfigCommand) -> ExitCode {
+///
+/// # Errors
+/// The configuration could not be read, or the result not written.
+pub(crate) fn config_main(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     let ConfigCommand::Check(options) = command;
     let form = options.printed.output;
     let subject = options.file.display().to_string();
@@ -129,25 +125,20 @@ fn subject(command: &ProviderCommand) -> (String, Form) {
 }
 
 /// Prints the result and returns the exit code.
-fn finish(outcome: anyhow::Result<Verdict>, subject: &str, form: Form) -> ExitCode {
+fn finish(outcome: anyhow::Result<Verdict>, subject: &str, form: Form) -> anyhow::Result<ExitCode> {
     let verdict = match outcome {
-        Ok(verdict) => verdict,
         Err(error) if is_refusal(&error) => refused(subject, &error, form),
-        Err(error) => {
-            cli::print_error(&error);
-            return Exit::Failed.into();
-        }
+        outcome => outcome?,
     };
     let text = match form {
         Form::Text => visible(&verdict.text),
         Form::Json => verdict.text,
     };
-    let printed = cli::print(text.as_bytes());
-    if verdict.is_yes {
-        printed
-    } else {
-        Exit::Refused.into()
-    }
+    cli::write(text.as_bytes())?;
+    Ok(match verdict.is_yes {
+        true => Exit::Done.into(),
+        false => Exit::Refused.into(),
+    })
 }
 
 /// Result of a command.

@@ -43,7 +43,7 @@ use crate::audit::AuditWriter;
 use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
 use crate::exit::Exit;
-use crate::flags::{LeadershipFlags, PodNetworkArguments, RunFlags};
+use crate::flags::{LeadershipFlags, LogFormat, PodNetworkArguments, RunFlags};
 use crate::kubeconfig::configuration_of;
 use crate::leader_migration::Migration;
 use crate::load_policy::Remarks;
@@ -52,7 +52,7 @@ use crate::provider_manager::{
     Configuration, ObjectConfiguration, ProviderManager, ProviderObjects, Secrets, Shared,
 };
 use crate::status_collector::StatusCollector;
-use crate::{metrics, panic_hook, program_pages, telemetry};
+use crate::{block_on, metrics, panic_hook, program_pages, telemetry};
 use endpoints::Served;
 use leading::{Groups, Manager};
 pub(crate) use plan::exit_code;
@@ -67,22 +67,19 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
     for warning in &flags.warnings {
         tracing::warn!("{warning}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    let prints_json = flags.log_json;
-    // On a thread of the pool, like everything that wakes the controllers: on this one, each event would change
-    // threads.
-    let serving = runtime.spawn(serve(flags, None));
-    let result = runtime
-        .block_on(serving)
-        .unwrap_or_else(|ended| match ended.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(cancelled) => Err(cancelled.into()),
-        });
-    // Name look-ups block runtime threads, which must not keep the process from ending.
-    runtime.shutdown_background();
-    match result? {
+    let prints_json = flags.logs.format == Some(LogFormat::Json);
+    let plan = block_on(async {
+        // On a thread of the pool, like everything that wakes the controllers: on this one, each event would change
+        // threads.
+        let serving = tokio::spawn(serve(flags, None));
+        serving
+            .await
+            .unwrap_or_else(|ended| match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(cancelled) => Err(cancelled.into()),
+            })
+    });
+    match plan? {
         Some(plan) => plan::print(&plan, prints_json),
         None => Ok(Exit::Done.into()),
     }

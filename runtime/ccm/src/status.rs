@@ -3,7 +3,6 @@
 mod text;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
 use ccm_host::egress::address_policy::is_loopback_host;
@@ -16,7 +15,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
 use crate::api_server_proxy::{completed, unbound_client};
-use crate::{cli, provider, telemetry};
+use crate::{block_on, cli, provider, telemetry};
 
 /// Path of a pod's own token.
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -80,18 +79,16 @@ impl StatusCommand {
 ///
 /// # Errors
 /// The manager does not answer, or refuses this user.
-pub(crate) fn main(command: &StatusCommand) -> anyhow::Result<ExitCode> {
+pub(crate) fn main(command: &StatusCommand) -> anyhow::Result<()> {
     telemetry::begin_for_person()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let answer = runtime.block_on(ask(command))?;
+    let answer = block_on(ask(command))?;
     let report = serde_json::from_str::<StatusReport>(&answer);
     let report = report.context("the answer is not that of a status page of this version")?;
-    Ok(match command.json {
-        true => cli::print(format!("{:#}\n", serde_json::to_value(&report)?).as_bytes()),
-        false => cli::print(provider::visible(&text::describe(&report)).as_bytes()),
-    })
+    let text = match command.json {
+        true => format!("{:#}\n", serde_json::to_value(&report)?),
+        false => provider::visible(&text::describe(&report)),
+    };
+    cli::write(text.as_bytes())
 }
 
 async fn ask(command: &StatusCommand) -> anyhow::Result<String> {

@@ -2,13 +2,11 @@
 
 use std::error::Error;
 use std::io::{ErrorKind, Write as _};
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 use ccm_core::failure;
 use kube::config::KubeconfigError;
 
-use crate::exit::Exit;
 use crate::provider;
 use crate::yaml_error;
 
@@ -24,17 +22,6 @@ pub(crate) fn write(result: &[u8]) -> anyhow::Result<()> {
             Err(error).context("cannot write to standard output")
         }
         _ => Ok(()),
-    }
-}
-
-/// The same as the end of a command.
-pub(crate) fn print(result: &[u8]) -> ExitCode {
-    match write(result) {
-        Ok(()) => Exit::Done.into(),
-        Err(error) => {
-            print_error(&error);
-            Exit::Failed.into()
-        }
     }
 }
 
