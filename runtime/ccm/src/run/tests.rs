@@ -1,9 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_core::safety::brake::Brake;
+use ccm_core::safety::permit::Mode;
 use ccm_core::settings::{AddressRules, NodeRules};
+use ipnet::IpNet;
 use serde_json::{Value, json};
 
+use super::prepare::{ranges, settings};
 use super::*;
 use crate::api_server_url::with_port;
 use crate::flags::run_command;
