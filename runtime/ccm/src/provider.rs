@@ -34,8 +34,8 @@ use ccm_delivery::trust::Distrust;
 use ccm_host::LoadError;
 use serde_json::json;
 
-use self::arguments::InspectForm;
 pub(crate) use self::arguments::{ClusterOptions, ConfigCommand, Form, ProviderCommand};
+use self::arguments::{DocumentForm, InspectForm, ModuleOptions, Printed, ReportForm, StatusForm};
 pub(crate) use self::cluster::{config as cluster_config, server as cluster_server};
 use self::terminal::Screen;
 pub(crate) use self::terminal::visible;
@@ -98,30 +98,45 @@ async fn run(command: &ProviderCommand, screen: Screen) -> anyhow::Result<Verdic
     }
 }
 
-/// The module or provider that a command is about, for messages, and the output form.
+/// The module or provider that a command is about, for messages, and the form in which it prints a refusal.
 fn subject(command: &ProviderCommand) -> (String, Form) {
     use ProviderCommand as Command;
-    let (subject, form) = match command {
-        Command::Pack(options) => (&options.module.place, options.printed.output),
-        Command::Inspect(options) => (&options.module.place, options.output.into()),
-        Command::Init(options) => (&options.module.place, Form::Text),
-        Command::Check(options) => (&options.module.place, options.printed.output),
-        Command::Diff(options) => (&options.new, options.printed.output),
-        Command::Try(options) => (&options.module.place, options.output.into()),
-        Command::Test(options) => (&options.module.place, options.output.into()),
-        Command::Pull(options) => (&options.from, options.printed.output),
-        Command::Verify(options) => match (&options.place, &options.provider) {
-            (Some(place), _) => (place, options.printed.output),
-            (None, name) => return (name.clone().unwrap_or_default(), options.printed.output),
-        },
+    let place = |module: &ModuleOptions| module.place.to_string();
+    let is_json = |printed: &Printed| printed.output == Form::Json;
+    let (subject, is_json) = match command {
+        Command::Pack(options) => (place(&options.module), is_json(&options.printed)),
+        Command::Inspect(options) => {
+            let is_json = options.output == InspectForm::Json;
+            (place(&options.module), is_json)
+        }
+        Command::Init(options) => (place(&options.module), false),
+        Command::Check(options) => (place(&options.module), is_json(&options.printed)),
+        Command::Diff(options) => (options.new.to_string(), is_json(&options.printed)),
+        Command::Try(options) => {
+            // JSON is YAML, too.
+            let is_json = options.output != DocumentForm::Text;
+            (place(&options.module), is_json)
+        }
+        Command::Test(options) => {
+            let is_json = options.output == ReportForm::Json;
+            (place(&options.module), is_json)
+        }
+        Command::Pull(options) => (options.from.to_string(), is_json(&options.printed)),
+        Command::Verify(options) => {
+            let place = options.place.as_ref().map(ToString::to_string);
+            let subject = place.or_else(|| options.provider.clone());
+            (subject.unwrap_or_default(), is_json(&options.printed))
+        }
         Command::Status(options) => {
-            return (
-                options.name.clone().unwrap_or_default(),
-                options.output.into(),
-            );
+            let is_json = options.output == StatusForm::Json;
+            (options.name.clone().unwrap_or_default(), is_json)
         }
     };
-    (subject.to_string(), form)
+    let form = match is_json {
+        true => Form::Json,
+        false => Form::Text,
+    };
+    (subject, form)
 }
 
 /// Prints the result and returns the exit code.

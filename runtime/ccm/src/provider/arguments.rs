@@ -103,24 +103,6 @@ pub(crate) enum StatusForm {
     Json,
 }
 
-impl From<InspectForm> for Form {
-    fn from(form: InspectForm) -> Form {
-        match form {
-            InspectForm::Json => Form::Json,
-            InspectForm::Text | InspectForm::Grants => Form::Text,
-        }
-    }
-}
-
-impl From<StatusForm> for Form {
-    fn from(form: StatusForm) -> Form {
-        match form {
-            StatusForm::Json => Form::Json,
-            StatusForm::Text | StatusForm::Wide => Form::Text,
-        }
-    }
-}
-
 /// How modules are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compression {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Arg, Args, ValueEnum};
 use ipnet::IpNet;
 
-use super::{EntryOptions, Form, ModuleOptions};
+use super::{EntryOptions, ModuleOptions};
 use crate::flags::go_duration;
 use crate::provider::try_command::objects::NodeArgument;
 
@@ -53,25 +53,6 @@ pub(crate) enum ReportForm {
     Json,
     /// To be published
     Markdown,
-}
-
-impl From<DocumentForm> for Form {
-    fn from(form: DocumentForm) -> Form {
-        match form {
-            DocumentForm::Text => Form::Text,
-            // What is refused is printed as JSON, which is YAML, too.
-            DocumentForm::Json | DocumentForm::Yaml => Form::Json,
-        }
-    }
-}
-
-impl From<ReportForm> for Form {
-    fn from(form: ReportForm) -> Form {
-        match form {
-            ReportForm::Text | ReportForm::Markdown => Form::Text,
-            ReportForm::Json => Form::Json,
-        }
-    }
 }
 
 /// A group of laws.
