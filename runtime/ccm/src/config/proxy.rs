@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::ConfigContext;
 use super::grants::{PRIVATE, authorities, ranges};
+use super::raw::RANGE;
 use super::secret::SecretSource;
 
 /// The operator's choice of a proxy.
@@ -99,10 +100,7 @@ pub(super) struct RawProxyServer {
     no_proxy: String,
     /// Private or loopback ranges that the proxy's name may resolve to. Default: none.
     #[serde(default)]
-    #[schemars(
-        length(max = 32),
-        inner(length(max = 64), regex(pattern = r"^[0-9a-fA-F:.]+(/[0-9]{1,3})?$"))
-    )]
+    #[schemars(length(max = 32), inner(length(max = 64), regex(pattern = RANGE)))]
     addresses: Vec<String>,
     /// PEM file with the only certificates to trust for the proxy itself. Default: the platform's.
     #[schemars(length(max = 4096))]

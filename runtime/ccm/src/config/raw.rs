@@ -15,6 +15,11 @@ use super::proxy::{RawProxy, RawProxyServer};
 use super::raw_credential::{RawCredential, RawIssuer};
 use super::secret::{SecretKey, SecretSource};
 
+/// The texts of durations, for the definition of objects.
+const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
+/// The texts of addresses and ranges, for the same.
+pub(super) const RANGE: &str = r"^[0-9a-fA-F:.]+(/[0-9]{1,3})?$";
+
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawConfig {
@@ -106,17 +111,11 @@ pub(super) struct RawRegistry {
     #[schemars(length(max = 8), inner(length(min = 1, max = 512)))]
     pub(super) mirrors: Vec<String>,
     /// How often a tag is looked at, at least 5s. Default: 5m.
-    #[schemars(
-        length(max = 32),
-        regex(pattern = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$")
-    )]
+    #[schemars(length(max = 32), regex(pattern = DURATION))]
     pub(super) poll_interval: Option<String>,
     /// Private or loopback ranges that the registry's names may resolve to. Default: none.
     #[serde(default)]
-    #[schemars(
-        length(max = 32),
-        inner(length(max = 64), regex(pattern = r"^[0-9a-fA-F:.]+(/[0-9]{1,3})?$"))
-    )]
+    #[schemars(length(max = 32), inner(length(max = 64), regex(pattern = RANGE)))]
     pub(super) addresses: Vec<String>,
     /// The proxy on the way to the registry; in the file of --config also one of the words `environment` (the proxy of `HTTPS_PROXY`) and `direct` (none). Default: none.
     #[schemars(with = "Option<RawProxyServer>")]
@@ -218,26 +217,17 @@ pub(super) struct RawRollout {
     /// How many answers of a new version are compared. Default: 10.
     pub(super) shadow_calls: Option<u32>,
     /// How long they are compared at most. Default: 30s.
-    #[schemars(
-        length(max = 32),
-        regex(pattern = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$")
-    )]
+    #[schemars(length(max = 32), regex(pattern = DURATION))]
     pub(super) shadow_time: Option<String>,
     /// How many of them may differ. Default: 0.
     pub(super) tolerated_differences: Option<u32>,
     /// How many calls a new version answers before it serves. Default: 20.
     pub(super) canary_calls: Option<u32>,
     /// How long it answers a part of the calls at most. Default: 60s.
-    #[schemars(
-        length(max = 32),
-        regex(pattern = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$")
-    )]
+    #[schemars(length(max = 32), regex(pattern = DURATION))]
     pub(super) canary_time: Option<String>,
     /// How long there is no traffic before `ccm` makes calls of its own. Default: 10s.
-    #[schemars(
-        length(max = 32),
-        regex(pattern = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$")
-    )]
+    #[schemars(length(max = 32), regex(pattern = DURATION))]
     pub(super) quiet: Option<String>,
 }
 
@@ -273,10 +263,7 @@ pub(super) struct RawTarget {
     pub(super) credential: Option<RawCredential>,
     /// Private or loopback ranges that the endpoint's name may resolve to. Default: none.
     #[serde(default)]
-    #[schemars(
-        length(max = 32),
-        inner(length(max = 64), regex(pattern = r"^[0-9a-fA-F:.]+(/[0-9]{1,3})?$"))
-    )]
+    #[schemars(length(max = 32), inner(length(max = 64), regex(pattern = RANGE)))]
     pub(super) addresses: Vec<String>,
     /// PEM file with the only certificates to trust. Default: the platform's.
     #[schemars(length(max = 4096))]
@@ -311,10 +298,7 @@ pub(super) struct RawRequestBudget {
     #[schemars(range(min = 1))]
     pub(super) requests: u32,
     /// The period, from 1s to 24h.
-    #[schemars(
-        length(max = 32),
-        regex(pattern = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$")
-    )]
+    #[schemars(length(max = 32), regex(pattern = DURATION))]
     pub(super) per: String,
 }
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::proxy::{RawProxy, RawProxyServer};
+use super::raw::RANGE;
 use super::secret::SecretSource;
 
 #[derive(Clone, Deserialize, JsonSchema)]
@@ -131,10 +132,7 @@ pub(super) struct RawIssuer {
     pub(super) endpoint: String,
     /// Private or loopback ranges that its name may resolve to. Default: none.
     #[serde(default)]
-    #[schemars(
-        length(max = 32),
-        inner(length(max = 64), regex(pattern = r"^[0-9a-fA-F:.]+(/[0-9]{1,3})?$"))
-    )]
+    #[schemars(length(max = 32), inner(length(max = 64), regex(pattern = RANGE)))]
     pub(super) addresses: Vec<String>,
     /// PEM file with the only certificates to trust. Default: the platform's.
     #[schemars(length(max = 4096))]
