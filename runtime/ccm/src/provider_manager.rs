@@ -40,7 +40,7 @@ pub(crate) use configuration::location;
 pub(crate) use configuration::{Configuration, ObjectConfiguration, Wanted};
 use defects::again_after_panics;
 use departed_modules::DepartedModules;
-use instance::{ProviderInstance, SharedChannels};
+use instance::ProviderInstance;
 pub(crate) use leadership_signal::LeadershipSignal;
 pub(crate) use objects::ProviderObjects;
 use publication::{Consistent, consistent};
@@ -407,16 +407,10 @@ impl ProviderManager {
     }
 
     fn begin_one(&mut self, provider: ProviderConfig) -> anyhow::Result<()> {
-        let signal = &self.leadership_signal;
-        let channels = SharedChannels {
-            lead: signal.lead.subscribe(),
-            writer: signal.writer.subscribe(),
-            notice: self.notice.subscribe(),
-            unwritten: signal.unwritten.clone(),
-        };
         let name = provider.name.clone();
         self.shows_itself(&name);
-        let instance = ProviderInstance::begin(provider, &self.shared, channels)?;
+        let (signal, notice) = (&self.leadership_signal, self.notice.subscribe());
+        let instance = ProviderInstance::begin(provider, &self.shared, signal, notice)?;
         let (mut served, changed) = (instance.served(), self.changed.clone());
         // Ends with the rollout controller.
         tokio::spawn(async move {

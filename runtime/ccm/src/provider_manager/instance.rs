@@ -10,7 +10,7 @@ use ccm_delivery::record::{
     ClusterRecordStore, MemoryRecordStore, RecordStore, Specification, StoredRecord,
 };
 use ccm_delivery::rollout_controller::{
-    Lead, RolloutController, RolloutControllerParts, RolloutInputs, Served, UnwrittenRecords,
+    RolloutController, RolloutControllerParts, RolloutInputs, Served,
 };
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::defects::AFTER_PANIC;
-use super::{ProviderOverview, Shared};
+use super::{LeadershipSignal, ProviderOverview, Shared};
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
 
@@ -51,15 +51,6 @@ impl Drop for ProviderInstance {
     }
 }
 
-/// Channels shared by all providers.
-#[derive(Clone)]
-pub(super) struct SharedChannels {
-    pub(super) lead: watch::Receiver<Option<Lead>>,
-    pub(super) writer: watch::Receiver<Option<kube::Client>>,
-    pub(super) notice: watch::Receiver<String>,
-    pub(super) unwritten: UnwrittenRecords,
-}
-
 impl ProviderInstance {
     /// Starts fetching a provider's module and keeping it current.
     ///
@@ -68,7 +59,8 @@ impl ProviderInstance {
     pub(super) fn begin(
         config: ProviderConfig,
         shared: &Shared,
-        channels: SharedChannels,
+        signal: &LeadershipSignal,
+        notice: watch::Receiver<String>,
     ) -> anyhow::Result<ProviderInstance> {
         let (credentials, known) = watch::channel(config.registry.credentials.clone());
         let source = source(&config, shared, known)?;
@@ -101,8 +93,9 @@ impl ProviderInstance {
         let mut in_cluster = None;
         let record_store: Arc<dyn RecordStore> = match &shared.client {
             Some(client) => {
+                let writer = signal.writer.subscribe();
                 let record_store =
-                    ClusterRecordStore::new(&config.name, client.clone(), channels.writer, memory);
+                    ClusterRecordStore::new(&config.name, client.clone(), writer, memory);
                 // An embedded module never changes while the program runs: its object only informs people.
                 let record_store = Arc::new(match is_written_down(&config) {
                     true => record_store,
@@ -127,11 +120,11 @@ impl ProviderInstance {
                 trust: trusted,
                 load_policy: receiver,
                 rules: ruled,
-                notice: channels.notice,
+                notice,
                 specification: specified,
                 record_store,
-                unwritten: channels.unwritten,
-                lead: channels.lead,
+                unwritten: signal.unwritten.clone(),
+                lead: signal.lead.subscribe(),
                 mode: shared.mode,
             },
             metrics: shared.metrics.clone(),
