@@ -38,8 +38,9 @@ pub(super) struct Group {
     controllers: Vec<&'static str>,
 }
 
-struct Lease {
-    settings: ElectionSettings,
+/// A lease, and the last log line when it is lost.
+pub(super) struct Lease {
+    pub(super) settings: ElectionSettings,
     lost_message: &'static str,
 }
 
@@ -121,10 +122,9 @@ impl Groups {
         }
     }
 
-    /// The main lease and its last log line, if there is one.
-    pub(super) fn lease(&self) -> Option<(ElectionSettings, &'static str)> {
-        let lease = self.main.lease.as_ref()?;
-        Some((lease.settings.clone(), lease.lost_message))
+    /// The main lease, if there is one.
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        self.main.lease.as_ref()
     }
 
     /// Whether no controller runs in this process.
@@ -209,14 +209,7 @@ impl Manager {
             identity: identity.clone(),
             holder: holder.subscribe(),
         };
-        let lock = Lock {
-            config: as_user(&self.kubernetes, "/leader-election"),
-            settings: lease.settings,
-            lost_message: lease.lost_message,
-            audit: self.audit.clone(),
-            clients: self.clients.clone(),
-            holder,
-        };
+        let lock = self.lock(&lease, holder);
         let mut leadership = Leadership::start(lock, self.election_metrics.clone())?;
         self.served.watch_lease(leadership.tenure());
         self.served
@@ -252,6 +245,18 @@ impl Manager {
             self.leadership_signal.give_back().await;
         }
         Ok(Some((leadership, stopped)))
+    }
+
+    /// The candidacy for a lease, which reports its holder.
+    pub(super) fn lock(&self, lease: &Lease, holder: watch::Sender<String>) -> Lock {
+        Lock {
+            config: as_user(&self.kubernetes, "/leader-election"),
+            settings: lease.settings.clone(),
+            lost_message: lease.lost_message,
+            audit: self.audit.clone(),
+            clients: self.clients.clone(),
+            holder,
+        }
     }
 
     /// Lets this process decide about the providers' versions while the tenure lasts.

@@ -11,9 +11,9 @@ use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use tokio::sync::watch;
 
+use super::Stop;
 use super::leading::{Groups, Manager};
-use super::{Stop, as_user};
-use crate::leadership::{Leadership, Lock};
+use crate::leadership::Leadership;
 
 /// Time for a provider to start. Compiling and the first registry poll take seconds.
 const START: Duration = Duration::from_secs(20);
@@ -63,7 +63,7 @@ impl Manager {
 
     /// Lets the provider manager record the obstacle, unless another process leads, which does so itself.
     async fn record_unserved(&self, groups: &Groups, stop: &Stop) -> anyhow::Result<()> {
-        let Some((settings, lost_message)) = groups.lease() else {
+        let Some(lease) = groups.lease() else {
             let settings = Settings {
                 tenure: Arc::new(Tenure::unlimited()),
                 ..self.settings.clone()
@@ -76,15 +76,8 @@ impl Manager {
             }
             return Ok(());
         };
-        let timing = settings.timing;
-        let lock = Lock {
-            config: as_user(&self.kubernetes, "/leader-election"),
-            settings,
-            lost_message,
-            audit: self.audit.clone(),
-            clients: self.clients.clone(),
-            holder: watch::Sender::default(),
-        };
+        let timing = lease.settings.timing;
+        let lock = self.lock(lease, watch::Sender::default());
         // No leader for whoever looks at the metrics: nothing is done for nodes and Services meanwhile.
         let mut leadership = Leadership::start(lock, self.election_metrics.of_a_standby())?;
         let has_won = tokio::select! {
