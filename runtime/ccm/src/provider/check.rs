@@ -13,7 +13,8 @@ use ccm_host::Provider;
 use serde_json::{Value, json};
 
 use super::arguments::{Check, Form};
-use super::loadable::{ClusterProperties, Loadable, Purpose};
+use super::configured_providers::Inputs;
+use super::loadable::{ClusterProperties, Loadable};
 use super::observed_calls::{ObservedCall, ObservedCalls};
 use super::terminal::Screen;
 use super::{Refusal, Verdict, inspect, output};
@@ -23,13 +24,13 @@ const PROBE_NAME: &str = "ccm-provider-check";
 
 /// Loads a module; with `online`, also asks the cloud.
 pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Verdict> {
-    let purpose = match options.online {
-        true => Purpose::Ask,
-        false => Purpose::Load,
+    let inputs = match options.online {
+        true => Inputs::Used,
+        false => Inputs::Elsewhere,
     };
     let (module, entry) = (&options.module, &options.entry);
     let loadable =
-        Loadable::find(module, entry, ClusterProperties::default(), purpose, screen).await?;
+        Loadable::find(module, entry, ClusterProperties::default(), inputs, screen).await?;
     let observed = Arc::new(ObservedCalls::default());
     let bar = screen.busy("compiling and starting");
     let provider = loadable.load(Some(observed.clone())).await?;

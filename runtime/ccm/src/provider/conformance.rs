@@ -27,7 +27,8 @@ use ccm_core::cloud_provider::CloudProvider as _;
 
 use super::Verdict;
 use super::arguments::{ReportForm, Suite, Test};
-use super::loadable::{ClusterProperties, Loadable, Purpose};
+use super::configured_providers::Inputs;
+use super::loadable::{ClusterProperties, Loadable};
 use super::terminal::Screen;
 use super::try_command::objects::{completed, read_service};
 use crate::termination_signals::TerminationSignals;
@@ -47,7 +48,7 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
         cidrs: subject.cluster_cidr.clone(),
     };
     let (module, entry) = (&options.module, &options.entry);
-    let loadable = Loadable::find(module, entry, cluster, Purpose::Ask, screen).await?;
+    let loadable = Loadable::find(module, entry, cluster, Inputs::Used, screen).await?;
     let bar = screen.busy("compiling and starting");
     let loadable = Arc::new(loadable);
     // A module that cannot be loaded is an error of the command, and no finding.

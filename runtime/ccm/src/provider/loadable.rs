@@ -55,15 +55,6 @@ enum LoadPolicyChoice {
     Everything,
 }
 
-/// Whether the command calls the cloud.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// Only load the module: missing files and variables are assumed to be where `ccm` runs.
-    Load,
-    /// Call the cloud, with the credentials of the configuration.
-    Ask,
-}
-
 /// The cluster's properties, which the manager's flags name.
 #[derive(Clone)]
 pub(super) struct ClusterProperties {
@@ -83,7 +74,8 @@ impl Default for ClusterProperties {
 }
 
 impl Loadable {
-    /// Fetches and inspects the module and reads its configuration. Loads nothing yet.
+    /// Fetches and inspects the module and reads its configuration, whose inputs have to be [`Inputs::Used`] if the module
+    /// calls the cloud. Loads nothing yet.
     ///
     /// # Errors
     /// Something cannot be read, or the module is refused or not trusted.
@@ -91,7 +83,7 @@ impl Loadable {
         module: &ModuleOptions,
         entry: &EntryOptions,
         cluster: ClusterProperties,
-        purpose: Purpose,
+        inputs: Inputs,
         screen: Screen,
     ) -> anyhow::Result<Loadable> {
         let place = module.place.to_string();
@@ -107,7 +99,7 @@ impl Loadable {
         };
         let (load_policy, trust) = match &entry.config {
             Some(path) => {
-                let config = configured(path, entry, &inspection.manifest.name, purpose)?;
+                let config = configured(path, entry, &inspection.manifest.name, inputs)?;
                 let trust = config.trust.clone();
                 let load_policy = LoadPolicyChoice::Configured {
                     policy: policy(config),
@@ -116,7 +108,7 @@ impl Loadable {
                 (load_policy, judged(trust, &artifact, &inspection).await?)
             }
             None => (
-                unconfigured(&inspection, purpose, policy)?,
+                unconfigured(&inspection, inputs, policy)?,
                 "not judged: that takes --config".to_owned(),
             ),
         };
@@ -186,10 +178,10 @@ impl Loadable {
 /// The load policy without a configuration.
 fn unconfigured(
     inspection: &Inspection,
-    purpose: Purpose,
+    inputs: Inputs,
     policy: impl FnOnce(ProviderConfig) -> Box<ConfiguredLoadPolicy>,
 ) -> anyhow::Result<LoadPolicyChoice> {
-    if purpose == Purpose::Load {
+    if inputs != Inputs::Used {
         return Ok(LoadPolicyChoice::Everything);
     }
     if let Some(name) = builtin_grants::recognise(&inspection.digest) {
@@ -213,12 +205,8 @@ fn configured(
     path: &Path,
     options: &EntryOptions,
     module: &str,
-    purpose: Purpose,
+    inputs: Inputs,
 ) -> anyhow::Result<ProviderConfig> {
-    let inputs = match purpose {
-        Purpose::Ask => Inputs::Used,
-        Purpose::Load => Inputs::Elsewhere,
-    };
     let configured = configured_providers::read_valid(path, inputs)?;
     configured_providers::entry(configured, path, options.provider.as_deref(), Some(module))
 }

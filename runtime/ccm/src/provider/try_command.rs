@@ -25,7 +25,8 @@ use serde_json::Value;
 
 use super::Verdict;
 use super::arguments::{DocumentForm, Try};
-use super::loadable::{ClusterProperties, Loadable, Purpose};
+use super::configured_providers::Inputs;
+use super::loadable::{ClusterProperties, Loadable};
 use super::observed_calls::ObservedCalls;
 use super::terminal::Screen;
 use crate::config::LoadBalancerConfig;
@@ -46,7 +47,7 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
         cidrs: options.subject.cluster_cidr.clone(),
     };
     let (module, entry) = (&options.module, &options.entry);
-    let loadable = Loadable::find(module, entry, cluster, Purpose::Ask, screen).await?;
+    let loadable = Loadable::find(module, entry, cluster, Inputs::Used, screen).await?;
     let observed = Arc::new(ObservedCalls::default());
     let bar = screen.busy("compiling and starting");
     let provider = loadable.load(Some(observed.clone())).await?;
