@@ -21,15 +21,10 @@ use crate::config::ProviderConfig;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModuleReference {
     typed: String,
-    kind: Kind,
+    /// `None`: standard input.
+    location: Option<Location>,
     /// Name of the configuration entry, which selects a file in a folder.
     entry: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
-    StandardInput,
-    Location(Location),
 }
 
 impl ModuleReference {
@@ -38,21 +33,21 @@ impl ModuleReference {
     /// # Errors
     /// It resembles one of those forms but is invalid.
     pub(crate) fn parse(text: &str) -> Result<ModuleReference, String> {
-        let kind = if text == "-" {
-            Kind::StandardInput
+        let location = if text == "-" {
+            None
         } else if text.starts_with("embedded:") || text.contains("://") {
-            Kind::Location(Location::parse(text).map_err(|error| error.to_string())?)
+            Some(Location::parse(text).map_err(|error| error.to_string())?)
         } else if text.is_empty() {
             return Err("a path cannot be empty".to_owned());
         } else {
-            Kind::Location(Location::File(FilePlace {
+            Some(Location::File(FilePlace {
                 path: PathBuf::from(text),
                 is_folder: text.ends_with('/'),
             }))
         };
         Ok(ModuleReference {
             typed: text.to_owned(),
-            kind,
+            location,
             entry: String::new(),
         })
     }
@@ -61,17 +56,14 @@ impl ModuleReference {
     pub(super) fn configured(provider: &ProviderConfig) -> ModuleReference {
         ModuleReference {
             typed: provider.source.to_string(),
-            kind: Kind::Location(provider.source.clone()),
+            location: Some(provider.source.clone()),
             entry: provider.name.clone(),
         }
     }
 
     /// The location, unless it is standard input.
     pub(super) fn location(&self) -> Option<&Location> {
-        match &self.kind {
-            Kind::StandardInput => None,
-            Kind::Location(location) => Some(location),
-        }
+        self.location.as_ref()
     }
 
     /// The reference that is meant by a path where there is no file: of a shipped provider or of a registry, without the
@@ -100,14 +92,14 @@ impl ModuleReference {
         access: &RegistryArguments,
         screen: Screen,
     ) -> anyhow::Result<Artifact> {
-        match &self.kind {
-            Kind::StandardInput => from_standard_input(),
-            Kind::Location(Location::Embedded(name)) => {
+        match &self.location {
+            None => from_standard_input(),
+            Some(Location::Embedded(name)) => {
                 let wasm = builtin_grants::module(name)
                     .with_context(|| builtin_grants::not_embedded(name))?;
                 next(EmbeddedSource::new(self.typed.clone(), wasm)).await
             }
-            Kind::Location(Location::File(place)) => {
+            Some(Location::File(place)) => {
                 let source = FileSource::new(self.typed.clone(), place.clone(), self.entry.clone());
                 let found = source.now().await;
                 match self.meant().filter(|_| found.is_err()) {
@@ -117,21 +109,21 @@ impl ModuleReference {
                     None => Ok(found?),
                 }
             }
-            Kind::Location(Location::ConfigMap(key)) => {
+            Some(Location::ConfigMap(key)) => {
                 let (client, server) = cluster::client(&access.cluster).await?;
                 let source = ConfigMapSource::new(self.typed.clone(), client, key.clone());
                 next(source).await.context(server)
             }
-            Kind::Location(Location::Oci(at)) => registry::pull(at, access, screen).await,
+            Some(Location::Oci(at)) => registry::pull(at, access, screen).await,
         }
     }
 }
 
 impl fmt::Display for ModuleReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            Kind::StandardInput => f.write_str("standard input"),
-            Kind::Location(_) => f.write_str(&self.typed),
+        match self.location {
+            None => f.write_str("standard input"),
+            Some(_) => f.write_str(&self.typed),
         }
     }
 }
