@@ -81,7 +81,7 @@ fn with_flags(command: clap::Command) -> clap::Command {
         .require_equals(true)
         .default_missing_value("true")
         .value_name("FORM")
-        .value_parser(version_wish);
+        .value_parser(asked_version);
     command
         .arg(
             help.action(ArgAction::Help)
@@ -204,39 +204,27 @@ pub(crate) enum VersionForm {
     Yaml,
 }
 
-/// The value of `--version`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum VersionWish {
-    Nothing,
-    Print(VersionForm),
-}
-
 /// Whether and how `--version` asks for the version.
 pub(crate) fn version_form(matches: &ArgMatches) -> Option<VersionForm> {
-    match matches.get_one("version") {
-        Some(VersionWish::Print(form)) => Some(*form),
-        _ => None,
-    }
+    let form = matches.get_one::<Option<VersionForm>>("version");
+    form.copied().flatten()
 }
 
 /// Upstream's values (component-base, `verflag`). A version, which replaces the reported one there, has to be this one.
-fn version_wish(text: &str) -> Result<VersionWish, String> {
+fn asked_version(text: &str) -> Result<Option<VersionForm>, String> {
     if text == "raw" {
-        return Ok(VersionWish::Print(VersionForm::Raw));
+        return Ok(Some(VersionForm::Raw));
     }
     if let Some(version) = text.strip_prefix('v') {
         let own = env!("CARGO_PKG_VERSION");
         return if version == own {
-            Ok(VersionWish::Nothing)
+            Ok(None)
         } else {
             Err(format!("this is v{own}, and reports no other version"))
         };
     }
     let is_asked = go_bool(text).map_err(|_| "expected true, false or raw".to_owned())?;
-    Ok(match is_asked {
-        true => VersionWish::Print(VersionForm::Short),
-        false => VersionWish::Nothing,
-    })
+    Ok(is_asked.then_some(VersionForm::Short))
 }
 
 /// Accepts the spellings of Go's `strconv.ParseBool`.
