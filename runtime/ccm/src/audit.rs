@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,6 +28,7 @@ use ccm_core::safety::audit::{
 use ccm_core::safety::permit::CloudRequest;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use crate::flags::AuditLog;
 use refusals::Refusals;
@@ -44,17 +45,11 @@ pub(crate) struct AuditWriter {
 
 /// The output, the lines that wait for it, and the changes under way.
 struct Lines {
-    place: Place,
+    place: AuditLog,
     waiting: Mutex<Waiting>,
     /// Locked before `waiting`.
     under_way: Mutex<UnderWay>,
     refusals: Mutex<Refusals>,
-}
-
-enum Place {
-    Log,
-    Stdout,
-    File(PathBuf),
 }
 
 /// Changes that were announced and have not ended.
@@ -68,7 +63,7 @@ enum UnderWay {
 /// Lines that could not be written yet.
 #[derive(Default)]
 struct Waiting {
-    lines: VecDeque<String>,
+    lines: VecDeque<Value>,
     /// Whether the output currently ends with an incomplete line.
     is_torn: bool,
     is_failing: bool,
@@ -80,22 +75,17 @@ impl AuditWriter {
     /// # Errors
     /// The file cannot be written; nothing has been changed yet.
     pub(crate) fn open(place: &AuditLog) -> anyhow::Result<AuditWriter> {
-        let place = match place {
-            AuditLog::Log => Place::Log,
-            AuditLog::Stdout => Place::Stdout,
-            AuditLog::File(path) => {
-                // Opening a FIFO would block until it has a reader.
-                if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-                    bail!("the audit log {} is not a regular file", path.display());
-                }
-                append(path)
-                    .with_context(|| format!("cannot write the audit log {}", path.display()))?;
-                Place::File(path.clone())
+        if let AuditLog::File(path) = place {
+            // Opening a FIFO would block until it has a reader.
+            if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+                bail!("the audit log {} is not a regular file", path.display());
             }
-        };
+            append(path)
+                .with_context(|| format!("cannot write the audit log {}", path.display()))?;
+        }
         Ok(AuditWriter {
             lines: Arc::new(Lines {
-                place,
+                place: place.clone(),
                 waiting: Mutex::default(),
                 under_way: Mutex::new(UnderWay::Changes(Vec::new())),
                 refusals: Mutex::default(),
@@ -163,10 +153,10 @@ impl AuditWriter {
 impl Lines {
     fn write(&self, record: &AuditRecord, leader: &Leader) {
         let time = format!("{:.3}", Timestamp::now());
-        self.add(record.to_json(&time, leader).to_string());
+        self.add(record.to_json(&time, leader));
     }
 
-    fn add(&self, line: String) {
+    fn add(&self, line: Value) {
         let mut waiting = self.waiting.lock();
         waiting.lines.push_back(line);
         self.flush(&mut waiting);
@@ -178,8 +168,8 @@ impl Lines {
         self.flush(&mut waiting);
         let result = match &self.place {
             _ if !waiting.lines.is_empty() => return Err(Unrecordable),
-            Place::File(path) => append(path).map(drop),
-            Place::Log | Place::Stdout => Ok(()),
+            AuditLog::File(path) => append(path).map(drop),
+            AuditLog::Log | AuditLog::Stdout => Ok(()),
         };
         log_transition(&mut waiting, &result);
         result.map_err(|_| Unrecordable)
@@ -188,14 +178,15 @@ impl Lines {
     /// Writes waiting lines, oldest first, until one fails.
     fn flush(&self, waiting: &mut Waiting) {
         while let Some(line) = waiting.lines.front() {
+            let is_torn = &mut waiting.is_torn;
             let result = match &self.place {
-                Place::Log => {
+                AuditLog::Log => {
                     log_line::write(line);
                     Ok(())
                 }
-                Place::Stdout => put(&mut io::stdout().lock(), line, &mut waiting.is_torn),
-                Place::File(path) => {
-                    append(path).and_then(|mut file| put(&mut file, line, &mut waiting.is_torn))
+                AuditLog::Stdout => put(&mut io::stdout().lock(), &line.to_string(), is_torn),
+                AuditLog::File(path) => {
+                    append(path).and_then(|mut file| put(&mut file, &line.to_string(), is_torn))
                 }
             };
             let has_failed = result.is_err();
@@ -279,8 +270,8 @@ impl AuditSink for AuditWriter {
             return refusals.lost(&attempt.author.provider, unwritten);
         }
         let time = format!("{:.3}", Timestamp::now());
-        let line = attempt.to_json(&time, &self.leader, unwritten);
-        self.lines.add(line.to_string());
+        self.lines
+            .add(attempt.to_json(&time, &self.leader, unwritten));
     }
 
     fn before_deletion(&self, author: &Author, subject: &Subject) -> Result<(), Unrecordable> {
