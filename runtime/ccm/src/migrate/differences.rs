@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::ListParams;
 use kube::{Api, Config, ResourceExt as _};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use url::{Host, Url};
@@ -55,7 +55,7 @@ const HOST_OF_HETZNER: &str = "api.hetzner.cloud";
 const NAMED: usize = 3;
 
 /// A setting, and what it means here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Difference {
     about: String,
     what: String,
@@ -67,10 +67,6 @@ impl Difference {
             about: about.to_owned(),
             what: what.to_owned(),
         }
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({ "about": self.about, "what": self.what })
     }
 }
 

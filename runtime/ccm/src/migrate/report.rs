@@ -40,7 +40,7 @@ impl Report {
             "undecided": undecided
                 .map(|(object, why)| json!({ "object": object, "why": why }))
                 .collect::<Vec<_>>(),
-            "differences": self.differences.iter().map(Difference::to_json).collect::<Vec<_>>(),
+            "differences": self.differences,
             "more": self.plan.more(),
             "why": self.plan.gap(),
         })

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use serde_json::from_value;
+use serde_json::{from_value, json};
 use tokio::time::Instant;
 
 use super::*;
