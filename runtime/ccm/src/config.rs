@@ -188,6 +188,16 @@ impl std::fmt::Display for Mistakes {
 
 impl std::error::Error for Mistakes {}
 
+impl Mistakes {
+    /// The value, if there is no mistake.
+    pub(crate) fn or<T>(self, value: T) -> Result<T, Mistakes> {
+        match self.0.is_empty() {
+            true => Ok(value),
+            false => Err(self),
+        }
+    }
+}
+
 /// A parsed configuration file, before anything it refers to is read.
 #[derive(Clone)]
 pub(crate) struct Written(RawConfig);
@@ -225,9 +235,7 @@ impl Written {
     ) -> Result<Vec<ProviderConfig>, Mistakes> {
         meaning(self.0, context)
     }
-}
 
-impl Written {
     /// Interprets each provider of the file by itself, with its current credentials. One with a mistake is as it was
     /// `before`.
     pub(crate) fn refreshed(
@@ -282,11 +290,7 @@ fn meaning(raw: RawConfig, context: &ConfigContext<'_>) -> Result<Vec<ProviderCo
     }
     mistakes.extend(claimed_twice(&providers));
     mistakes.extend(load_balancers::class_conflicts(&providers));
-    if mistakes.is_empty() {
-        Ok(providers)
-    } else {
-        Err(Mistakes(mistakes))
-    }
+    Mistakes(mistakes).or(providers)
 }
 
 /// Checks whether these providers can serve one cluster together, as far as this can be known before their modules are
@@ -301,11 +305,7 @@ pub(crate) fn together(providers: &[ProviderConfig]) -> Result<(), Mistakes> {
     }
     mistakes.extend(load_balancers::class_conflicts(providers));
     mistakes.extend(load_balancers::defaults(providers));
-    if mistakes.is_empty() {
-        Ok(())
-    } else {
-        Err(Mistakes(mistakes))
-    }
+    Mistakes(mistakes).or(())
 }
 
 /// The mistake that the file does not list the provider that `--cloud-provider` names.

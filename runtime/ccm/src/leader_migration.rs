@@ -103,11 +103,7 @@ impl Migration {
         if migration.resource_lock == ENDPOINTS {
             mistakes.push("resourceLock value must be \"leases\"".to_owned());
         }
-        if mistakes.is_empty() {
-            Ok(migration)
-        } else {
-            Err(Mistakes(mistakes))
-        }
+        Mistakes(mistakes).or(migration)
     }
 
     fn decode(text: &str) -> Result<Migration, String> {

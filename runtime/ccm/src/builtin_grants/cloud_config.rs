@@ -143,10 +143,7 @@ fn read(text: &str, values: &mut BTreeMap<String, String>) -> Result<Vec<String>
             )),
         }
     }
-    match mistakes.is_empty() {
-        true => Ok(ignored),
-        false => Err(Mistakes(mistakes)),
-    }
+    Mistakes(mistakes).or(ignored)
 }
 
 /// Of a repeated key the last value counts, except for the list, which grows.

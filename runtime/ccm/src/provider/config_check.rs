@@ -48,10 +48,7 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
                 Module::Remote => {}
             }
         }
-        match mistakes.is_empty() {
-            true => Ok(providers),
-            false => Err(Mistakes(mistakes)),
-        }
+        Mistakes(mistakes).or(providers)
     });
     let file = options.file.display();
     let is_yes = read.is_ok();
