@@ -188,7 +188,9 @@ fn parse_as_ccm(
         Some(("migrate", matches)) => {
             Command::Migrate(MigrateCommand::from_arg_matches(matches).map_err(Answer)?)
         }
-        Some(("status", matches)) => Command::Status(StatusCommand::of(matches)),
+        Some(("status", matches)) => {
+            Command::Status(StatusCommand::from_arg_matches(matches).map_err(Answer)?)
+        }
         Some(("completion", matches)) => completion(Some(matches), called),
         Some(("version", matches)) => {
             Command::Version(match one::<String>(matches, "output").as_deref() {

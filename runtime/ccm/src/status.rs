@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail, ensure};
 use ccm_host::egress::address_policy::is_loopback_host;
 use ccm_serving::status::StatusReport;
-use clap::{Arg, ArgMatches, value_parser};
+use clap::Args;
 use http::header::ACCEPT;
 use http::{Request, Uri};
 use kube::Config;
@@ -23,56 +23,28 @@ const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const HERE: &str = "https://127.0.0.1:10258";
 
 /// The options of `ccm status`.
+#[derive(Args)]
 pub(crate) struct StatusCommand {
-    server: Uri,
-    token: Option<PathBuf>,
-    ca: Option<PathBuf>,
-    json: bool,
+    /// The manager's secure port. Without --ca-file, the certificate of a loopback address is not verified; http:// is for
+    /// the demo's page
+    #[arg(long, value_name = "URL", default_value = HERE)]
+    pub server: Uri,
+    /// A bearer token of a user who may get the path /; without it, the pod's own
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Certificate authorities of the manager, in PEM form
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = ["text", "json"])]
+    pub output: String,
 }
 
 /// The command line of `ccm status`.
 pub(crate) fn command() -> clap::Command {
-    clap::Command::new("status")
+    StatusCommand::augment_args(clap::Command::new("status"))
         .about("Show what a running manager does: providers and grants, what waits and why, brakes, leader, the last decisions")
-        .arg(
-            Arg::new("server")
-                .long("server")
-                .value_name("URL")
-                .default_value(HERE)
-                .value_parser(value_parser!(Uri))
-                .help("The manager's secure port. Without --ca-file, the certificate of a loopback address is not verified; http:// is for the demo's page"),
-        )
-        .arg(
-            Arg::new("token-file")
-                .long("token-file")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("A bearer token of a user who may get the path /; without it, the pod's own"),
-        )
-        .arg(
-            Arg::new("ca-file")
-                .long("ca-file")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Certificate authorities of the manager, in PEM form"),
-        )
-        .arg(cli::output_argument(&["text", "json"]))
         .after_help("Example:\n  kubectl -n kube-system exec ds/ccm -- /ccm status")
-}
-
-impl StatusCommand {
-    /// Reads the arguments, which clap has checked.
-    pub(crate) fn of(matches: &ArgMatches) -> StatusCommand {
-        let server = matches.get_one::<Uri>("server").cloned();
-        StatusCommand {
-            server: server.unwrap_or_else(|| Uri::from_static(HERE)),
-            token: matches.get_one("token-file").cloned(),
-            ca: matches.get_one("ca-file").cloned(),
-            json: matches
-                .get_one::<String>("output")
-                .is_some_and(|form| form == "json"),
-        }
-    }
 }
 
 /// Prints the status.
@@ -84,9 +56,9 @@ pub(crate) fn main(command: &StatusCommand) -> anyhow::Result<()> {
     let answer = block_on(ask(command))?;
     let report = serde_json::from_str::<StatusReport>(&answer);
     let report = report.context("the answer is not that of a status page of this version")?;
-    let text = match command.json {
-        true => format!("{:#}\n", serde_json::to_value(&report)?),
-        false => provider::visible(&text::describe(&report)),
+    let text = match command.output.as_str() {
+        "json" => format!("{:#}\n", serde_json::to_value(&report)?),
+        _ => provider::visible(&text::describe(&report)),
     };
     cli::write(text.as_bytes())
 }
@@ -131,7 +103,7 @@ async fn config(command: &StatusCommand) -> anyhow::Result<Config> {
         !is_plain || is_here,
         "{server}: without TLS only a loopback address is asked"
     );
-    let token = match &command.token {
+    let token = match &command.token_file {
         // Without TLS, the token could be read on the way.
         _ if is_plain => None,
         Some(file) => Some(file.clone()),
@@ -142,8 +114,8 @@ async fn config(command: &StatusCommand) -> anyhow::Result<Config> {
     let kubeconfig: Kubeconfig = serde_json::from_value(json!({
         "clusters": [{ "name": "manager", "cluster": {
             "server": server.to_string(),
-            "certificate-authority": command.ca.clone().map(text),
-            "insecure-skip-tls-verify": is_here && command.ca.is_none(),
+            "certificate-authority": command.ca_file.clone().map(text),
+            "insecure-skip-tls-verify": is_here && command.ca_file.is_none(),
         } }],
         "users": [{ "name": "manager", "user": { "tokenFile": token.map(text) } }],
         "contexts": [{ "name": "manager", "context": { "cluster": "manager", "user": "manager" } }],
