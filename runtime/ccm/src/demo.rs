@@ -248,7 +248,7 @@ fn configured(
     config.source = location(&file.display().to_string())?;
     config.grants = Some(grants(&manifest, cloud)?);
     config.values = guest_config().values;
-    let network = network.id().to_string();
+    let network = network.id.to_string();
     config.values.insert("HCLOUD_NETWORK".to_owned(), network);
     Ok(config)
 }

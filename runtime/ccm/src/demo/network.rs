@@ -44,7 +44,8 @@ pub(super) fn settings() -> anyhow::Result<(RouteSettings, Option<IpamSettings>)
 /// The machines' network at the simulated cloud.
 pub(super) struct Network<'a> {
     cloud: &'a Hetzner,
-    id: u64,
+    /// The value of `HCLOUD_NETWORK`.
+    pub(super) id: u64,
 }
 
 impl<'a> Network<'a> {
@@ -56,11 +57,6 @@ impl<'a> Network<'a> {
             cloud.attach(*server, id, None)?;
         }
         Ok(Network { cloud, id })
-    }
-
-    /// The network's ID, the value of `HCLOUD_NETWORK`.
-    pub(super) fn id(&self) -> u64 {
-        self.id
     }
 
     /// Waits until each of these nodes has a pod CIDR, a route to it, and the condition for that.

@@ -65,7 +65,7 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
         () = judge(&tested, &suites, &mut findings) => {}
         () = signals.next() => return Err(interrupted(&tested)),
     }
-    let report = Report::new(&loadable, warnings, findings.findings());
+    let report = Report::new(&loadable, warnings, findings.findings);
     let text = match options.output {
         ReportForm::Text => report.text(),
         ReportForm::Markdown => report.markdown(),
@@ -73,7 +73,7 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
     };
     Ok(Verdict {
         text,
-        is_yes: report.conforms(),
+        is_yes: report.conforms,
     })
 }
 

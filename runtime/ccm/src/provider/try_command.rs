@@ -80,7 +80,7 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
         groups.push(tried.service(service, &reached).await);
     }
     let report = Report::new(&loadable, &tried.provider, tried.mode, groups);
-    let is_yes = report.is_served();
+    let is_yes = report.served;
     let text = match options.output {
         DocumentForm::Text => report.text(),
         DocumentForm::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),

@@ -65,7 +65,9 @@ impl Served {
         let checks = Checks::new(&mut slis);
         let ready = checks.beside();
         let heartbeats = Heartbeats::default();
-        watch_runtime(&checks);
+        let runtime = RuntimeHeartbeat::start();
+        // Fails when no thread of the controllers' runtime is free any more.
+        checks.add(RUNTIME, move || runtime.health());
         ready.add(PROVIDER, || Err("no provider serves yet".to_owned()));
         let shown = shown_values(values).into_iter();
         let shown = shown.map(|(name, value)| (name.to_owned(), value));
@@ -172,12 +174,6 @@ impl Served {
             false => Err("no provider serves".to_owned()),
         });
     }
-}
-
-/// Adds a check that fails when no thread of the controllers' runtime is free any more.
-fn watch_runtime(checks: &Checks) {
-    let heartbeat = RuntimeHeartbeat::start();
-    checks.add(RUNTIME, move || heartbeat.health());
 }
 
 async fn secure(

@@ -45,7 +45,7 @@ pub(super) struct Finding {
 pub(super) struct Findings<'a> {
     tested: &'a ModuleUnderTest,
     bar: ProgressBar,
-    findings: Vec<Finding>,
+    pub(super) findings: Vec<Finding>,
 }
 
 impl<'a> Findings<'a> {
@@ -96,10 +96,6 @@ impl<'a> Findings<'a> {
             requests: 0,
             took_ms: 0,
         }));
-    }
-
-    pub(super) fn findings(self) -> Vec<Finding> {
-        self.findings
     }
 }
 

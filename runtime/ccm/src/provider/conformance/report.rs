@@ -27,7 +27,7 @@ pub(super) struct Report {
     tested: String,
     warnings: Vec<String>,
     /// Whether no law is broken.
-    conforms: bool,
+    pub(super) conforms: bool,
     passed: usize,
     failed: usize,
     not_applicable: usize,
@@ -55,11 +55,6 @@ impl Report {
             not_applicable: count("not-applicable"),
             laws,
         }
-    }
-
-    /// Whether no law is broken.
-    pub(super) fn conforms(&self) -> bool {
-        self.conforms
     }
 
     fn summary(&self) -> String {

@@ -337,13 +337,6 @@ fn class(service: &Service) -> Option<String> {
     service.spec.as_ref()?.load_balancer_class.clone()
 }
 
-impl Recorded {
-    /// Whether the Event needs attention.
-    pub(super) fn is_warning(&self) -> bool {
-        self.kind == "Warning"
-    }
-}
-
 impl Written {
     /// The fields of interest, one line each.
     pub(super) fn lines(&self) -> Vec<String> {

@@ -28,7 +28,7 @@ pub(super) struct Report {
     /// The calls and objects, in order.
     asked: Vec<CallGroup>,
     /// Whether everything would be served: an object that waits only for a withheld change counts as served.
-    served: bool,
+    pub(super) served: bool,
 }
 
 /// Calls, and the objects that they were about.
@@ -63,11 +63,6 @@ impl Report {
             served: is_granted && objects.clone().all(|one| one.waits.is_none()),
             asked,
         }
-    }
-
-    /// Whether everything would be served.
-    pub(super) fn is_served(&self) -> bool {
-        self.served
     }
 
     /// The report as text for people.
@@ -168,7 +163,10 @@ fn show_object(text: &mut String, one: &Reconciled) {
         }
     }
     for event in &one.events {
-        let mark = if event.is_warning() { "warns" } else { "event" };
+        let mark = match event.kind {
+            "Warning" => "warns",
+            _ => "event",
+        };
         let _ = writeln!(text, "  {mark:<7} {}: {}", event.reason, event.message);
     }
     // Most reasons are also an Event.
