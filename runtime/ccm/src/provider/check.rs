@@ -139,19 +139,6 @@ fn is_plausible((question, calls): &Asked) -> Result<(), Refusal> {
     }
 }
 
-/// The interfaces that `init` has enabled, as the contract names them.
-fn enabled(provider: &Provider) -> Vec<&'static str> {
-    let capabilities = provider.capabilities();
-    let all = [
-        ("instances", capabilities.instances),
-        ("load-balancer", capabilities.load_balancer),
-        ("routes", capabilities.routes),
-    ];
-    all.into_iter()
-        .filter_map(|(name, has)| has.then_some(name))
-        .collect()
-}
-
 type Asked = (Question, Vec<ObservedCall>);
 
 fn accepted(
@@ -164,6 +151,8 @@ fn accepted(
         provider.manifest(),
         inspect::capabilities(&loadable.inspection),
     );
+    // By `init`.
+    let enabled = inspect::interfaces(provider.capabilities(), false);
     Verdict::yes(match form {
         Form::Json => output::json(&json!({
             "file": loadable.place,
@@ -172,7 +161,7 @@ fn accepted(
             "version": manifest.version,
             "digest": provider.digest().to_string(),
             "exports": exported,
-            "enabled": enabled(provider),
+            "enabled": enabled,
             "trust": loadable.trust,
             "asked": asked.map(question_json),
             "warnings": provider.warnings(),
@@ -189,7 +178,7 @@ fn accepted(
                 text.push_str(&format!("  {name:<9} {value}\n"));
             };
             row("exports", &exported.join(", "));
-            row("enables", &some(&enabled(provider)));
+            row("enables", &some(&enabled));
             row("trust", &loadable.trust);
             match asked {
                 None => row("asked", "init alone, which sends nothing"),

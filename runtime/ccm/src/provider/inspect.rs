@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use ccm_core::cloud::Capabilities;
 use ccm_host::egress::rules::Absence;
 use ccm_host::manifest::Target;
 use ccm_host::{Inspection, LimitsGranted};
@@ -28,11 +29,16 @@ pub(super) async fn inspect(options: &Inspect, screen: Screen) -> anyhow::Result
 
 /// The interfaces that the module exports, as the contract names them.
 pub(super) fn capabilities(found: &Inspection) -> Vec<&'static str> {
+    interfaces(found.capabilities, found.self_check)
+}
+
+/// The names of interfaces.
+pub(super) fn interfaces(of_clouds: Capabilities, self_check: bool) -> Vec<&'static str> {
     let all = [
-        ("instances", found.capabilities.instances),
-        ("load-balancer", found.capabilities.load_balancer),
-        ("routes", found.capabilities.routes),
-        ("self-check", found.self_check),
+        ("instances", of_clouds.instances),
+        ("load-balancer", of_clouds.load_balancer),
+        ("routes", of_clouds.routes),
+        ("self-check", self_check),
     ];
     all.into_iter()
         .filter(|(_, has)| *has)

@@ -142,7 +142,11 @@ impl Loadable {
                 let manifest = &self.inspection.manifest;
                 let loading = Loading {
                     grants: everything(manifest),
-                    config: default_config(manifest),
+                    config: GuestConfig {
+                        cluster_name: cluster_name(),
+                        values: placeholders(manifest),
+                        ..GuestConfig::default()
+                    },
                     interceptor,
                     ..Loading::default()
                 };
@@ -232,16 +236,6 @@ async fn judged(
     let provenance = judged
         .map_err(|error| Refusal::new("the configuration does not trust it".to_owned(), error))?;
     Ok(provenance.to_string())
-}
-
-/// The module's configuration if no file is given.
-fn default_config(manifest: &Manifest) -> GuestConfig {
-    GuestConfig {
-        cluster_name: cluster_name(),
-        cluster_cidrs: Vec::new(),
-        values: placeholders(manifest),
-        schemes: Vec::new(),
-    }
 }
 
 /// Replaces an endpoint that only an operator knows: no host has a name of this domain (RFC 2606).

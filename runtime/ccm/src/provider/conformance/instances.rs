@@ -13,7 +13,7 @@ use super::module_under_test::{Counted, ModuleUnderTest};
 /// Maximum number of requests of a look-up at which each fault is tried.
 const MOST_PLACES: usize = 8;
 /// A pause that the cloud asks for, so long that the egress does not wait it out by itself.
-const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
+pub(super) const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
 /// Time limit of a call that gets no answer.
 const SHORT: Duration = Duration::from_secs(2);
 /// Extra time until the host has ended the call.

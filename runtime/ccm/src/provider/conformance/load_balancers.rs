@@ -17,10 +17,9 @@ use ccm_core::service::cloud_service;
 use ccm_host::InjectedFault;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
-use std::time::Duration;
 use uuid::Uuid;
 
-use super::instances::named;
+use super::instances::{THROTTLE_PAUSE, named};
 use super::law::{self, Findings, Law, Verdict};
 use super::module_under_test::{Counted, LoadedModule, ModuleUnderTest};
 use crate::provider::observed_calls::ObservedCall;
@@ -29,8 +28,6 @@ use sequence::{Hints, Made, made, no_more_posts, removed};
 
 /// Maximum number of requests at which each fault is tried.
 const MOST_PLACES: usize = 16;
-/// A pause that the cloud asks for, so long that the egress does not wait it out by itself.
-const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
 
 /// The laws after the first two; they need a load balancer that those have made.
 const LATER: &[Law] = &[
