@@ -58,7 +58,7 @@ impl<P: Holding> CloudProvider for Active<P> {
         Box::pin(async move {
             let roles = self.roles.load_full();
             let answer = roles.serving.provider.find_fresh(nodes, permit.clone());
-            roles.count_serving_answer(reads::FIND, answer.await, &permit)
+            roles.count_answer(Side::Serving, reads::FIND, answer.await, &permit)
         })
     }
 
@@ -144,7 +144,7 @@ impl<P: Holding> CloudProvider for Active<P> {
                 .serving
                 .provider
                 .get_load_balancer(service, permit.clone());
-            roles.count_serving_answer(reads::GET, answer.await, &permit)
+            roles.count_answer(Side::Serving, reads::GET, answer.await, &permit)
         })
     }
 
@@ -161,7 +161,18 @@ impl<P: Holding> CloudProvider for Active<P> {
         request: &'a CreateRouteRequest,
         permit: Arc<Permit>,
     ) -> Reply<'a, RouteReply> {
-        Box::pin(self.route_made(request, permit))
+        Box::pin(async move {
+            let turn = self.turn_of_serving();
+            let changed = turn.change(
+                "routes.create",
+                request,
+                |request| &mut request.hint,
+                permit,
+                P::create_route,
+            );
+            let reply = changed.await?;
+            Ok(turn.route(reply))
+        })
     }
 
     fn delete_route<'a>(
@@ -169,7 +180,18 @@ impl<P: Holding> CloudProvider for Active<P> {
         request: &'a DeleteRouteRequest,
         permit: Arc<Permit>,
     ) -> Reply<'a, RouteReply> {
-        Box::pin(self.route_removed(request, permit))
+        Box::pin(async move {
+            let turn = self.turn_of_serving();
+            let changed = turn.change(
+                "routes.delete",
+                request,
+                |request| &mut request.hint,
+                permit,
+                P::delete_route,
+            );
+            let reply = changed.await?;
+            Ok(turn.route(reply))
+        })
     }
 }
 
@@ -228,11 +250,23 @@ impl<P: Holding> Active<P> {
         self.seen.service(service);
         self.settled.begins(&service.uid);
         let roles = self.roles.load_full();
-        let takes = |trial: &Arc<Trial<P>>| trial.takes_service(&service.uid);
+        let side = match &roles.trial {
+            Some(trial) if trial.takes_service(&service.uid) => Side::Candidate,
+            _ => Side::Serving,
+        };
         RoutedCall {
             active: self,
-            is_candidates: roles.trial.as_ref().is_some_and(takes),
             roles,
+            side,
+        }
+    }
+
+    /// The serving generation for a call that may change routes.
+    fn turn_of_serving(&self) -> RoutedCall<'_, P> {
+        RoutedCall {
+            active: self,
+            roles: self.roles.load_full(),
+            side: Side::Serving,
         }
     }
 }
@@ -257,7 +291,7 @@ async fn find_by_serving<P: Holding>(
     permit: Arc<Permit>,
 ) -> Result<FindReply, ProviderError> {
     let answer = roles.serving.provider.find(nodes, permit.clone()).await;
-    let answer = roles.count_serving_answer(reads::FIND, answer, &permit);
+    let answer = roles.count_answer(Side::Serving, reads::FIND, answer, &permit);
     if let Some(trial) = &roles.trial
         && trial.kind == TrialKind::Shadow
         && let Some(turn) = trial.may_compare(&trial.finds_uncompared)
@@ -273,24 +307,26 @@ async fn find_by_serving<P: Holding>(
 }
 
 impl<P: Holding> Roles<P> {
-    pub(super) fn count_serving_answer<T>(
+    /// Counts how a call ended, and passes that on.
+    pub(super) fn count_answer<T>(
         &self,
+        side: Side,
         function: &str,
         answer: Result<T, ProviderError>,
         permit: &Permit,
     ) -> Result<T, ProviderError> {
         if let Some(trial) = &self.trial {
-            trial.count_answer(Side::Serving, function, &answer, permit);
+            trial.count_answer(side, function, &answer, permit);
         }
         answer
     }
 }
 
 /// One call that may change something, and the generation that answers it.
-pub(super) struct RoutedCall<'a, P: Holding> {
-    pub(super) active: &'a Active<P>,
-    pub(super) roles: Arc<Roles<P>>,
-    pub(super) is_candidates: bool,
+struct RoutedCall<'a, P: Holding> {
+    active: &'a Active<P>,
+    roles: Arc<Roles<P>>,
+    side: Side,
 }
 
 impl<P: Holding> Drop for RoutedCall<'_, P> {
@@ -307,20 +343,16 @@ impl<P: Holding> Drop for RoutedCall<'_, P> {
 impl<P: Holding> RoutedCall<'_, P> {
     fn generation(&self) -> &Generation<P> {
         match &self.roles.trial {
-            Some(trial) if self.is_candidates => &trial.candidate,
+            Some(trial) if self.side == Side::Candidate => &trial.candidate,
             _ => &self.roles.serving,
         }
-    }
-
-    fn serving(&self) -> &P {
-        &self.roles.serving.provider
     }
 
     fn tagged(&self, pending: Pending) -> Pending {
         hint::tagged(self.generation().number, pending)
     }
 
-    pub(super) fn tagged_progress(&self, progress: Progress) -> Progress {
+    fn tagged_progress(&self, progress: Progress) -> Progress {
         match progress {
             Progress::Pending(pending) => Progress::Pending(self.tagged(pending)),
             Progress::Done => Progress::Done,
@@ -334,8 +366,17 @@ impl<P: Holding> RoutedCall<'_, P> {
         }
     }
 
-    /// Makes the call with the hint that its generation wrote, and counts how it ends.
-    pub(super) async fn change<R: Clone, T>(
+    fn route(&self, reply: RouteReply) -> RouteReply {
+        RouteReply {
+            progress: self.tagged_progress(reply.progress),
+            ..reply
+        }
+    }
+
+    /// Makes the call with the hint that its generation wrote, and counts how it ends. If the candidate failed, the serving
+    /// generation is asked first, in plan mode: all calls about a Service go to one generation, and a mistake of its owner
+    /// is no fault of the candidate.
+    async fn change<R: Clone, T>(
         &self,
         function: &str,
         request: &R,
@@ -348,46 +389,17 @@ impl<P: Holding> RoutedCall<'_, P> {
         let hint = hint_of(&mut request);
         *hint = hint::own(generation.number, hint.as_ref());
         let answer = call(generation.provider.as_ref(), &request, permit.clone()).await;
-        *hint_of(&mut request) = None;
-        let again = |permit| call(self.serving(), &request, permit);
-        self.count_change(function, answer, &permit, again).await
-    }
-
-    /// Counts how a call ended. If the candidate failed, the serving generation is asked first, by `again` in plan mode:
-    /// all calls about a Service go to one generation, and a mistake of its owner is no fault of the candidate.
-    async fn count_change<T, F>(
-        &self,
-        function: &str,
-        answer: Result<T, ProviderError>,
-        permit: &Permit,
-        again: impl FnOnce(Arc<Permit>) -> F,
-    ) -> Result<T, ProviderError>
-    where
-        F: Future<Output = Result<T, ProviderError>>,
-    {
         if let (Some(trial), Err(error)) = (&self.roles.trial, &answer)
-            && self.is_candidates
+            && self.side == Side::Candidate
             && may_be_of_both(error)
         {
+            *hint_of(&mut request) = None;
+            let serving = self.roles.serving.provider.as_ref();
+            let again = |permit| call(serving, &request, permit);
             let second = plan::would_change(permit.tenure(), permit.call_ends(), again).await;
-            trial.count_answer(Side::Serving, function, &second, permit);
+            trial.count_answer(Side::Serving, function, &second, &permit);
         }
-        self.count_answer(function, answer, permit)
-    }
-
-    fn count_answer<T>(
-        &self,
-        function: &str,
-        answer: Result<T, ProviderError>,
-        permit: &Permit,
-    ) -> Result<T, ProviderError> {
-        if let Some(trial) = &self.roles.trial {
-            let side = match self.is_candidates {
-                true => Side::Candidate,
-                false => Side::Serving,
-            };
-            trial.count_answer(side, function, &answer, permit);
-        }
-        answer
+        self.roles
+            .count_answer(self.side, function, answer, &permit)
     }
 }

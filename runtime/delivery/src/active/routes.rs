@@ -1,13 +1,12 @@
-//! Route calls, which all go to the serving generation, and comparison of route lists for a trial.
+//! Lists of routes, which the serving generation answers, and their comparison for a trial.
 
 use std::sync::Arc;
 
-use ccm_core::cloud::route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use ccm_core::cloud::route::ListRoutesReply;
 use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::rollout::TrialKind;
 use ccm_core::safety::permit::Permit;
 
-use super::calls::RoutedCall;
 use super::reads::reading;
 use super::traffic_split::{Side, Trial};
 use super::{Active, Generation, Holding, compare};
@@ -24,7 +23,7 @@ impl<P: Holding> Active<P> {
         let roles = self.roles.load_full();
         let provider = &roles.serving.provider;
         let answer = provider.list_routes(nodes, permit.clone()).await;
-        let answer = roles.count_serving_answer(LIST, answer, &permit);
+        let answer = roles.count_answer(Side::Serving, LIST, answer, &permit);
         if let Some(trial) = &roles.trial
             && let Some(turn) = trial.may_compare(&trial.lists_uncompared)
         {
@@ -36,55 +35,6 @@ impl<P: Holding> Active<P> {
             trial.compare_later(turn, compared);
         }
         answer
-    }
-
-    pub(super) async fn route_made(
-        &self,
-        request: &CreateRouteRequest,
-        permit: Arc<Permit>,
-    ) -> Result<RouteReply, ProviderError> {
-        let turn = self.turn_of_serving();
-        let changed = turn.change(
-            "routes.create",
-            request,
-            |request| &mut request.hint,
-            permit,
-            P::create_route,
-        );
-        let reply = changed.await?;
-        Ok(tagged(&turn, reply))
-    }
-
-    pub(super) async fn route_removed(
-        &self,
-        request: &DeleteRouteRequest,
-        permit: Arc<Permit>,
-    ) -> Result<RouteReply, ProviderError> {
-        let turn = self.turn_of_serving();
-        let changed = turn.change(
-            "routes.delete",
-            request,
-            |request| &mut request.hint,
-            permit,
-            P::delete_route,
-        );
-        let reply = changed.await?;
-        Ok(tagged(&turn, reply))
-    }
-
-    fn turn_of_serving(&self) -> RoutedCall<'_, P> {
-        RoutedCall {
-            active: self,
-            is_candidates: false,
-            roles: self.roles.load_full(),
-        }
-    }
-}
-
-fn tagged<P: Holding>(turn: &RoutedCall<'_, P>, reply: RouteReply) -> RouteReply {
-    RouteReply {
-        progress: turn.tagged_progress(reply.progress),
-        ..reply
     }
 }
 
