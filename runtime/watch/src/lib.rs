@@ -14,7 +14,7 @@ use kube::runtime::watcher;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-pub use one_object::{WatchedObject, watch_one};
+pub use one_object::{WatchedObject, one_object, watch_one};
 pub use watch_pauses::with_pauses;
 
 /// Consecutive failures after which the objects are listed again.

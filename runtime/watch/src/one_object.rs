@@ -26,8 +26,15 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    one_object(with_pauses(list_and_watch(api, only)))
+}
+
+/// The events of the watch of one object, without the bounds of a list.
+pub fn one_object<K: Send>(
+    events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+) -> impl Stream<Item = watcher::Result<WatchedObject<K>>> + Send {
     let mut is_there = false;
-    with_pauses(list_and_watch(api, only)).filter_map(move |event| {
+    events.filter_map(move |event| {
         let (object, is_watched) = match event {
             Ok(watcher::Event::Init) => {
                 is_there = false;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ccm_core::reconciliation::retry::Backoff;
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_PLURAL};
-use ccm_watch::list_and_watch;
+use ccm_watch::{WatchedObject, list_and_watch, one_object};
 use futures::StreamExt as _;
 use kube::api::{DynamicObject, ListParams};
 use kube::runtime::watcher;
@@ -197,37 +197,27 @@ impl ClusterRecordStore {
         let config = watcher::Config::default()
             .fields(&format!("metadata.name={}", self.name))
             .timeout(WATCH_SECONDS);
-        let mut events = Box::pin(list_and_watch(api, config));
-        let mut is_there = false;
+        let mut events = Box::pin(one_object(list_and_watch(api, config)));
         let mut refusals = 0;
         while let Some(event) = events.next().await {
-            refusals = match &event {
-                // Precedes every list.
-                Ok(watcher::Event::Init) => refusals,
-                Ok(_) => {
-                    self.has_listed.store(true, Ordering::Relaxed);
-                    0
-                }
-                Err(error) if code_of_list(error) == Some(403) => refusals + 1,
-                Err(_) => 0,
-            };
             match event {
-                Ok(watcher::Event::Init) => is_there = false,
-                Ok(watcher::Event::InitApply(object)) if self.is_own(&object) => {
-                    is_there = true;
-                    self.saw(&object);
-                }
-                Ok(watcher::Event::Apply(object)) if self.is_own(&object) => {
-                    if !self.is_outdated(&object) {
-                        self.saw(&object);
+                Ok(WatchedObject { object, is_watched }) => {
+                    self.has_listed.store(true, Ordering::Relaxed);
+                    refusals = 0;
+                    match object {
+                        Some(object) if is_watched && self.is_outdated(&object) => {}
+                        Some(object) => self.saw(&object),
+                        None => self.saw_none(),
                     }
                 }
-                Ok(watcher::Event::InitApply(_) | watcher::Event::Apply(_)) => {}
-                Ok(watcher::Event::InitDone) if !is_there => self.saw_none(),
-                Ok(watcher::Event::InitDone) => {}
-                Ok(watcher::Event::Delete(_)) => self.saw_none(),
-                Err(error) if self.is_elsewhere(&error, refusals) => break,
                 Err(error) => {
+                    refusals = match code_of_list(&error) {
+                        Some(403) => refusals + 1,
+                        _ => 0,
+                    };
+                    if self.is_elsewhere(&error, refusals) {
+                        return;
+                    }
                     self.failed(&error);
                     tokio::time::sleep(WATCH_AGAIN).await;
                 }
@@ -261,10 +251,6 @@ impl ClusterRecordStore {
             Some(404) => true,
             _ => false,
         }
-    }
-
-    fn is_own(&self, object: &DynamicObject) -> bool {
-        object.metadata.name.as_deref() == Some(self.name.as_str())
     }
 
     /// Whether the object is the one that is known, and not another one of its name.
