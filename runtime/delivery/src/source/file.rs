@@ -84,15 +84,15 @@ impl FileSource {
             }
             Some(LastAnswer::Nothing(_)) | None => None,
         };
-        if known == Some(&seen.identity) {
+        let identity = seen.identity();
+        if known == Some(&identity) {
             self.unsettled = None;
             return Err(INTERVAL);
         }
         let since = match &self.unsettled {
-            Some((identity, since)) if *identity == seen.identity => *since,
+            Some((unsettled, since)) if *unsettled == identity => *since,
             _ => Instant::now(),
         };
-        let identity = seen.identity.clone();
         let is_settled =
             since.elapsed() >= SETTLED || identity.is_older_than(SETTLED, SystemTime::now());
         self.unsettled = Some((identity.clone(), since));

@@ -5,7 +5,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use ccm_host::{clean, list_first};
 use rustix::fs::OFlags;
@@ -28,10 +28,7 @@ const NAME_SHOWN: usize = 100;
 
 /// State of a module's file and of the evidence beside it. A different state means that one was changed or replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Identity {
-    module: FileState,
-    evidence: Vec<FileState>,
-}
+pub(super) struct Identity(Vec<FileState>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileState {
@@ -39,31 +36,30 @@ struct FileState {
     device: u64,
     inode: u64,
     length: u64,
-    /// Time of modification: seconds since the Unix epoch, and nanoseconds. `changed` has the same form.
-    modified: (i64, i64),
+    modified: SystemTime,
+    /// Time of a change of the metadata: seconds since the Unix epoch, and nanoseconds.
     changed: (i64, i64),
 }
 
-/// An opened module file.
+/// An opened module file, and the evidence beside it.
 pub(super) struct Seen {
-    pub(super) identity: Identity,
-    module: File,
-    evidence: Vec<File>,
+    module: OpenedFile,
+    evidence: Vec<OpenedFile>,
+}
+
+/// A file, and its state when it was opened.
+struct OpenedFile {
+    file: File,
+    state: FileState,
 }
 
 impl Identity {
     /// Whether the files were last modified at least `age` ago, according to their time stamps.
     pub(super) fn is_older_than(&self, age: Duration, now: SystemTime) -> bool {
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let files = std::iter::once(&self.module).chain(&self.evidence);
-        files.into_iter().all(|file| {
+        self.0.iter().all(|file| {
             // Ignores the time of a rename: whole files are put in place that way.
-            let (seconds, nanoseconds) = file.modified;
-            let written = u64::try_from(seconds)
-                .map(Duration::from_secs)
-                .unwrap_or_default()
-                + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default());
-            now.checked_sub(written).is_some_and(|passed| passed >= age)
+            let passed = now.duration_since(file.modified);
+            passed.is_ok_and(|passed| passed >= age)
         })
     }
 }
@@ -76,7 +72,7 @@ impl FileState {
             device: metadata.dev(),
             inode: metadata.ino(),
             length: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            modified: metadata.modified()?,
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         })
     }
@@ -113,38 +109,32 @@ pub(super) fn offered(place: &str, at: &FilePlace, entry: &str) -> Result<PathBu
 /// # Errors
 /// There is no readable module file.
 pub(super) fn open_module(place: &str, path: &Path) -> Result<Seen, SourceError> {
-    let (module, state) = open_file(place, path, MODULE_BYTES)?;
-    let (mut evidence, mut states) = (Vec::new(), Vec::new());
+    let module = open_file(place, path, MODULE_BYTES)?;
+    let mut evidence = Vec::new();
     for beside in evidence_paths(path) {
         match open_file(place, &beside, EVIDENCE_BYTES) {
-            Ok((file, state)) => {
-                evidence.push(file);
-                states.push(state);
-            }
+            Ok(file) => evidence.push(file),
             Err(SourceError::Absent { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(Seen {
-        identity: Identity {
-            module: state,
-            evidence: states,
-        },
-        module,
-        evidence,
-    })
+    Ok(Seen { module, evidence })
 }
 
 impl Seen {
+    pub(super) fn identity(&self) -> Identity {
+        let files = std::iter::once(&self.module).chain(&self.evidence);
+        Identity(files.map(|file| file.state.clone()).collect())
+    }
+
     /// Reads the file. `None`: it changed during the read.
-    pub(super) fn read(mut self, place: &str) -> Result<Option<Artifact>, SourceError> {
-        let state = &self.identity.module;
-        let Some(module) = read_file(place, &mut self.module, state, MODULE_BYTES)? else {
+    pub(super) fn read(self, place: &str) -> Result<Option<Artifact>, SourceError> {
+        let Some(module) = self.module.read(place)? else {
             return Ok(None);
         };
         let mut evidence = Vec::new();
-        for (file, state) in self.evidence.iter_mut().zip(&self.identity.evidence) {
-            let Some(bytes) = read_file(place, file, state, EVIDENCE_BYTES)? else {
+        for file in self.evidence {
+            let Some(bytes) = file.read(place)? else {
                 return Ok(None);
             };
             evidence.push(SignatureEvidence::Bundle(bytes));
@@ -160,7 +150,7 @@ impl Seen {
 }
 
 /// Opens a regular file of at most `limit` bytes. Never blocks, as opening a FIFO would.
-fn open_file(place: &str, path: &Path, limit: usize) -> Result<(File, FileState), SourceError> {
+fn open_file(place: &str, path: &Path, limit: usize) -> Result<OpenedFile, SourceError> {
     let failed = |error: io::Error| failed(place, path, &error);
     // Checked first: opening a device can have side effects.
     check_regular(place, path, &fs::metadata(path).map_err(failed)?)?;
@@ -178,7 +168,7 @@ fn open_file(place: &str, path: &Path, limit: usize) -> Result<(File, FileState)
         );
         return Err(SourceError::refused(place, why));
     }
-    Ok((file, state))
+    Ok(OpenedFile { file, state })
 }
 
 fn check_regular(place: &str, path: &Path, found: &Metadata) -> Result<(), SourceError> {
@@ -194,22 +184,18 @@ fn check_regular(place: &str, path: &Path, found: &Metadata) -> Result<(), Sourc
     Err(SourceError::refused(place, why))
 }
 
-/// Reads the whole content. `None`: its state differs from when it was opened.
-fn read_file(
-    place: &str,
-    file: &mut File,
-    state: &FileState,
-    limit: usize,
-) -> Result<Option<Vec<u8>>, SourceError> {
-    let failed = |error: io::Error| failed(place, &state.path, &error);
-    let mut bytes =
-        Vec::with_capacity(usize::try_from(state.length).unwrap_or_default().min(limit));
-    file.take(limit as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    let after = FileState::of(&state.path, file).map_err(failed)?;
-    let is_stable = after == *state && bytes.len() as u64 == state.length;
-    Ok(is_stable.then_some(bytes))
+impl OpenedFile {
+    /// Reads the whole content. `None`: its state differs from when it was opened.
+    fn read(self, place: &str) -> Result<Option<Vec<u8>>, SourceError> {
+        let Self { file, state } = self;
+        let failed = |error: io::Error| failed(place, &state.path, &error);
+        let mut bytes = Vec::with_capacity(usize::try_from(state.length).unwrap_or_default());
+        let mut content = (&file).take(state.length + 1);
+        content.read_to_end(&mut bytes).map_err(failed)?;
+        let after = FileState::of(&state.path, &file).map_err(failed)?;
+        let is_stable = after == state && bytes.len() as u64 == state.length;
+        Ok(is_stable.then_some(bytes))
+    }
 }
 
 /// The names of the module files in a folder, sorted.

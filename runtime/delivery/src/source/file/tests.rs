@@ -309,14 +309,14 @@ async fn a_file_that_could_not_be_read_is_read_again_although_it_has_not_changed
     // What a read from a volume that is away for a moment fails with (EIO); the file stays as it was.
     let error = poll::failed("p", Path::new("/a.wasm"), &io::Error::from_raw_os_error(5));
     let seen = setup.source.open().await.unwrap();
-    let answer = setup.source.answer(seen.identity, Err(error.clone()));
+    let answer = setup.source.answer(seen.identity(), Err(error.clone()));
     assert_eq!(answer.ok().and_then(Result::err), Some(error.clone()));
     let again = tokio::time::timeout(Duration::from_secs(60), setup.source.next()).await;
     assert!(again.is_ok_and(|again| again.is_ok()), "it is read again");
     // The same error twice is told once, and what comes after it counts although it was offered before.
     for is_new in [true, false] {
         let seen = setup.source.open().await.unwrap();
-        let answer = setup.source.answer(seen.identity, Err(error.clone()));
+        let answer = setup.source.answer(seen.identity(), Err(error.clone()));
         assert_eq!(answer.is_ok(), is_new);
     }
     setup.offers("one").await;
