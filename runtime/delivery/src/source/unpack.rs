@@ -1,7 +1,7 @@
 //! Converts the content of a source to a module: plain or gzip, detected by the first bytes. The input is untrusted:
 //! the output never exceeds the size limit of a module, and only WebAssembly is returned.
 
-use std::io::{self, Read};
+use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 use thiserror::Error;
@@ -16,8 +16,6 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// wasmtime's compiled modules are ELF files.
 const ELF: &[u8] = b"\x7fELF";
 
-/// Bytes read from the decoder at once.
-const PIECE: usize = 64 << 10;
 /// Maximum ratio of unpacked to packed size; modules of all toolchains shrink to a tenth at most. Not checked below
 /// [`RATIO_FROM`].
 const RATIO: usize = 100;
@@ -105,28 +103,18 @@ pub(super) fn check(wasm: &[u8]) -> Result<(), NoModule> {
 }
 
 /// Reads the decoder's output, up to the size and ratio limits.
-fn read_capped(mut source: impl Read, packed: usize) -> Result<Vec<u8>, NoModule> {
+fn read_capped(source: impl Read, packed: usize) -> Result<Vec<u8>, NoModule> {
+    let dense = RATIO_FROM.max(packed.saturating_mul(RATIO));
+    let most = dense.min(MODULE_BYTES);
     let mut all = Vec::new();
-    let mut piece = vec![0; PIECE];
-    loop {
-        let count = match source.read(&mut piece) {
-            Ok(0) => return Ok(all),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                return Err(NoModule::Broken {
-                    why: error.to_string(),
-                });
-            }
-        };
-        let total = all.len() + count;
-        if total > MODULE_BYTES {
-            return Err(NoModule::TooLarge);
-        }
-        if total > RATIO_FROM && total > packed.saturating_mul(RATIO) {
-            return Err(NoModule::TooDense);
-        }
-        all.extend_from_slice(piece.get(..count).unwrap_or_default());
+    let read = source.take(most as u64 + 1).read_to_end(&mut all);
+    read.map_err(|error| NoModule::Broken {
+        why: error.to_string(),
+    })?;
+    match all.len() <= most {
+        true => Ok(all),
+        false if dense < MODULE_BYTES => Err(NoModule::TooDense),
+        false => Err(NoModule::TooLarge),
     }
 }
 
