@@ -21,38 +21,6 @@ type Change = [(&'static str, String); 2];
 /// Label of a provider.
 type Of = [(&'static str, String); 1];
 
-/// What happened to a version of a provider.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Swap {
-    /// It became active.
-    Activated,
-    /// It was rejected.
-    Rejected,
-    /// It was taken back, as ordered.
-    RolledBack,
-}
-
-impl Swap {
-    /// What an Event with this reason reports of a version. `None`: nothing that is counted.
-    pub(crate) fn of(reason: &str) -> Option<Swap> {
-        match reason {
-            reasons::PROVIDER_ACTIVATED => Some(Swap::Activated),
-            reasons::PROVIDER_REJECTED => Some(Swap::Rejected),
-            reasons::PROVIDER_ROLLED_BACK => Some(Swap::RolledBack),
-            _ => None,
-        }
-    }
-
-    /// The value of the label, which alerts select.
-    fn as_str(self) -> &'static str {
-        match self {
-            Swap::Activated => "activated",
-            Swap::Rejected => "rejected",
-            Swap::RolledBack => "rolled-back",
-        }
-    }
-}
-
 /// The metrics of all providers. Clones share the same metrics.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -118,11 +86,14 @@ impl Metrics {
         }
     }
 
-    /// Counts a version that was activated or turned away.
-    pub(crate) fn swapped(&self, provider: &str, swap: Swap) {
+    /// Counts a version that was activated or turned away, if an Event with this reason reports that.
+    pub(crate) fn reported(&self, provider: &str, reason: &str) {
+        let Some(result) = result(reason) else {
+            return;
+        };
         let labels = [
             ("provider", provider.to_owned()),
-            ("result", swap.as_str().to_owned()),
+            ("result", result.to_owned()),
         ];
         self.swaps.get_or_create(&labels).inc();
     }
@@ -133,6 +104,17 @@ impl Metrics {
         self.loads
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
+    }
+}
+
+/// What an Event with this reason reports of a version, as the value of the label, which alerts select. `None`: nothing
+/// that is counted.
+fn result(reason: &str) -> Option<&'static str> {
+    match reason {
+        reasons::PROVIDER_ACTIVATED => Some("activated"),
+        reasons::PROVIDER_REJECTED => Some("rejected"),
+        reasons::PROVIDER_ROLLED_BACK => Some("rolled-back"),
+        _ => None,
     }
 }
 
@@ -163,7 +145,7 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         metrics.stands(None, &info("hcloud", "sha256:0", "0.2.0", ACTIVE));
-        metrics.swapped("hcloud", Swap::Activated);
+        metrics.reported("hcloud", reasons::PROVIDER_ACTIVATED);
         metrics.loaded("hcloud", Duration::from_secs(1));
         let found = encode(&registry, Format::Classic).unwrap();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/metrics/versions.txt");
@@ -182,8 +164,7 @@ mod tests {
             (reasons::PROVIDER_ROLLED_BACK, Some("rolled-back")),
             (reasons::PROVIDER_DISTRUSTED, None),
         ] {
-            let found = Swap::of(reason).map(Swap::as_str);
-            assert_eq!(found, expected, "{reason}");
+            assert_eq!(result(reason), expected, "{reason}");
         }
     }
 
@@ -196,7 +177,7 @@ mod tests {
             let version = format!("version {number} of a guest's own choice");
             let now = info("cloud", &format!("sha256:{number}"), &version, ACTIVE);
             metrics.stands(before.as_ref(), &now);
-            metrics.swapped("cloud", Swap::Activated);
+            metrics.reported("cloud", reasons::PROVIDER_ACTIVATED);
             metrics.loaded("cloud", Duration::from_secs(1));
             before = Some(now);
         }

@@ -18,7 +18,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::version_work::{Ended, Job, run};
 use super::{Generated, RolloutController, Served};
 use crate::artifact::Artifact;
-use crate::metrics::{self, Swap};
+use crate::metrics;
 use crate::record::{Limits, Report};
 
 impl RolloutController {
@@ -249,9 +249,7 @@ impl RolloutController {
                 tracing::warn!(target: "rollout", provider = %self.name, reason, "{message}");
             }
         }
-        if let Some(swap) = Swap::of(reason) {
-            self.metrics.swapped(&self.name, swap);
-        }
+        self.metrics.reported(&self.name, reason);
         self.record_writer.record_event(event.clone());
     }
 
