@@ -27,14 +27,15 @@ pub(super) fn status(
         .map(|active| short_digest(&active.release.digest));
     let generation = report.specification.generation;
     let conditions = [
-        Some(ready(report)),
-        Some(progressing(report, orders)),
-        Some(degraded(report)),
-        Some(permissions_pending(report)),
-        Some(source_reachable(report)),
-        accepted(report),
+        ("Ready", Some(ready(report))),
+        ("Progressing", Some(progressing(report, orders))),
+        ("Degraded", Some(degraded(report))),
+        ("PermissionsPending", Some(permissions_pending(report))),
+        ("SourceReachable", Some(source_reachable(report))),
+        ("Accepted", accepted(report)),
     ];
-    let conditions = conditions.into_iter().flatten();
+    let write =
+        |(kind, state): (_, Option<_>)| Some(written(kind, state?, generation, before, now));
     ProviderStatus {
         observed_generation: generation,
         state: state(record, orders, report.is_serving).as_str(),
@@ -43,87 +44,68 @@ pub(super) fn status(
         limits: report.limits,
         informational: report.is_informational && report.kept.is_none(),
         record: status_json::write(report.kept.as_ref().unwrap_or(record)),
-        conditions: conditions
-            .map(|one| one.written(generation, before, now))
-            .collect(),
+        conditions: conditions.into_iter().filter_map(write).collect(),
     }
 }
 
-struct Condition {
-    kind: &'static str,
-    is_true: bool,
-    reason: &'static str,
-    message: String,
-}
+/// Whether a condition is true, its reason and its message.
+type ConditionState = (bool, &'static str, String);
 
-impl Condition {
-    /// The condition as written. Its transition time changes with the status, not with the message.
-    fn written(
-        self,
-        generation: Option<i64>,
-        before: Option<&Value>,
-        now: Timestamp,
-    ) -> ConditionStatus {
-        let status = if self.is_true { "True" } else { "False" };
-        let known = before.and_then(Value::as_array).into_iter().flatten();
-        let same = known.into_iter().find(|it| {
-            it.get("type").and_then(Value::as_str) == Some(self.kind)
-                && it.get("status").and_then(Value::as_str) == Some(status)
-        });
-        let since = same
-            .and_then(|it| it.get("lastTransitionTime"))
-            .and_then(Value::as_str);
-        let since = since
-            .and_then(|text| text.parse::<Timestamp>().ok())
-            .unwrap_or(now);
-        let since = Timestamp::from_second(since.as_second()).unwrap_or(since);
-        ConditionStatus {
-            kind: self.kind,
-            status,
-            observed_generation: generation,
-            last_transition_time: since.to_string(),
-            reason: self.reason,
-            message: ccm_host::clean(&self.message, MESSAGE_BYTES),
-        }
+/// The condition as written. Its transition time changes with the status, not with the message.
+fn written(
+    kind: &'static str,
+    (is_true, reason, message): ConditionState,
+    generation: Option<i64>,
+    before: Option<&Value>,
+    now: Timestamp,
+) -> ConditionStatus {
+    let status = if is_true { "True" } else { "False" };
+    let known = before.and_then(Value::as_array).into_iter().flatten();
+    let same = known.into_iter().find(|it| {
+        it.get("type").and_then(Value::as_str) == Some(kind)
+            && it.get("status").and_then(Value::as_str) == Some(status)
+    });
+    let since = same
+        .and_then(|it| it.get("lastTransitionTime"))
+        .and_then(Value::as_str);
+    let since = since
+        .and_then(|text| text.parse::<Timestamp>().ok())
+        .unwrap_or(now);
+    let since = Timestamp::from_second(since.as_second()).unwrap_or(since);
+    ConditionStatus {
+        kind,
+        status,
+        observed_generation: generation,
+        last_transition_time: since.to_string(),
+        reason,
+        message: ccm_host::clean(&message, MESSAGE_BYTES),
     }
 }
 
 /// Whether the provider cannot do its work. An unreachable registry, a waiting version and an unused spec do not count
 /// while a version serves.
-fn degraded(report: &Report) -> Condition {
-    let (is_true, reason, message) = match &report.impairment {
+fn degraded(report: &Report) -> ConditionState {
+    match &report.impairment {
         _ if report.is_unserved() => (true, "NotServing", report.record.trouble.clone()),
         impairment if report.is_serving && !impairment.is_empty() => {
             (true, "SelfCheckFails", impairment.clone())
         }
         _ => (false, "AsExpected", String::new()),
-    };
-    Condition {
-        kind: "Degraded",
-        is_true,
-        reason,
-        message,
     }
 }
 
 /// Whether the object's own spec is used. `None`: the spec is not read.
-fn accepted(report: &Report) -> Option<Condition> {
+fn accepted(report: &Report) -> Option<ConditionState> {
     report.specification.generation?;
-    let (is_true, reason, message) = match &report.specification.refusal {
+    Some(match &report.specification.refusal {
         None => (true, "Accepted", String::new()),
         Some(refusal) => (false, refusal.reason.as_str(), refusal.message.clone()),
-    };
-    Some(Condition {
-        kind: "Accepted",
-        is_true,
-        reason,
-        message,
     })
 }
 
-fn ready(report: &Report) -> Condition {
+fn ready(report: &Report) -> ConditionState {
     let record = &report.record;
-    let (is_true, reason, message) = match &record.active {
+    match &record.active {
         Some(active) if report.is_serving => {
             let version = &active.release.version;
             let message = match (&report.stands_in, &active.untried) {
@@ -144,18 +126,12 @@ fn ready(report: &Report) -> Condition {
         }
         Some(_) => (false, "NotLoaded", record.trouble.clone()),
         None => (false, "NothingYet", record.trouble.clone()),
-    };
-    Condition {
-        kind: "Ready",
-        is_true,
-        reason,
-        message,
     }
 }
 
-fn progressing(report: &Report, orders: &Orders) -> Condition {
+fn progressing(report: &Report, orders: &Orders) -> ConditionState {
     let record = &report.record;
-    let (is_true, reason, message) = match &record.trial {
+    match &record.trial {
         Some(trial) if trial.phase.is_waiting() => (false, "Waiting", trial.lines.join("; ")),
         Some(trial) => (
             true,
@@ -175,16 +151,10 @@ fn progressing(report: &Report, orders: &Orders) -> Condition {
             }
             _ => (false, "UpToDate", String::new()),
         },
-    };
-    Condition {
-        kind: "Progressing",
-        is_true,
-        reason,
-        message,
     }
 }
 
-fn permissions_pending(report: &Report) -> Condition {
+fn permissions_pending(report: &Report) -> ConditionState {
     let waits = report
         .record
         .trial
@@ -195,22 +165,13 @@ fn permissions_pending(report: &Report) -> Condition {
         Some(_) => "WaitsForApproval",
         None => "NothingRequested",
     };
-    Condition {
-        kind: "PermissionsPending",
-        is_true: waits.is_some(),
-        reason,
-        message: waits
-            .map(|trial| trial.lines.join("; "))
-            .unwrap_or_default(),
-    }
+    let message = waits.map(|trial| trial.lines.join("; "));
+    (waits.is_some(), reason, message.unwrap_or_default())
 }
 
-fn source_reachable(report: &Report) -> Condition {
-    let is_true = report.source_trouble.is_empty();
-    Condition {
-        kind: "SourceReachable",
-        is_true,
-        reason: if is_true { "Reachable" } else { "Trouble" },
-        message: report.source_trouble.clone(),
+fn source_reachable(report: &Report) -> ConditionState {
+    match report.source_trouble.as_str() {
+        "" => (true, "Reachable", String::new()),
+        trouble => (false, "Trouble", trouble.to_owned()),
     }
 }
