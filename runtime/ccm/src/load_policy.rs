@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
+use ccm_delivery::load_policy::LoadPolicyOf;
 use ccm_delivery::source::Location;
 use ccm_host::manifest::Manifest;
-use ccm_host::{GuestConfig, Inspection};
+use ccm_host::{GuestConfig, Inspection, Loading};
 use parking_lot::Mutex;
 
 use crate::builtin_grants;
@@ -51,10 +51,7 @@ impl ConfiguredLoadPolicy {
     ///
     /// # Errors
     /// There is no load policy for this module.
-    pub(crate) fn read(
-        &self,
-        inspection: &Inspection,
-    ) -> Result<(LoadPolicy, Vec<String>), String> {
+    pub(crate) fn read(&self, inspection: &Inspection) -> Result<(Loading, Vec<String>), String> {
         let config = &self.config;
         let (builtin, values) = match (
             &config.grants,
@@ -76,7 +73,8 @@ impl ConfiguredLoadPolicy {
         for note in builtin.notes.iter().filter(is_new) {
             tracing::info!(provider = config.name, "{note}");
         }
-        let policy = LoadPolicy {
+        let loading = Loading {
+            name: Some(config.name.clone()),
             grants: builtin.grants,
             config: GuestConfig {
                 cluster_name: self.cluster_name.clone(),
@@ -85,15 +83,16 @@ impl ConfiguredLoadPolicy {
                 schemes: config.nodes.schemes.clone(),
             },
             limits: config.limits,
+            ..Loading::default()
         };
-        Ok((policy, builtin.mistakes))
+        Ok((loading, builtin.mistakes))
     }
 }
 
 impl LoadPolicyOf for ConfiguredLoadPolicy {
-    fn load_policy(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
+    fn load_policy(&self, inspection: &Inspection) -> Result<Loading, Vec<String>> {
         match self.read(inspection) {
-            Ok((policy, mistakes)) if mistakes.is_empty() => Ok(policy),
+            Ok((loading, mistakes)) if mistakes.is_empty() => Ok(loading),
             Ok((_, mistakes)) => Err(mistakes),
             Err(mistake) => Err(vec![mistake]),
         }

@@ -144,22 +144,15 @@ pub(crate) async fn load(
     interceptor: Option<Arc<dyn Interceptor>>,
 ) -> anyhow::Result<Provider> {
     let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
-    let (policy, mut mistakes) = policy
+    let (loading, mut mistakes) = policy
         .read(&inspection)
-        .map(|(read, mistakes)| {
-            let loading = Loading {
-                name: Some(policy.config.name.clone()),
-                grants: read.grants,
-                config: read.config,
-                limits: read.limits,
-                is_on_trial: false,
-                interceptor,
-            };
-            (loading, mistakes)
-        })
         .map_err(|mistake| Mistakes(vec![mistake]))?;
+    let loading = Loading {
+        interceptor,
+        ..loading
+    };
     // After mistakes the module is loaded only to collect its own, so that all are reported together.
-    match host.load_as(module, policy).await {
+    match host.load_as(module, loading).await {
         Ok(provider) if mistakes.is_empty() => return Ok(provider),
         Err(error) if mistakes.is_empty() => return Err(error.into()),
         Err(error @ (LoadError::Config { .. } | LoadError::Init { .. })) => {

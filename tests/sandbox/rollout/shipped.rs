@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ccm_delivery::artifact::Artifact;
-use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
+use ccm_delivery::load_policy::LoadPolicyOf;
 pub(crate) use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
-use ccm_host::{GuestConfig, Inspection};
+use ccm_host::{GuestConfig, Inspection, Loading};
 use ccm_sim::hetzner::{Hetzner, Options};
 use ccm_tests::versions::numbered;
 
@@ -42,7 +42,7 @@ struct Granted {
 }
 
 impl LoadPolicyOf for Granted {
-    fn load_policy(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
+    fn load_policy(&self, inspection: &Inspection) -> Result<Loading, Vec<String>> {
         let manifest = &inspection.manifest;
         let mut grants = manifest.as_grants();
         for target in &mut grants.targets {
@@ -54,7 +54,7 @@ impl LoadPolicyOf for Granted {
             values.push(("HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES", "5"));
         }
         let values = values.into_iter();
-        Ok(LoadPolicy {
+        Ok(Loading {
             grants,
             config: GuestConfig {
                 schemes: Vec::new(),
@@ -64,7 +64,7 @@ impl LoadPolicyOf for Granted {
                     .map(|(key, value)| (key.to_owned(), value.to_owned()))
                     .collect(),
             },
-            ..LoadPolicy::default()
+            ..Loading::default()
         })
     }
 }

@@ -11,7 +11,7 @@ use ccm_core::safety::permit::{Mode, Permit};
 use ccm_core::safety::tenure::Tenure;
 use ccm_delivery::active::Active;
 use ccm_delivery::artifact::{Artifact, SignatureEvidence};
-use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
+use ccm_delivery::load_policy::LoadPolicyOf;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Specification, StoredRecord};
 use ccm_delivery::rollout_controller::{
@@ -22,7 +22,7 @@ use ccm_delivery::store::ModuleStore;
 use ccm_delivery::trust::{PublicKey, TrustPolicy};
 use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
-use ccm_host::{GuestConfig, Inspection};
+use ccm_host::{GuestConfig, Inspection, Loading};
 use prometheus_client::registry::Registry;
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::json;
@@ -148,7 +148,7 @@ struct Granting {
 }
 
 impl LoadPolicyOf for Granting {
-    fn load_policy(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
+    fn load_policy(&self, inspection: &Inspection) -> Result<Loading, Vec<String>> {
         if !self.missing.is_empty() {
             return Err(self.missing.clone());
         }
@@ -160,7 +160,7 @@ impl LoadPolicyOf for Granting {
             grants.targets.clear();
         }
         let values = [("behaviour".to_owned(), "honest".to_owned())];
-        Ok(LoadPolicy {
+        Ok(Loading {
             grants,
             config: GuestConfig {
                 schemes: Vec::new(),
@@ -168,7 +168,7 @@ impl LoadPolicyOf for Granting {
                 cluster_cidrs: Vec::new(),
                 values: values.into_iter().collect(),
             },
-            ..LoadPolicy::default()
+            ..Loading::default()
         })
     }
 }

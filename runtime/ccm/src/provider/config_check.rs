@@ -4,12 +4,11 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use ccm_delivery::load_policy::LoadPolicy;
 use ccm_delivery::source::Location;
 use ccm_delivery::source::file::FileSource;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, ProxyGrant, TargetGrant};
-use ccm_host::{GuestConfig, Inspection, limits};
+use ccm_host::{GuestConfig, Inspection, Loading, limits};
 use serde_json::{Value, json};
 
 use super::arguments::{ConfigCheck, Form};
@@ -196,7 +195,7 @@ fn of_module(provider: &ProviderConfig, wasm: &[u8], inputs: Inputs) -> Vec<Stri
 fn of_variables(
     provider: &ProviderConfig,
     inspection: &Inspection,
-) -> Result<(LoadPolicy, Vec<String>), String> {
+) -> Result<(Loading, Vec<String>), String> {
     let mut config = provider.clone();
     if builtin_grants::region_issuer(&config, &PROCESS).is_some() {
         config.region = Some(Ok(REGION.to_owned()));

@@ -274,17 +274,14 @@ impl Job {
         if !is_stored {
             resources.put(&artifact).await;
         }
-        let policy = self
+        let granted = self
             .granted
             .load_policy(&inspection)
             .map_err(|lines| WorkResult::Failed(Cause::Policy, lines))?;
         let loading = Loading {
             name: Some(resources.name.clone()),
-            grants: policy.grants,
-            config: policy.config,
-            limits: policy.limits,
             is_on_trial: matches!(self.work, Work::Compile(_)),
-            interceptor: None,
+            ..granted
         };
         Ok(Examined {
             artifact,
