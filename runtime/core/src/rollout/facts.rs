@@ -110,10 +110,9 @@ pub enum Endorsement {
     Unendorsed,
     /// It is recorded as active.
     Recorded,
-    /// A person has ordered this version to serve.
+    /// A person has ordered this version to serve, or allowed it to be older than the highest that has served. The minimum
+    /// version holds for it, too.
     Ordered,
-    /// A person has allowed this version to be older than the highest that has served. The minimum version holds for it, too.
-    Allowed,
 }
 
 /// Long-running work. One at a time.
@@ -271,9 +270,8 @@ impl RolloutFacts {
         let record = self.record.as_ref();
         let previous = record.and_then(|record| record.previous.as_ref());
         let active = record.and_then(Record::active_release);
-        if is_it(&orders.allow_downgrade) {
-            Endorsement::Allowed
-        } else if is_it(&orders.pin)
+        if is_it(&orders.allow_downgrade)
+            || is_it(&orders.pin)
             || (orders.roll_back && previous.is_some_and(|it| it.digest == digest))
         {
             Endorsement::Ordered

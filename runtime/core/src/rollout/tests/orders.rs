@@ -387,14 +387,13 @@ fn whose_word_there_is_for_a_version() {
         ),
         (
             Orders {
-                allow_downgrade: named.clone(),
-                pin: named,
+                allow_downgrade: named,
                 ..Orders::default()
             },
             [
                 Endorsement::Unendorsed,
                 Endorsement::Recorded,
-                Endorsement::Allowed,
+                Endorsement::Ordered,
             ],
         ),
         (

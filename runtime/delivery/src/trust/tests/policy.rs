@@ -189,7 +189,7 @@ type Step = (
 
 #[test]
 fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_it() {
-    use Endorsement::{Allowed, Ordered, Recorded, Unendorsed};
+    use Endorsement::{Ordered, Recorded, Unendorsed};
     let steps: &[Step] = &[
         (None, "1.0.0", Unendorsed, Ok(Some("1.0.0"))),
         (Some("1.0.0"), "1.1.0", Unendorsed, Ok(Some("1.1.0"))),
@@ -205,7 +205,6 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
         (Some("newest"), "1.0.0", Unendorsed, Ok(Some("1.0.0"))),
         // An endorsed version becomes the highest. The recorded active version may serve, and does not lower the
         // highest.
-        (Some("1.1.0"), "1.0.0", Allowed, Ok(Some("1.0.0"))),
         (Some("1.1.0"), "1.0.0", Ordered, Ok(Some("1.0.0"))),
         (Some("1.1.0"), "newest", Ordered, Ok(Some("1.1.0"))),
         (Some("1.1.0"), "1.0.0", Recorded, Ok(Some("1.1.0"))),
