@@ -1,6 +1,6 @@
 //! Results of a trial so far, and the verdict. Counts nothing itself: the router of the calls does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::limits::RolloutRules;
@@ -122,8 +122,7 @@ impl TrialTally {
         if one != Verdict::Open {
             return one;
         }
-        let kinds: BTreeSet<_> = self.candidate.errors.keys().collect();
-        for kind in kinds {
+        for kind in self.candidate.errors.keys() {
             let (tried, serves) = (self.candidate.percent(kind), self.serving.percent(kind));
             if tried > serves.saturating_add(rules.excess_percent) {
                 return Verdict::Failed(format!(

@@ -11,7 +11,7 @@ use sigstore_verify::types::DerPublicKey;
 use super::{Misread, crypto_provider};
 
 /// A trusted public key: ECDSA on P-256 or P-384, Ed25519, or RSA.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
     /// The bits of the key, without the algorithm.
     bits: Vec<u8>,
@@ -19,14 +19,6 @@ pub struct PublicKey {
     schemes: &'static [SigningScheme],
     fingerprint: String,
 }
-
-impl PartialEq for PublicKey {
-    fn eq(&self, other: &PublicKey) -> bool {
-        (&self.bits, &self.fingerprint) == (&other.bits, &other.fingerprint)
-    }
-}
-
-impl Eq for PublicKey {}
 
 /// Longest text of a key, in bytes.
 const KEY_BYTES: usize = 16 << 10;
