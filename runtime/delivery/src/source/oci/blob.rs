@@ -2,6 +2,7 @@
 //! returned only if its digest matches.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use ccm_host::Digest;
 use http::header::{CONTENT_RANGE, HeaderValue, RANGE};
@@ -156,7 +157,8 @@ async fn attempt(
             chunk = registry.chunk(&mut answer) => chunk?,
             () = &mut span => {
                 if bytes.len() - at_start < timeouts.span_bytes {
-                    return Err(slow_layer(registry));
+                    // With a wait it is not resumed at once: another request would not help.
+                    return Err(registry.slow().waiting(Duration::ZERO));
                 }
                 at_start = bytes.len();
                 span.as_mut().reset(Instant::now() + timeouts.span);
@@ -186,13 +188,6 @@ async fn attempt(
             registry.site.host
         ))),
     }
-}
-
-/// Sets a wait, so that the download is not resumed at once: another request would not help.
-fn slow_layer(registry: &Registry) -> RegistryError {
-    let mut trouble = registry.slow();
-    trouble.wait = Some(std::time::Duration::ZERO);
-    trouble
 }
 
 /// Whether an answer starts at offset `from`.

@@ -322,10 +322,8 @@ impl Registry {
                 if self.is_own(answer.url()) {
                     self.hold(hold);
                 }
-                let mut trouble =
-                    RegistryError::unavailable(format!("{who} answered {}", status.as_u16()));
-                trouble.wait = Some(hold);
-                trouble
+                RegistryError::unavailable(format!("{who} answered {}", status.as_u16()))
+                    .waiting(hold)
             }
             408 | 500..=599 if status.as_u16() != 501 => {
                 RegistryError::unavailable(format!("{who} answered {}", status.as_u16()))
@@ -345,12 +343,8 @@ impl Registry {
         match left.filter(|left| !left.is_zero()) {
             None => Ok(()),
             Some(left) => {
-                let mut trouble = RegistryError::unavailable(format!(
-                    "{} wants to be left alone for a while",
-                    self.site.host
-                ));
-                trouble.wait = Some(left);
-                Err(trouble)
+                let why = format!("{} wants to be left alone for a while", self.site.host);
+                Err(RegistryError::unavailable(why).waiting(left))
             }
         }
     }

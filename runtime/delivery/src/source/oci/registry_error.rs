@@ -77,6 +77,12 @@ impl RegistryError {
         }
     }
 
+    /// The same, before which the registry is not contacted again for this long.
+    pub(super) fn waiting(self, wait: Duration) -> Self {
+        let wait = Some(wait);
+        Self { wait, ..self }
+    }
+
     /// A request without an answer. Omits the URL: a redirect target can hold a signature.
     pub(super) fn of_request(host: &str, error: reqwest::Error) -> Self {
         let error = error.without_url();
