@@ -93,39 +93,39 @@ async fn serve(
     reports: mpsc::Sender<SourceReport>,
     mut asked: mpsc::Receiver<Again>,
 ) {
-    let Some(mut source) = sources.recv().await else {
-        return;
-    };
-    if reports
-        .send(SourceReport::Located(source.place().to_owned()))
-        .await
-        .is_err()
-    {
-        return;
+    let mut next = sources.recv().await;
+    while let Some(source) = next {
+        next = serve_one(source, &mut sources, &reports, &mut asked).await;
     }
+}
+
+/// Serves one source until another one takes its place, which is returned. `None`: nobody waits for reports any more.
+async fn serve_one(
+    mut source: Box<dyn Source>,
+    sources: &mut mpsc::Receiver<Box<dyn Source>>,
+    reports: &mpsc::Sender<SourceReport>,
+    asked: &mut mpsc::Receiver<Again>,
+) -> Option<Box<dyn Source>> {
+    let located = SourceReport::Located(source.place().to_owned());
+    reports.send(located).await.ok()?;
     loop {
         let report = tokio::select! {
             biased;
-            Some(other) = sources.recv() => {
-                source = other;
-                SourceReport::Located(source.place().to_owned())
-            }
+            Some(other) = sources.recv() => return Some(other),
             Some(Again { release, mut answer }) = asked.recv() => {
                 // A source may take minutes, or never finish.
-                let other = tokio::select! {
+                tokio::select! {
                     biased;
-                    Some(other) = sources.recv() => other,
-                    () = answer.closed() => continue,
+                    Some(other) = sources.recv() => return Some(other),
+                    () = answer.closed() => {}
                     brought = AssertUnwindSafe(source.again(&release)).catch_unwind() => {
                         let brought = brought
                             .unwrap_or_else(|_| Err(SourceError::panicked(source.place())));
                         // The requester may be gone.
                         let _ = answer.send(brought);
-                        continue;
                     }
-                };
-                source = other;
-                SourceReport::Located(source.place().to_owned())
+                }
+                continue;
             }
             brought = AssertUnwindSafe(source.next()).catch_unwind() => match brought {
                 Ok(Ok(artifact)) => SourceReport::Offered(Arc::new(artifact)),
@@ -136,9 +136,7 @@ async fn serve(
                 }
             },
         };
-        if reports.send(report).await.is_err() {
-            return;
-        }
+        reports.send(report).await.ok()?;
     }
 }
 
