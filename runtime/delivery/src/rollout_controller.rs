@@ -133,6 +133,8 @@ pub struct RolloutController {
     record_writer: RecordWriter,
     metrics: Metrics,
     served: watch::Sender<Served>,
+    /// The location of the source.
+    place: String,
     /// The artifact that the source offered last.
     offered: Option<Arc<Artifact>>,
     /// The generations of the loaded versions in the facts, by their number.
@@ -169,7 +171,6 @@ impl RolloutController {
             store,
             again: source_watcher.again(),
             metrics: metrics.clone(),
-            place: Default::default(),
         };
         let facts = RolloutFacts {
             rules: *inputs.rules.borrow(),
@@ -191,6 +192,7 @@ impl RolloutController {
             source_watcher,
             metrics,
             served: watch::Sender::new(Served::Starting),
+            place: String::new(),
             offered: None,
             generations: BTreeMap::new(),
             works: JoinSet::new(),
@@ -375,7 +377,7 @@ impl RolloutController {
         match report {
             SourceReport::Located(place) => {
                 tracing::info!(target: "rollout", provider = %self.name, source = %place, "watching the source");
-                self.resources.at(&place);
+                self.place = place;
                 // Withdraws the offer of the previous source.
                 self.facts.unoffered("", true);
             }

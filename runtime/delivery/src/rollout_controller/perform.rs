@@ -91,10 +91,8 @@ impl RolloutController {
         self.record_writer.submit_report(Report {
             impairment: self.check.problem.clone(),
             specification: self.inputs.specification.borrow().clone(),
-            is_informational: false,
-            kept: None,
             record: record.clone(),
-            source: self.resources.place(),
+            source: self.place.clone(),
             source_trouble: self.facts.source_trouble.clone(),
             is_serving: self.facts.serving.is_some(),
             stands_in: self.facts.stands_in().map(|release| release.shown()),
@@ -105,6 +103,7 @@ impl RolloutController {
                     memory_share_mib: provider.memory_share_mib(),
                 }
             }),
+            ..Report::default()
         });
     }
 
@@ -114,6 +113,7 @@ impl RolloutController {
         let job = Job {
             work: work.clone(),
             policy_generation: self.facts.policy_generation,
+            place: self.place.clone(),
             offered: self.offered.clone(),
             anew: OnceLock::new(),
             policy: self.inputs.trust.borrow().clone(),

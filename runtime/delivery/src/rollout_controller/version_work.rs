@@ -9,7 +9,6 @@ use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::rollout::{Cause, Endorsement, Loaded, Noted, Release, Work, WorkResult};
 use ccm_core::safety::permit::Permit;
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
-use parking_lot::Mutex;
 
 use super::Generated;
 use super::failure_cause::{chain, is_slow, of_call, of_load, of_source};
@@ -30,13 +29,14 @@ pub(super) struct Resources {
     pub(super) store: Arc<ModuleStore>,
     pub(super) again: Asks,
     pub(super) metrics: Metrics,
-    pub(super) place: Mutex<String>,
 }
 
 /// One unit of work with a snapshot of the inputs at its start.
 pub(super) struct Job {
     pub(super) work: Work,
     pub(super) policy_generation: u64,
+    /// The location of the source.
+    pub(super) place: String,
     pub(super) offered: Option<Arc<Artifact>>,
     /// The version with its current evidence, once the source was asked for it.
     pub(super) anew: OnceLock<Arc<Artifact>>,
@@ -63,22 +63,12 @@ pub(super) struct Ended {
 }
 
 impl Resources {
-    /// Sets the location of the source.
-    pub(super) fn at(&self, place: &str) {
-        *self.place.lock() = place.to_owned();
-    }
-
     /// Stores the module for the next start, which then needs no source. A failure to store it does not keep it from
     /// serving.
     async fn put(&self, artifact: &Artifact) {
         if let Err(error) = self.store.put(artifact).await {
             tracing::warn!(target: "rollout", provider = %self.name, error = %chain(&error), "the module cannot be kept");
         }
-    }
-
-    /// The location of the source.
-    pub(super) fn place(&self) -> String {
-        self.place.lock().clone()
     }
 }
 
@@ -186,7 +176,7 @@ impl Job {
             return Err(Cause::Gone.because(format!("{:?} is no digest", release.digest)));
         };
         if let Some(mut kept) = resources.store.get(&digest).await {
-            let place = Location::parse(&resources.place());
+            let place = Location::parse(&self.place);
             kept.is_pinned = place.is_ok_and(|place| place.pins(&kept));
             return Ok(Unverified {
                 artifact: Arc::new(kept),
