@@ -29,7 +29,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ccm_delivery::source::{RefusedPart, SourceError};
+use ccm_delivery::source::{RefusedPart, SourceError, SourceErrorKind};
 use ccm_delivery::trust::Distrust;
 use ccm_host::LoadError;
 use serde_json::json;
@@ -217,8 +217,8 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let by_source = matches!(
             cause.downcast_ref::<SourceError>(),
-            Some(SourceError::Refused {
-                part: RefusedPart::Content,
+            Some(SourceError {
+                kind: SourceErrorKind::Refused(RefusedPart::Content),
                 ..
             })
         );

@@ -35,7 +35,7 @@ use crate::artifact::Artifact;
 use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
 use crate::record::{Inherited, RecordStore, Specification, StoredRecord, acts_otherwise};
-use crate::source::{Source, SourceError};
+use crate::source::{Source, SourceErrorKind};
 use crate::store::ModuleStore;
 use crate::trust::TrustPolicy;
 use clock::Clock;
@@ -391,8 +391,8 @@ impl RolloutController {
             SourceReport::Failed(error) => {
                 tracing::warn!(target: "rollout", provider = %self.name, %error, "the source offers nothing");
                 let is_withdrawn = matches!(
-                    error,
-                    SourceError::Absent { .. } | SourceError::Refused { .. }
+                    error.kind,
+                    SourceErrorKind::Absent | SourceErrorKind::Refused(_)
                 );
                 self.facts.unoffered(&error.to_string(), is_withdrawn);
             }

@@ -37,41 +37,31 @@ pub trait Source: Send {
 
 /// Why a source returned no artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SourceError {
+#[error("{place}: {kind}: {why}")]
+pub struct SourceError {
+    /// The kind of failure.
+    pub kind: SourceErrorKind,
+    /// The location of the source, as the operator wrote it.
+    pub place: String,
+    /// The reason, for people.
+    pub why: String,
+}
+
+/// The kind of a [`SourceError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum SourceErrorKind {
     /// The source has no module (yet).
-    #[error("{place}: there is nothing: {why}")]
-    Absent {
-        /// The location of the source, as the operator wrote it.
-        place: String,
-        /// What is missing, for people.
-        why: String,
-    },
+    #[error("there is nothing")]
+    Absent,
     /// Temporary failure; the source tries again.
-    #[error("{place}: cannot be asked: {why}")]
-    Unavailable {
-        /// The location of the source, as the operator wrote it.
-        place: String,
-        /// The reason, for people.
-        why: String,
-    },
+    #[error("cannot be asked")]
+    Unavailable,
     /// The source denies access.
-    #[error("{place}: access is denied: {why}")]
-    Denied {
-        /// The location of the source, as the operator wrote it.
-        place: String,
-        /// The reason, for people.
-        why: String,
-    },
+    #[error("access is denied")]
+    Denied,
     /// The content, or the way to it, is refused; nothing of it is used until it changes.
-    #[error("{place}: {} is refused: {why}", .part.words())]
-    Refused {
-        /// What is refused.
-        part: RefusedPart,
-        /// The location of the source, as the operator wrote it.
-        place: String,
-        /// The reason, for people.
-        why: String,
-    },
+    #[error("{} is refused", .0.words())]
+    Refused(RefusedPart),
 }
 
 /// What a source refuses.
@@ -93,16 +83,19 @@ impl RefusedPart {
 }
 
 impl SourceError {
+    pub(crate) fn new(kind: SourceErrorKind, place: &str, why: impl Into<String>) -> Self {
+        let (place, why) = (place.to_owned(), why.into());
+        Self { kind, place, why }
+    }
+
     /// `place` has no module.
     pub fn absent(place: &str, why: impl Into<String>) -> Self {
-        let (place, why) = (place.to_owned(), why.into());
-        Self::Absent { place, why }
+        Self::new(SourceErrorKind::Absent, place, why)
     }
 
     /// `place` cannot be asked now.
     pub fn unavailable(place: &str, why: impl Into<String>) -> Self {
-        let (place, why) = (place.to_owned(), why.into());
-        Self::Unavailable { place, why }
+        Self::new(SourceErrorKind::Unavailable, place, why)
     }
 
     /// Reading `place` panicked. That is not attributed to what is there: the cause is unknown.
@@ -112,14 +105,12 @@ impl SourceError {
 
     /// `place` denies access.
     pub fn denied(place: &str, why: impl Into<String>) -> Self {
-        let (place, why) = (place.to_owned(), why.into());
-        Self::Denied { place, why }
+        Self::new(SourceErrorKind::Denied, place, why)
     }
 
     /// The content of `place` is refused.
     pub fn refused(place: &str, why: impl Into<String>) -> Self {
-        let (part, place, why) = (RefusedPart::Content, place.to_owned(), why.into());
-        Self::Refused { part, place, why }
+        Self::new(SourceErrorKind::Refused(RefusedPart::Content), place, why)
     }
 }
 

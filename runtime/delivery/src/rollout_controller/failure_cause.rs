@@ -5,7 +5,7 @@ use ccm_core::cloud::ProviderError;
 use ccm_core::rollout::{Cause, WorkResult};
 use ccm_host::LoadError;
 
-use crate::source::SourceError;
+use crate::source::{SourceError, SourceErrorKind};
 
 /// Outcome of a failed load.
 pub(super) fn of_load(error: &LoadError) -> WorkResult {
@@ -71,11 +71,11 @@ pub(super) fn of_call(error: &ProviderError) -> WorkResult {
 
 /// Outcome of a failed repeated request to the source.
 pub(super) fn of_source(error: &SourceError) -> WorkResult {
-    match error {
-        SourceError::Unavailable { .. } | SourceError::Denied { .. } => {
+    match error.kind {
+        SourceErrorKind::Unavailable | SourceErrorKind::Denied => {
             Cause::Circumstances.because(error.to_string())
         }
-        SourceError::Absent { .. } | SourceError::Refused { .. } => {
+        SourceErrorKind::Absent | SourceErrorKind::Refused(_) => {
             Cause::Gone.because(error.to_string())
         }
     }

@@ -16,7 +16,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Brought, ConfigMapKey, Source, SourceError, reading, unpack};
+use super::{Brought, ConfigMapKey, Source, SourceError, SourceErrorKind, reading, unpack};
 use crate::artifact::{Artifact, SignatureEvidence};
 use content::NotFound;
 
@@ -109,7 +109,7 @@ impl ConfigMapSource {
     /// Logs once that the right to watch is missing, until a watch works again.
     fn warn(&mut self, error: &kube::Error) {
         let refusal = self.reader.refusal(error);
-        if matches!(refusal, SourceError::Denied { .. }) && self.unwatched.is_none() {
+        if refusal.kind == SourceErrorKind::Denied && self.unwatched.is_none() {
             tracing::warn!("changes are found late, by lists alone: {refusal}");
             self.unwatched = Some(refusal);
         }

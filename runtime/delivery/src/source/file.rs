@@ -15,7 +15,7 @@ use ccm_core::rollout::Release;
 use ccm_host::Digest;
 use tokio::time::{Instant, sleep};
 
-use super::{Brought, FilePlace, Source, SourceError, reading};
+use super::{Brought, FilePlace, Source, SourceError, SourceErrorKind, reading};
 use crate::artifact::{Artifact, SignatureEvidence};
 use poll::{Identity, Seen};
 
@@ -116,12 +116,16 @@ impl FileSource {
     ) -> Result<Result<Artifact, SourceError>, Duration> {
         let answer = match read {
             Ok(read) => read,
-            Err(error @ (SourceError::Absent { .. } | SourceError::Refused { .. })) => {
-                self.last_answer = Some(LastAnswer::NoModule(identity));
-                return Ok(Err(error));
-            }
-            // The file may be readable the next time, as it is: a network volume was away.
-            Err(error) => return self.failed(error),
+            Err(error) => match error.kind {
+                SourceErrorKind::Absent | SourceErrorKind::Refused(_) => {
+                    self.last_answer = Some(LastAnswer::NoModule(identity));
+                    return Ok(Err(error));
+                }
+                // The file may be readable the next time, as it is: a network volume was away.
+                SourceErrorKind::Unavailable | SourceErrorKind::Denied => {
+                    return self.failed(error);
+                }
+            },
         };
         let is_known = matches!(&self.last_answer, Some(LastAnswer::Module(_, digest, evidence))
             if *digest == answer.digest && *evidence == answer.evidence);

@@ -4,7 +4,7 @@
 use ccm_core::rollout::Release;
 
 use super::poll::{modules_in, offered, open_module};
-use super::{FilePlace, SourceError};
+use super::{FilePlace, SourceError, SourceErrorKind};
 use crate::artifact::Artifact;
 
 /// Maximum number of files that are read beside the offered one, each of which may have the size limit of a module.
@@ -35,17 +35,22 @@ pub(super) fn find(
     for (is_offered, file) in files {
         match file.and_then(|path| open_module(place, &path)?.read_now(place)) {
             Ok(artifact) if artifact.digest.to_string() == release.digest => return Ok(artifact),
-            // It may be the one: that it cannot be read says nothing about that.
-            Err(error @ SourceError::Unavailable { .. }) => unread = Some(error),
-            Err(error @ SourceError::Denied { .. }) if is_offered => unread = Some(error),
-            Ok(_) | Err(_) => {}
+            Ok(_) => {}
+            Err(error) => match error.kind {
+                // It may be the one: that it cannot be read says nothing about that.
+                SourceErrorKind::Unavailable => unread = Some(error),
+                SourceErrorKind::Denied if is_offered => unread = Some(error),
+                _ => {}
+            },
         }
     }
     if let Some(unread) = unread {
         return Err(unread);
     }
     Err(match listed {
-        Err(SourceError::Denied { why, .. }) => SourceError::absent(place, why),
+        Err(error) if error.kind == SourceErrorKind::Denied => {
+            SourceError::absent(place, error.why)
+        }
         Err(error) => error,
         Ok(_) => {
             let why = format!(

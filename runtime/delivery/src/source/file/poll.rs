@@ -11,7 +11,7 @@ use ccm_host::{clean, list_first};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::{FilePlace, SourceError};
+use super::{FilePlace, SourceError, SourceErrorKind};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MODULE_BYTES, SignatureEvidence};
 use crate::source::unpack;
 
@@ -114,7 +114,7 @@ pub(super) fn open_module(place: &str, path: &Path) -> Result<Seen, SourceError>
     for beside in evidence_paths(path) {
         match open_file(place, &beside, EVIDENCE_BYTES) {
             Ok(file) => evidence.push(file),
-            Err(SourceError::Absent { .. }) => {}
+            Err(error) if error.kind == SourceErrorKind::Absent => {}
             Err(error) => return Err(error),
         }
     }

@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::manifest::Descriptor;
 use super::registry::{Ask, Registry};
-use super::registry_error::{Kind, RegistryError};
+use super::registry_error::RegistryError;
+use crate::source::SourceErrorKind;
 
 /// Maximum number of attempts at a download.
 const MOST_ATTEMPTS: u32 = 64;
@@ -90,7 +91,7 @@ async fn attempts(
             Err(trouble) => trouble,
         };
         // An interruption is resumed; a refusal or a request to wait is not.
-        if trouble.kind != Kind::Unavailable || trouble.wait.is_some() {
+        if trouble.kind != SourceErrorKind::Unavailable || trouble.wait.is_some() {
             return Err(trouble);
         }
         without_progress = if bytes.len() > before {

@@ -10,8 +10,9 @@ use parking_lot::Mutex;
 
 use super::manifest::{self, ACCEPTED, Descriptor, INDEX, MANIFEST_BYTES, Manifest};
 use super::registry::{Ask, Registry};
-use super::registry_error::{Kind, RegistryError};
+use super::registry_error::RegistryError;
 use crate::artifact::{EVIDENCE_BYTES, MOST_EVIDENCE, SIGNATURE_STATEMENT, SignatureEvidence};
+use crate::source::SourceErrorKind;
 
 /// Media type of Sigstore bundles, as artifacts and as layers.
 pub(super) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
@@ -288,7 +289,7 @@ const ACCEPTED_OR_ANY: &str = "application/vnd.oci.image.manifest.v1+json, */*";
 /// it may hold some.
 fn absent<T>(trouble: RegistryError) -> Result<Option<T>, RegistryError> {
     match trouble.kind {
-        Kind::Unavailable => Err(trouble),
-        Kind::Absent | Kind::Denied | Kind::Refused(_) => Ok(None),
+        SourceErrorKind::Unavailable => Err(trouble),
+        SourceErrorKind::Absent | SourceErrorKind::Denied | SourceErrorKind::Refused(_) => Ok(None),
     }
 }

@@ -14,11 +14,11 @@ use super::connect::{Connections, Reach, Timeouts};
 use super::evidence::{self, Listing};
 use super::manifest::{self, Offer};
 use super::registry::{Registry, Site};
-use super::registry_error::{Kind, RegistryError};
+use super::registry_error::RegistryError;
 use super::{BroughtArtifact, Mirror, OciSettings};
 use crate::artifact::Artifact;
 use crate::source::unpack::{self, NoModule};
-use crate::source::{Location, OciPlace};
+use crate::source::{Location, OciPlace, SourceErrorKind};
 
 /// The repository at all of its registries: mirrors in the operator's order, then its own registry.
 pub(super) struct Repository {
@@ -265,8 +265,11 @@ impl Repository {
             warn!(place = %self.place, mirror = registry.site.host, "the mirror does not help: {}", trouble.why);
         }
         let kind = match (before.kind, trouble.kind) {
-            (Kind::Denied, Kind::Absent) => Kind::Denied,
-            (Kind::Unavailable | Kind::Refused(_), Kind::Absent) => Kind::Unavailable,
+            (SourceErrorKind::Denied, SourceErrorKind::Absent) => SourceErrorKind::Denied,
+            (
+                SourceErrorKind::Unavailable | SourceErrorKind::Refused(_),
+                SourceErrorKind::Absent,
+            ) => SourceErrorKind::Unavailable,
             _ => return trouble,
         };
         RegistryError {

@@ -10,7 +10,7 @@ use ccm_host::egress::address_policy::{self, AddressRefused};
 use ccm_host::egress::resolve::{NameRefused, WhyRefused};
 use ipnet::IpNet;
 
-use crate::source::{RefusedPart, SourceError};
+use crate::source::{RefusedPart, SourceError, SourceErrorKind};
 
 /// Maximum length of a shown media type.
 const SHOWN: usize = 100;
@@ -18,19 +18,10 @@ const SHOWN: usize = 100;
 /// Maximum length of a request error's text.
 const LONGEST: usize = 300;
 
-/// The kind of error; matches the kinds of [`SourceError`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Absent,
-    Unavailable,
-    Denied,
-    Refused(RefusedPart),
-}
-
 /// Why content was not fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RegistryError {
-    pub(super) kind: Kind,
+    pub(super) kind: SourceErrorKind,
     pub(super) why: String,
     /// Whether the content itself is at fault, so that another request would return the same.
     pub(super) is_lasting: bool,
@@ -39,7 +30,7 @@ pub(super) struct RegistryError {
 }
 
 impl RegistryError {
-    fn new(kind: Kind, why: impl Into<String>) -> Self {
+    fn new(kind: SourceErrorKind, why: impl Into<String>) -> Self {
         Self {
             kind,
             why: why.into(),
@@ -49,24 +40,24 @@ impl RegistryError {
     }
 
     pub(super) fn absent(why: impl Into<String>) -> Self {
-        Self::new(Kind::Absent, why)
+        Self::new(SourceErrorKind::Absent, why)
     }
 
     pub(super) fn unavailable(why: impl Into<String>) -> Self {
-        Self::new(Kind::Unavailable, why)
+        Self::new(SourceErrorKind::Unavailable, why)
     }
 
     pub(super) fn denied(why: impl Into<String>) -> Self {
-        Self::new(Kind::Denied, why)
+        Self::new(SourceErrorKind::Denied, why)
     }
 
     pub(super) fn refused(why: impl Into<String>) -> Self {
-        Self::new(Kind::Refused(RefusedPart::Content), why)
+        Self::new(SourceErrorKind::Refused(RefusedPart::Content), why)
     }
 
     /// The content is not reached, which says nothing about it.
     pub(super) fn barred(why: impl Into<String>) -> Self {
-        Self::new(Kind::Refused(RefusedPart::Way), why)
+        Self::new(SourceErrorKind::Refused(RefusedPart::Way), why)
     }
 
     /// The content of a digest is unusable, permanently.
@@ -119,8 +110,8 @@ impl RegistryError {
     /// The error about content that was there before: a refusal that may pass is no reason to give it up.
     pub(super) fn of_known_content(self) -> Self {
         match self.kind {
-            Kind::Refused(_) if !self.is_lasting => Self {
-                kind: Kind::Unavailable,
+            SourceErrorKind::Refused(_) if !self.is_lasting => Self {
+                kind: SourceErrorKind::Unavailable,
                 ..self
             },
             _ => self,
@@ -129,17 +120,11 @@ impl RegistryError {
 
     /// Whether new credentials could resolve it.
     pub(super) fn is_about_credentials(&self) -> bool {
-        self.kind == Kind::Denied
+        self.kind == SourceErrorKind::Denied
     }
 
     pub(super) fn at(self, place: &str) -> SourceError {
-        let (place, why) = (place.to_owned(), self.why);
-        match self.kind {
-            Kind::Absent => SourceError::Absent { place, why },
-            Kind::Unavailable => SourceError::Unavailable { place, why },
-            Kind::Denied => SourceError::Denied { place, why },
-            Kind::Refused(part) => SourceError::Refused { part, place, why },
-        }
+        SourceError::new(self.kind, place, self.why)
     }
 }
 
