@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Output;
 use std::time::Duration;
 
-use ccm_delivery::source::oci::{OciSettings, OciSource, RegistryCredentials};
+use ccm_delivery::source::oci::{OciSettings, OciSource, RegistryAccess, RegistryCredentials};
 use ccm_delivery::source::{Location, Source as _, SourceErrorKind};
 use ccm_tests::registry::{PASSWORD, Registry, RegistryOptions, USER};
 use serde_json::json;
@@ -20,14 +20,13 @@ pub(crate) fn settings(registry: &Registry, reference: &str) -> OciSettings {
         panic!("{text}")
     };
     OciSettings {
-        proxy: None,
         place,
         credentials: watch::channel(Some(login(registry))).1,
-        ca_pem: Some(registry.ca_pem().to_owned()),
-        mirrors: Vec::new(),
-        poll: Duration::from_millis(50),
-        addresses: Vec::new(),
-        plain_http: false,
+        access: RegistryAccess {
+            ca_pem: Some(registry.ca_pem().to_owned()),
+            poll: Duration::from_millis(50),
+            ..RegistryAccess::default()
+        },
     }
 }
 
@@ -136,10 +135,8 @@ async fn only_the_right_password_and_the_right_certificate_bring_anything() {
 
     let other = Registry::start().await.unwrap();
     for ca_pem in [None, Some(other.ca_pem().to_owned())] {
-        let settings = OciSettings {
-            ca_pem,
-            ..right.clone()
-        };
+        let mut settings = right.clone();
+        settings.access.ca_pem = ca_pem;
         let error = source(settings).next().await.err().unwrap();
         assert_eq!(error.kind, SourceErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("certificate"), "{error}");
@@ -155,16 +152,12 @@ async fn loopback_is_spoken_to_without_tls_only_when_that_is_allowed() {
         authentication: false,
     };
     let registry = Registry::start_with(options).await.unwrap();
-    let allowed = OciSettings {
-        plain_http: true,
-        ..settings(&registry, "clouds/theirs:1")
-    };
+    let mut allowed = settings(&registry, "clouds/theirs:1");
+    allowed.access.plain_http = true;
     registry.push("clouds/theirs:1", &module("0.1.0")).unwrap();
     source(allowed.clone()).next().await.unwrap();
-    let refused = OciSettings {
-        plain_http: false,
-        ..allowed
-    };
+    let mut refused = allowed;
+    refused.access.plain_http = false;
     let error = source(refused).next().await.err().unwrap();
     assert_eq!(error.kind, SourceErrorKind::Unavailable, "{error}");
 }

@@ -32,11 +32,11 @@ pub(crate) use load_balancers::LoadBalancerConfig;
 pub(crate) use object::{MOST_SPEC_BYTES, WrittenObject, beside, invalid};
 pub(crate) use proxy::ProxyChoice;
 pub(crate) use secret::SecretKey;
-pub(crate) use source::RegistryConfig;
 
 use crate::flags::go_duration;
 use crate::yaml_error;
 use raw::{RawConfig, RawLimits, RawProvider, RawRollout};
+use source::RegistryConfig;
 
 /// API version of the file.
 pub(crate) const API_VERSION: &str = "wasm-ccm.dev/v1alpha1";

@@ -3,12 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_delivery::source::oci::{Mirror, OciSettings, POLL, RegistryCredentials};
-use ccm_delivery::source::{Location, OciPlace};
+use ccm_delivery::source::Location;
+use ccm_delivery::source::oci::{Mirror, POLL, RegistryAccess, RegistryCredentials};
 use ccm_delivery::trust::{Identity, Keyless, MinimumVersion, Pin, PublicKey, Roots, TrustPolicy};
-use ccm_host::grant::ProxyGrant;
-use ipnet::IpNet;
-use tokio::sync::watch;
 
 use super::ConfigContext;
 use super::grants::{authorities, ranges};
@@ -19,56 +16,12 @@ use super::raw::{RawKeyless, RawPem, RawRegistry, RawTrust};
 const SHORTEST_POLL: Duration = Duration::from_secs(5);
 
 /// How to access a registry.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct RegistryConfig {
     /// `credentials`: the text of a docker configuration, as in Secrets of the type `kubernetes.io/dockerconfigjson`.
     pub credentials: Option<RegistryCredentials>,
-    /// `caFile` or `caPem`: the only trusted roots, in PEM form.
-    pub ca_pem: Option<String>,
-    /// `mirrors`: asked before the registry, in this order.
-    pub mirrors: Vec<Mirror>,
-    /// `pollInterval`: how often a tag is polled.
-    pub poll: Duration,
-    /// `addresses`: loopback and private ranges that its names may resolve to.
-    pub addresses: Vec<IpNet>,
-    /// `proxy`: on the way to it, to its mirrors and to wherever they redirect.
-    pub proxy: Option<ProxyGrant>,
-    /// `plainHttp`: access without TLS, allowed for loopback only.
-    pub plain_http: bool,
-}
-
-impl Default for RegistryConfig {
-    fn default() -> RegistryConfig {
-        RegistryConfig {
-            credentials: None,
-            ca_pem: None,
-            mirrors: Vec::new(),
-            poll: POLL,
-            addresses: Vec::new(),
-            proxy: None,
-            plain_http: false,
-        }
-    }
-}
-
-impl RegistryConfig {
-    /// The settings for what is at `place`, with credentials that may change.
-    pub(crate) fn settings(
-        &self,
-        place: &OciPlace,
-        credentials: watch::Receiver<Option<RegistryCredentials>>,
-    ) -> OciSettings {
-        OciSettings {
-            place: place.clone(),
-            credentials,
-            ca_pem: self.ca_pem.clone(),
-            mirrors: self.mirrors.clone(),
-            poll: self.poll,
-            addresses: self.addresses.clone(),
-            proxy: self.proxy.clone(),
-            plain_http: self.plain_http,
-        }
-    }
+    /// All other keys.
+    pub access: RegistryAccess,
 }
 
 /// Interprets the entry; adds errors to `mistakes`.
@@ -111,14 +64,17 @@ pub(super) fn registry(
             POLL
         }
     };
-    RegistryConfig {
-        credentials,
+    let access = RegistryAccess {
         ca_pem,
         mirrors,
         poll,
         addresses: ranges(&place, &raw.addresses, mistakes),
         proxy: registry_proxy(&place, raw.proxy, context, mistakes),
         plain_http: raw.plain_http,
+    };
+    RegistryConfig {
+        credentials,
+        access,
     }
 }
 

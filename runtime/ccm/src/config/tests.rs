@@ -469,7 +469,7 @@ fn each_key_of_a_rollout_and_of_limits_sets_its_own_rule() {
     let limits = providers[0].limits;
     let limits = (limits.memory_mib, limits.call_seconds);
     assert_eq!(limits, (Some(64), Some(30)));
-    assert_eq!(providers[0].registry.poll, Duration::from_secs(5));
+    assert_eq!(providers[0].registry.access.poll, Duration::from_secs(5));
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn describe(provider: &ProviderConfig) -> String {
         let _ = writeln!(text, "  {name:<14} {value}");
     };
     row("source", &provider.source.to_string());
-    if let Some(route) = &provider.registry.proxy {
+    if let Some(route) = &provider.registry.access.proxy {
         row("", &format!("  {}", through(route)));
     }
     row("trust", &trust(&provider.trust));

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use ccm_delivery::artifact::Artifact;
-use ccm_delivery::source::oci::{self, DownloadProgress, OciSettings, RegistryCredentials};
+use ccm_delivery::source::oci::{
+    self, DownloadProgress, OciSettings, RegistryAccess, RegistryCredentials,
+};
 use ccm_delivery::source::{Location, OciPlace};
 use ccm_host::egress::address_policy::is_loopback_host;
 use ccm_host::grant::ProxyGrant;
@@ -90,16 +92,18 @@ fn settings(at: &OciPlace, access: &RegistryArguments) -> anyhow::Result<OciSett
     Ok(OciSettings {
         place: at.clone(),
         credentials,
-        ca_pem,
-        mirrors: Vec::new(),
-        poll: NEVER,
-        // A registry named on the command line is allowed at any address except the cloud's metadata addresses.
-        addresses: vec![
-            IpNet::from(Ipv4Net::default()),
-            IpNet::from(Ipv6Net::default()),
-        ],
-        proxy: proxy(access)?,
-        plain_http: access.plain_http,
+        access: RegistryAccess {
+            ca_pem,
+            mirrors: Vec::new(),
+            poll: NEVER,
+            // A registry named on the command line is allowed at any address except the cloud's metadata addresses.
+            addresses: vec![
+                IpNet::from(Ipv4Net::default()),
+                IpNet::from(Ipv6Net::default()),
+            ],
+            proxy: proxy(access)?,
+            plain_http: access.plain_http,
+        },
     })
 }
 

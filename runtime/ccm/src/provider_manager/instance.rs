@@ -15,7 +15,7 @@ use ccm_delivery::rollout_controller::{
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
 use ccm_delivery::source::file::FileSource;
-use ccm_delivery::source::oci::{OciSource, RegistryCredentials};
+use ccm_delivery::source::oci::{OciSettings, OciSource, RegistryCredentials};
 use ccm_delivery::source::{Location, Source};
 use ccm_delivery::store::ModuleStore;
 use ccm_delivery::trust::TrustPolicy;
@@ -252,11 +252,7 @@ fn rollout_rules(config: &ProviderConfig) -> RolloutRules {
 /// Whether both have the same source and access settings, apart from credentials, which an open source receives as
 /// updates.
 fn is_same_source(one: &ProviderConfig, other: &ProviderConfig) -> bool {
-    let without = |config: &ProviderConfig| crate::config::RegistryConfig {
-        credentials: None,
-        ..config.registry.clone()
-    };
-    one.source == other.source && without(one) == without(other)
+    one.source == other.source && one.registry.access == other.registry.access
 }
 
 fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
@@ -298,7 +294,11 @@ fn source(
             Box::new(ConfigMapSource::new(place, client, key.clone()))
         }
         Location::Oci(at) => {
-            let settings = config.registry.settings(at, credentials);
+            let settings = OciSettings {
+                place: at.clone(),
+                credentials,
+                access: config.registry.access.clone(),
+            };
             Box::new(OciSource::new(place, settings)?)
         }
     })
@@ -392,28 +392,30 @@ mod tests {
             ),
             (
                 "ca",
-                |config| config.registry.ca_pem = Some("PEM".to_owned()),
+                |config| config.registry.access.ca_pem = Some("PEM".to_owned()),
                 false,
             ),
             (
                 "mirrors",
-                |config| config.registry.mirrors = vec![Mirror::parse("mirror.test").unwrap()],
+                |config| {
+                    config.registry.access.mirrors = vec![Mirror::parse("mirror.test").unwrap()]
+                },
                 false,
             ),
             (
                 "poll",
-                |config| config.registry.poll = Duration::from_secs(7),
+                |config| config.registry.access.poll = Duration::from_secs(7),
                 false,
             ),
             (
                 "addresses",
-                |config| config.registry.addresses = vec!["10.0.0.0/8".parse().unwrap()],
+                |config| config.registry.access.addresses = vec!["10.0.0.0/8".parse().unwrap()],
                 false,
             ),
             (
                 "proxy",
                 |config| {
-                    config.registry.proxy = Some(ProxyGrant {
+                    config.registry.access.proxy = Some(ProxyGrant {
                         proxy: Proxy::parse("http://proxy.test:3128").ok().unwrap(),
                         except: NoProxy::default(),
                         addresses: Vec::new(),
@@ -424,7 +426,7 @@ mod tests {
             ),
             (
                 "plain HTTP",
-                |config| config.registry.plain_http = true,
+                |config| config.registry.access.plain_http = true,
                 false,
             ),
         ];

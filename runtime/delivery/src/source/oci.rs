@@ -50,6 +50,13 @@ pub struct OciSettings {
     pub place: OciPlace,
     /// The current credentials; a rotated Secret is used by the next poll.
     pub credentials: watch::Receiver<Option<RegistryCredentials>>,
+    /// How the registry is reached.
+    pub access: RegistryAccess,
+}
+
+/// How a registry and its mirrors are reached.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RegistryAccess {
     /// The only trusted CA certificates, in PEM; `None`: those of the platform.
     pub ca_pem: Option<String>,
     /// Mirrors, asked in this order before the registry.
@@ -64,6 +71,19 @@ pub struct OciSettings {
     /// Whether registries on this machine (`127.0.0.1`, `[::1]`, `localhost`) are accessed without TLS. All other
     /// registries are accessed with TLS.
     pub plain_http: bool,
+}
+
+impl Default for RegistryAccess {
+    fn default() -> RegistryAccess {
+        RegistryAccess {
+            ca_pem: None,
+            mirrors: Vec::new(),
+            poll: POLL,
+            addresses: Vec::new(),
+            proxy: None,
+            plain_http: false,
+        }
+    }
 }
 
 /// Another registry with the same repositories, optionally under a prefix.
@@ -168,7 +188,7 @@ impl OciSource {
         Ok(Self {
             place,
             repository: Arc::new(repository),
-            pacing: Pacing::new(settings.poll, settings.place.digest.is_some()),
+            pacing: Pacing::new(settings.access.poll, settings.place.digest.is_some()),
             credentials: settings.credentials,
             look: None,
             known: Known::default(),

@@ -100,7 +100,7 @@ fn a_shipped_module_and_a_registry_have_proxies_too() {
     assert_eq!(grant.proxy.to_string(), "http://10.0.0.1:3128");
     assert!(grant.proxy.has_login() && grant.ca_pem.is_some());
     assert_eq!(grant.addresses.len(), 1);
-    let registry = read.registry.proxy.as_ref();
+    let registry = read.registry.access.proxy.as_ref();
     assert_eq!(shown(registry), "http://env.test:3128");
 }
 

@@ -22,6 +22,7 @@ use reqwest::{Client, ClientBuilder, Method, Proxy, RequestBuilder};
 use rustls::ClientConfig;
 use url::{Host, Url};
 
+use super::RegistryAccess;
 use super::registry_error::{AddressNotGranted, RegistryError};
 
 /// The name of this machine.
@@ -70,21 +71,6 @@ impl Default for Timeouts {
     }
 }
 
-/// Addresses that may be dialled, and certificates that are trusted.
-pub(super) struct Reach<'a> {
-    /// Hosts and ports that the operator wrote.
-    pub(super) named: Vec<(String, u16)>,
-    /// Address ranges that the operator allows in addition to public addresses.
-    pub(super) addresses: &'a [IpNet],
-    /// The only trusted certificates; `None`: those of the platform.
-    pub(super) ca_pem: Option<&'a str>,
-    /// Whether loopback addresses may be accessed without TLS.
-    pub(super) plain_http: bool,
-    /// The proxy to all hosts that its exceptions do not name.
-    pub(super) proxy: Option<&'a ProxyGrant>,
-    pub(super) lookup: Arc<dyn NameLookup>,
-}
-
 /// Connections of one source.
 pub(super) struct Connections {
     tls: Client,
@@ -96,13 +82,19 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(reach: Reach<'_>, timeouts: Timeouts) -> Result<Self, RegistryError> {
+    /// `named`: the hosts and ports that the operator wrote.
+    pub(super) fn new(
+        access: &RegistryAccess,
+        named: Vec<(String, u16)>,
+        lookup: &Arc<dyn NameLookup>,
+        timeouts: Timeouts,
+    ) -> Result<Self, RegistryError> {
         let client = |trust: Trust<'_>, only_loopback: bool| {
             // Connections without TLS stay on this machine.
-            let proxy = reach.proxy.filter(|_| !only_loopback);
+            let proxy = access.proxy.as_ref().filter(|_| !only_loopback);
             with_proxy(Client::builder(), proxy)?
                 .tls_backend_preconfigured(tls(trust)?)
-                .dns_resolver(Arc::new(Names::new(&reach, only_loopback)))
+                .dns_resolver(Arc::new(Names::new(access, &named, lookup, only_loopback)))
                 .redirect(reqwest::redirect::Policy::none())
                 .referer(false)
                 .user_agent(concat!("ccm/", env!("CARGO_PKG_VERSION")))
@@ -114,16 +106,16 @@ impl Connections {
                 .build()
                 .map_err(|error| RegistryError::of_request("connections", error))
         };
-        let plain = match reach.plain_http {
+        let plain = match access.plain_http {
             true => Some(client(Trust::NoRoots, true)?),
             false => None,
         };
         Ok(Self {
-            tls: client(Trust::given(reach.ca_pem), false)?,
+            tls: client(Trust::given(access.ca_pem.as_deref()), false)?,
             plain,
-            named: reach.named.clone(),
-            addresses: reach.addresses.to_vec(),
-            proxy: reach.proxy.cloned(),
+            named,
+            addresses: access.addresses.clone(),
+            proxy: access.proxy.clone(),
             timeouts,
         })
     }
@@ -243,18 +235,23 @@ struct Names {
 }
 
 impl Names {
-    fn new(reach: &Reach<'_>, only_loopback: bool) -> Names {
-        let resolver =
-            |ranges: Vec<IpNet>| Resolver::new(reach.lookup.clone(), ranges, only_loopback);
-        let is_named = reach.named.iter().any(|(host, _)| host == LOCALHOST);
+    fn new(
+        access: &RegistryAccess,
+        named: &[(String, u16)],
+        lookup: &Arc<dyn NameLookup>,
+        only_loopback: bool,
+    ) -> Names {
+        let resolver = |ranges: Vec<IpNet>| Resolver::new(lookup.clone(), ranges, only_loopback);
+        let is_named = named.iter().any(|(host, _)| host == LOCALHOST);
         let this_machine = [
             IpNet::from(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST)),
         ];
         Names {
-            all: resolver(reach.addresses.to_vec()),
-            localhost: is_named.then(|| resolver([reach.addresses, &this_machine].concat())),
-            proxy: reach.proxy.map(|grant| {
+            all: resolver(access.addresses.clone()),
+            localhost: is_named
+                .then(|| resolver([access.addresses.as_slice(), &this_machine].concat())),
+            proxy: access.proxy.as_ref().map(|grant| {
                 let name = grant.proxy.host().to_owned();
                 (name, resolver(grant.addresses.clone()))
             }),

@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use tracing::warn;
 
 use super::blob::{self, DownloadProgress, Partial};
-use super::connect::{Connections, Reach, Timeouts};
+use super::connect::{Connections, Timeouts};
 use super::evidence::{self, Listing};
 use super::manifest::{self, Offer};
 use super::registry::{Registry, Site};
@@ -55,22 +55,16 @@ impl Repository {
             repository,
             ..
         } = &settings.place;
-        let site = |host: &str, repository: &str| Site::new(host, repository, settings.plain_http);
+        let access = &settings.access;
+        let site = |host: &str, repository: &str| Site::new(host, repository, access.plain_http);
         let mut sites = Vec::new();
-        for Mirror { host, prefix } in &settings.mirrors {
+        for Mirror { host, prefix } in &access.mirrors {
             let separator = if prefix.is_empty() { "" } else { "/" };
             sites.push(site(host, &format!("{prefix}{separator}{repository}"))?);
         }
         sites.push(site(registry, repository)?);
-        let reach = Reach {
-            named: sites.iter().map(Site::named).collect(),
-            addresses: &settings.addresses,
-            ca_pem: settings.ca_pem.as_deref(),
-            plain_http: settings.plain_http,
-            proxy: settings.proxy.as_ref(),
-            lookup,
-        };
-        let connections = Arc::new(Connections::new(reach, timeouts)?);
+        let named = sites.iter().map(Site::named).collect();
+        let connections = Arc::new(Connections::new(access, named, &lookup, timeouts)?);
         let open = |site| Registry::new(site, connections.clone(), settings.credentials.clone());
         Ok(Self {
             place: settings.place.clone(),

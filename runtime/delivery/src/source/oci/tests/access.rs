@@ -120,7 +120,7 @@ async fn a_login_that_is_rotated_is_used_at_once_after_a_denial() {
     let fake = basic().await;
     let mut settings = fake.settings(":1");
     // The next regular poll comes after the end of this test.
-    settings.poll = Duration::from_secs(3600);
+    settings.access.poll = Duration::from_secs(3600);
     let (sender, receiver) = watch::channel(Some(login(&fake.host, "old")));
     settings.credentials = receiver;
     let mut source = source(settings);
@@ -288,7 +288,7 @@ async fn nothing_is_sent_to_where_the_registry_redirects_or_for_tokens_to_a_forb
     .await;
     let mut settings = fake.settings(":1");
     settings.credentials = watch::channel(Some(login(&fake.host, PASSWORD))).1;
-    settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
+    settings.access.addresses = vec!["127.0.0.0/8".parse().unwrap()];
     source(settings).next().await.unwrap();
     assert_eq!(storage.count(Asked::is_blob), 1);
     assert_eq!(storage.count(|asked| asked.authorization.is_some()), 0);
@@ -329,11 +329,11 @@ async fn a7_for_a_registry_with_tls_no_token_is_asked_for_without_tls() {
         let (tls, ca) = tls();
         let proxy = Tunnels::start("200 OK", tls, mirror.host.clone()).await;
         let mut settings = own.settings(":1");
-        settings.mirrors = vec![Mirror::parse("registry.test").unwrap()];
+        settings.access.mirrors = vec![Mirror::parse("registry.test").unwrap()];
         settings.credentials = watch::channel(Some(login("registry.test", PASSWORD))).1;
-        settings.ca_pem = Some(ca);
-        settings.proxy = Some(proxy.grant(""));
-        settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
+        settings.access.ca_pem = Some(ca);
+        settings.access.proxy = Some(proxy.grant(""));
+        settings.access.addresses = vec!["127.0.0.0/8".parse().unwrap()];
         let lookup = Arc::new(AllAt(Ipv4Addr::LOCALHOST.into()));
         let error = source_with(settings, lookup, timeouts()).next().await;
         let error = error.err().unwrap().to_string();
@@ -404,7 +404,7 @@ async fn a_ca_file_without_a_certificate_is_refused_before_anybody_is_asked() {
     let fake = FakeRegistry::start(RegistryContent::default(), |_| None).await;
     for text in ["", "no certificate"] {
         let mut settings = fake.settings(":1");
-        settings.ca_pem = Some(text.to_owned());
+        settings.access.ca_pem = Some(text.to_owned());
         let opened = OciSource::new("place".to_owned(), settings);
         let why = opened.err().unwrap().to_string();
         assert!(why.contains("CA certificates cannot be read"), "{why}");
@@ -424,7 +424,7 @@ async fn a_token_endpoint_that_wants_to_be_left_alone_is() {
     })
     .await;
     let mut settings = fake.settings(":1");
-    settings.poll = Duration::from_millis(1);
+    settings.access.poll = Duration::from_millis(1);
     let mut source = source(settings);
     let error = source.next().await.err().unwrap();
     assert_eq!(error.kind, SourceErrorKind::Unavailable, "{error}");

@@ -184,7 +184,7 @@ async fn mirrors_are_asked_in_their_order_and_the_registry_last() {
 
     let mut settings = own.settings(":1");
     let mirrors = [&broken, &empty, &lying, &good];
-    settings.mirrors = mirrors
+    settings.access.mirrors = mirrors
         .iter()
         .map(|mirror| Mirror::parse(&mirror.host).unwrap())
         .collect();
@@ -199,7 +199,7 @@ async fn mirrors_are_asked_in_their_order_and_the_registry_last() {
     assert_eq!(good.count(Asked::is_blob), 1);
     assert_eq!(own.count(Asked::is_blob), 0);
 
-    settings.mirrors.truncate(3);
+    settings.access.mirrors.truncate(3);
     assert_eq!(*source(settings).next().await.unwrap().wasm, wasm);
     assert_eq!(own.count(Asked::is_blob), 1);
 }
@@ -229,7 +229,7 @@ async fn a_mirror_that_sends_a_manifest_under_another_type_keeps_nobody_from_hav
         .await;
         let own = FakeRegistry::honest(content).await;
         let mut settings = own.settings(":1");
-        settings.mirrors = vec![Mirror::parse(&mirror.host).unwrap()];
+        settings.access.mirrors = vec![Mirror::parse(&mirror.host).unwrap()];
         let artifact = source(settings).next().await;
         assert_eq!(artifact.map(|it| it.wasm), Ok(wasm.clone().into()));
 
@@ -257,7 +257,7 @@ async fn what_the_registry_lacks_is_not_gone_while_a_mirror_that_may_have_it_doe
         let mirror = FakeRegistry::start(RegistryContent::default(), move |_| Some(status(code)));
         let mirror = mirror.await;
         let mut settings = own.settings(":1");
-        settings.mirrors = vec![Mirror::parse(&mirror.host).unwrap()];
+        settings.access.mirrors = vec![Mirror::parse(&mirror.host).unwrap()];
         let mut source = source(settings);
         for error in [source.again(&release).await, source.next().await] {
             let error = error.err().unwrap();
@@ -297,7 +297,8 @@ async fn a_mirror_may_keep_repositories_under_a_prefix() {
     let mirror = FakeRegistry::honest(content).await;
     let own = FakeRegistry::honest(RegistryContent::default()).await;
     let mut settings = own.settings(":1");
-    settings.mirrors = vec![Mirror::parse(&format!("{}/proxy/upstream", mirror.host)).unwrap()];
+    settings.access.mirrors =
+        vec![Mirror::parse(&format!("{}/proxy/upstream", mirror.host)).unwrap()];
     source(settings).next().await.unwrap();
     let first = mirror.asked().remove(0);
     assert!(

@@ -365,7 +365,7 @@ async fn signatures_at_the_registry_behind_a_mirror_are_read_when_those_of_the_m
     })
     .await;
     let mut settings = own.settings(":1");
-    settings.mirrors = vec![Mirror::parse(&mirror.host).unwrap()];
+    settings.access.mirrors = vec![Mirror::parse(&mirror.host).unwrap()];
     let mut source = source(settings);
     let artifact = source.next().await.unwrap();
     assert_eq!(artifact.evidence.len(), MOST_EVIDENCE);

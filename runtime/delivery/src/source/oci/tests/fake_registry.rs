@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use crate::artifact::Artifact;
 use crate::source::oci::login::RegistryCredentials;
 use crate::source::oci::manifest::{INDEX, MANIFEST, WASM_CONFIG, WASM_LAYER};
-use crate::source::oci::{OciSettings, OciSource, Timeouts};
+use crate::source::oci::{OciSettings, OciSource, RegistryAccess, Timeouts};
 use crate::source::{Location, Source as _, SourceError};
 
 pub(super) const REPOSITORY: &str = "clouds/example";
@@ -265,12 +265,11 @@ impl FakeRegistry {
         OciSettings {
             place,
             credentials: watch::channel(None).1,
-            ca_pem: None,
-            mirrors: Vec::new(),
-            poll: Duration::from_millis(20),
-            addresses: Vec::new(),
-            proxy: None,
-            plain_http: true,
+            access: RegistryAccess {
+                poll: Duration::from_millis(20),
+                plain_http: true,
+                ..RegistryAccess::default()
+            },
         }
     }
 

@@ -103,9 +103,9 @@ fn settings(fake: &FakeRegistry, host: &str, ca: &str, proxy: ProxyGrant) -> Oci
         unreachable!()
     };
     settings.place = place;
-    settings.ca_pem = Some(ca.to_owned());
-    settings.proxy = Some(proxy);
-    settings.plain_http = false;
+    settings.access.ca_pem = Some(ca.to_owned());
+    settings.access.proxy = Some(proxy);
+    settings.access.plain_http = false;
     settings
 }
 

@@ -282,7 +282,7 @@ async fn is_left_alone_for_two_seconds(sent: String, until: String) {
     })
     .await;
     let mut settings = fake.settings(":1");
-    settings.poll = Duration::from_millis(1);
+    settings.access.poll = Duration::from_millis(1);
     let mut source = source(settings);
     assert_eq!(
         source.next().await.err().map(|error| error.kind),

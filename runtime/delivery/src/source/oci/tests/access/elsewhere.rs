@@ -38,8 +38,8 @@ async fn sent(issue: impl Fn(&Asked) -> Response + Send + Sync + 'static) -> Sen
     let (tls, ca) = tls();
     let proxy = Tunnels::start("200 OK", tls, issuer.host.clone()).await;
     let mut settings = registry.settings(":1");
-    settings.ca_pem = Some(ca);
-    settings.proxy = Some(proxy.grant(""));
+    settings.access.ca_pem = Some(ca);
+    settings.access.proxy = Some(proxy.grant(""));
     Sent {
         registry,
         digest,
