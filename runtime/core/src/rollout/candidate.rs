@@ -17,22 +17,11 @@ pub enum Step {
     /// version.
     Examined(Vec<String>),
     /// It is compiled and has started under its limits.
-    Compiled {
-        /// Whether its calls can be compared with those of the active version.
-        fits: bool,
-    },
+    Compiled,
     /// A test of its credential has succeeded.
-    SelfTested {
-        /// As in [`Step::Compiled`].
-        fits: bool,
-    },
-    /// Its planned changes are known.
-    Planned {
-        /// As in [`Step::Compiled`].
-        fits: bool,
-        /// Changes planned by it and by the active version.
-        plans: Plans,
-    },
+    SelfTested,
+    /// The changes planned by it and by the active version are known.
+    Planned(Plans),
     /// Its answers are compared.
     Shadow(Trying),
     /// It answers a part of the calls.
@@ -76,7 +65,7 @@ impl Step {
     /// The planned changes, once they are known.
     pub(super) fn plans(&self) -> Plans {
         match self {
-            Step::Planned { plans, .. } => *plans,
+            Step::Planned(plans) => *plans,
             Step::Shadow(trying) | Step::Canary(trying) => trying.plans,
             _ => Plans::default(),
         }
@@ -92,4 +81,6 @@ pub struct Candidate {
     pub policy_generation: u64,
     /// How far the trial has come.
     pub step: Step,
+    /// Whether its calls can be compared with those of the active version; known once it is compiled.
+    pub fits: bool,
 }

@@ -409,6 +409,7 @@ impl RolloutFacts {
                     release: release.clone(),
                     policy_generation: self.policy_generation,
                     step: Step::Offered,
+                    fits: false,
                 });
             }
             RolloutEffect::Shadow(_) => self.begins_trial(Step::Shadow, now),

@@ -18,10 +18,7 @@ impl Step {
         self.trial().is_some()
             || matches!(
                 self,
-                Step::Compiled { .. }
-                    | Step::SelfTested { .. }
-                    | Step::Planned { .. }
-                    | Step::Asked
+                Step::Compiled | Step::SelfTested | Step::Planned(_) | Step::Asked
             )
     }
 }
@@ -44,7 +41,7 @@ fn judge(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Verdict {
     match &candidate.step {
         Step::Shadow(trying) => tally.shadow(rules, elapsed(trying)),
         Step::Canary(trying) => tally.canary(rules, elapsed(trying)),
-        Step::Planned { plans, .. } if !may_change(turn, candidate) => {
+        Step::Planned(plans) if !may_change(turn, candidate) => {
             plans.excess(rules).map_or(Verdict::Open, Verdict::Failed)
         }
         _ => Verdict::Open,
@@ -93,10 +90,10 @@ fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Rol
         // With no active version to compare with, it is placed without a trial.
         Step::Examined(_) if turn.facts.serving.is_none() => return None,
         Step::Examined(_) => RolloutEffect::Begin(Work::Compile(release())),
-        Step::Compiled { .. } => RolloutEffect::Begin(Work::SelfTest(release())),
-        Step::SelfTested { .. } => RolloutEffect::Begin(Work::Plan(release())),
-        Step::Planned { fits: true, .. } => RolloutEffect::Shadow(release()),
-        Step::Planned { fits: false, .. } => RolloutEffect::Begin(Work::Ask(release())),
+        Step::Compiled => RolloutEffect::Begin(Work::SelfTest(release())),
+        Step::SelfTested => RolloutEffect::Begin(Work::Plan(release())),
+        Step::Planned(_) if candidate.fits => RolloutEffect::Shadow(release()),
+        Step::Planned(_) => RolloutEffect::Begin(Work::Ask(release())),
         Step::Asked => return Some(promote(turn, candidate)),
         Step::Shadow(trying) => {
             let time = turn.facts.rules.shadow_time;
@@ -219,9 +216,9 @@ pub(super) fn shown(turn: &DecisionBuilder<'_>) -> Option<Trial> {
             (Phase::WaitsForApproval, wider.clone())
         }
         Step::Examined(_) => (Phase::Verified, Vec::new()),
-        Step::Compiled { .. } => (Phase::Compiled, Vec::new()),
-        Step::SelfTested { .. } | Step::Asked => (Phase::SelfTested, Vec::new()),
-        Step::Planned { plans, .. } => (Phase::SelfTested, seen(*plans)),
+        Step::Compiled => (Phase::Compiled, Vec::new()),
+        Step::SelfTested | Step::Asked => (Phase::SelfTested, Vec::new()),
+        Step::Planned(plans) => (Phase::SelfTested, seen(*plans)),
         Step::Shadow(trying) => (Phase::Shadow, seen(trying.plans)),
         Step::Canary(trying) => (Phase::Canary, seen(trying.plans)),
     };

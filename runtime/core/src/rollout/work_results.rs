@@ -103,7 +103,8 @@ impl RolloutFacts {
         };
         match end {
             WorkResult::Loaded { loaded, fits } => {
-                candidate.step = Step::Compiled { fits };
+                candidate.step = Step::Compiled;
+                candidate.fits = fits;
                 self.failures.remove(digest);
                 self.named(&loaded.release);
                 self.ready = Some(*loaded);
@@ -115,17 +116,15 @@ impl RolloutFacts {
             }
             WorkResult::Passed => {
                 match (work, &candidate.step) {
-                    (Work::SelfTest(_), Step::Compiled { fits }) => {
-                        candidate.step = Step::SelfTested { fits: *fits };
-                    }
-                    (Work::Ask(_), Step::Planned { .. }) => candidate.step = Step::Asked,
+                    (Work::SelfTest(_), Step::Compiled) => candidate.step = Step::SelfTested,
+                    (Work::Ask(_), Step::Planned(_)) => candidate.step = Step::Asked,
                     _ => {}
                 }
                 self.failures.remove(digest);
             }
             WorkResult::Planned(plans) => {
-                if let Step::SelfTested { fits } = candidate.step {
-                    candidate.step = Step::Planned { fits, plans };
+                if candidate.step == Step::SelfTested {
+                    candidate.step = Step::Planned(plans);
                 }
                 self.failures.remove(digest);
             }
