@@ -88,17 +88,26 @@ fn authors_are_told_how_long_a_swap_takes() {
 
 #[test]
 fn each_provider_is_listed_with_what_it_does_not_do() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let read = |page: &str| std::fs::read_to_string(root().join(page)).unwrap();
     for provider in &shipped() {
-        let start = format!("| `{provider}` |");
-        let row = readme.lines().find(|line| line.starts_with(&start));
-        let cells: Vec<&str> = row.unwrap().split('|').map(str::trim).collect();
-        let ["", _, _, limits, ""] = cells.as_slice() else {
-            panic!("README.md: {cells:?}");
-        };
-        assert!(!limits.is_empty(), "README.md: {provider}");
-        let text = section("guests/README.md", provider);
-        assert!(text.contains("does not do"), "guests/README.md: {provider}");
+        for (list, start) in [
+            ("README.md", format!("| `{provider}` |")),
+            (
+                "guests/README.md",
+                format!("| [`{provider}`]({provider}/README.md) |"),
+            ),
+        ] {
+            let list_of_all = read(list);
+            let mut rows = list_of_all.lines();
+            let row = rows.find(|line| line.starts_with(&start));
+            let cells: Vec<&str> = row.unwrap().split('|').map(str::trim).collect();
+            let ["", _, _, limits, .., ""] = cells.as_slice() else {
+                panic!("{list}: {cells:?}");
+            };
+            assert!(!limits.is_empty(), "{list}: {provider}");
+        }
+        let page = format!("guests/{provider}/README.md");
+        assert!(read(&page).contains("does not do"), "{page}");
     }
 }
 

@@ -390,7 +390,7 @@ fn keys(body: &mut String, guest: &str) {
     }
     if guest == "aws" {
         body.push_str(
-            "\n[The section about aws](../../../guests/README.md#aws) has the other variables of AWS's SDKs that count, in their order.\n",
+            "\n[The page about aws](../../../guests/aws/README.md) has the other variables of AWS's SDKs that count, in their order.\n",
         );
     }
     body.push('\n');

@@ -149,9 +149,9 @@ fn at_most_a_third() {
     }
 }
 
-/// The table in `guests/README.md` has these figures.
+/// The table in `guests/hcloud/README.md` has these figures.
 fn documented() {
-    let readme = include_str!("../../../guests/README.md");
+    let readme = include_str!("../../../guests/hcloud/README.md");
     let rows = [
         ("create", CREATE),
         ("create in a network", CREATE_IN_NETWORK),
@@ -171,7 +171,10 @@ fn documented() {
         ANNOTATION.most, ANNOTATION.peer
     );
     for row in rows.into_iter().chain([unchanged]) {
-        assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+        assert!(
+            readme.contains(&row),
+            "guests/hcloud/README.md lacks\n{row}"
+        );
     }
 }
 

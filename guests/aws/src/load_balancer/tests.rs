@@ -31,7 +31,7 @@ fn mistakes(service: &Service) -> String {
 #[test]
 fn the_table_of_annotations_and_the_readme_agree() {
     assert_eq!(ALL.len(), 30, "as many as the Go provider has");
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../../README.md");
     let word = |treatment: &Treatment| match treatment {
         Treatment::Supported => "yes".to_owned(),
         Treatment::AtCreation(why) => format!("at creation: {why}"),
@@ -40,7 +40,7 @@ fn the_table_of_annotations_and_the_readme_agree() {
     };
     for (name, (network, classic)) in ALL {
         let row = format!("| `{name}` | {} | {} |", word(network), word(classic));
-        assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+        assert!(readme.contains(&row), "guests/aws/README.md lacks\n{row}");
     }
     let (_, rows) = readme
         .split_once("aws-load-balancer-` | network | classic |")

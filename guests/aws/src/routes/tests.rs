@@ -109,10 +109,10 @@ fn a_route_is_made_once_and_never_in_place_of_another() {
     );
 }
 
-/// The table of `guests/README.md`, and what the older tag adds.
+/// The table of `guests/aws/README.md`, and what the older tag adds.
 #[test]
 fn each_event_costs_what_the_readme_says() {
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../../README.md");
     let listed = {
         let _host = host(|_, _| None);
         routes().remove(0)
@@ -151,7 +151,7 @@ fn each_event_costs_what_the_readme_says() {
                 format!("| {event} | {usual}; {fewer} if the instance passes on traffic already |")
             }
         };
-        assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+        assert!(readme.contains(&row), "guests/aws/README.md lacks\n{row}");
         assert_eq!(costs(happens, false, true), usual + 1, "{event}");
     }
 }

@@ -1,4 +1,4 @@
-//! The number of requests for each event, as `guests/README.md` states.
+//! The number of requests for each event, as `guests/hcloud/README.md` states.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use ccm_guest::routes::{CreateRequest, DeleteRequest, Progress, ProgressReply, Target};
@@ -55,7 +55,7 @@ fn the_readme_has_what_each_event_costs() {
     const RANGE: &str = "10.244.1.0/24";
     let of = |range: &str| vec![node("node-1", 1, &["10.0.0.3"], &[range])];
     let (right, left) = ([(RANGE, "10.0.0.3")], [(RANGE, "10.0.0.2")]);
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../../README.md");
     for (event, routes, nodes) in [
         ("nothing; routes are listed", &right[..], of(RANGE)),
         ("a node came", &[], of(RANGE)),
@@ -78,6 +78,9 @@ fn the_readme_has_what_each_event_costs() {
                 format!("| {event} | {alone}; {beside} where the network has load balancers |")
             }
         };
-        assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+        assert!(
+            readme.contains(&row),
+            "guests/hcloud/README.md lacks\n{row}"
+        );
     }
 }

@@ -324,7 +324,7 @@ fn a_machine_that_is_switched_off_is_told() {
     assert_eq!(is_off.collect::<Vec<_>>(), [Some(false), Some(true)]);
 }
 
-/// The table of `guests/README.md` has the same numbers.
+/// The table of `guests/proxmox/README.md` has the same numbers.
 #[test]
 fn each_event_costs_this_many_requests() {
     let machines = |count: u64| -> Pve {
@@ -380,12 +380,15 @@ fn each_event_costs_this_many_requests() {
         ),
         (RENAMED, 3, vec![known("old", "proxmox://home/1", "u")], 2),
     ];
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../../README.md");
     for (row, count, nodes, expected) in table {
         let host = machines(count).host();
         host.find(&provider(), nodes).unwrap();
         assert_eq!(host.requests().len(), expected, "{row}");
-        assert!(readme.contains(row), "guests/README.md lacks\n{row}");
+        assert!(
+            readme.contains(row),
+            "guests/proxmox/README.md lacks\n{row}"
+        );
     }
 }
 

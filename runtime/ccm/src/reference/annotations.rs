@@ -112,14 +112,17 @@ fn the_page_of_annotations_is_what_the_constants_say() {
         ),
         (
             "Of the provider aws",
-            "Annotations of Services of the Go provider. `guests/README.md` says for each whether network and classic load \
+            "Annotations of Services of the Go provider. [The page about \
+             aws](../../../guests/aws/README.md#network-load-balancers) says for each whether network and classic load \
              balancers have it.",
             aws.map(full).collect(),
             30,
         ),
         (
             "Of the provider digitalocean",
-            "Annotations of Services of the Go manager. `guests/README.md` says which have no effect, or none after creation.",
+            "Annotations of Services of the Go manager. [The page about \
+             digitalocean](../../../guests/digitalocean/README.md#annotations-of-digitalocean) says which have no effect, or \
+             none after creation.",
             digitalocean,
             39,
         ),

@@ -18,7 +18,7 @@ use crate::load_balancer::{deletion, ensure, wanted};
 
 const GROUPS: &str = include_str!("../../../fixtures/security-groups.xml");
 
-pub(super) const README: &str = include_str!("../../../../README.md");
+pub(super) const README: &str = include_str!("../../../README.md");
 
 /// The row of an event with these requests and the Go provider's number of them, which the README must have.
 pub(super) fn row_of_readme(event: &str, go: usize, sent: &[String]) -> String {
@@ -26,7 +26,7 @@ pub(super) fn row_of_readme(event: &str, go: usize, sent: &[String]) -> String {
     println!("{row} {sent:?}");
     assert!(
         README.contains(&row),
-        "guests/README.md lacks\n{row}\nof {sent:#?}"
+        "guests/aws/README.md lacks\n{row}\nof {sent:#?}"
     );
     row
 }

@@ -15,7 +15,7 @@ const GO: &str = "
     sticky-sessions-cookie-name sticky-sessions-cookie-ttl redirect-http-to-https disable-lets-encrypt-dns-records
     enable-proxy-protocol enable-backend-keepalive http-idle-timeout-seconds deny-rules allow-rules type network
     network-stack ip subnet-uuid";
-const README: &str = include_str!("../../../../README.md");
+const README: &str = include_str!("../../../README.md");
 const BASE: &str = "service.beta.kubernetes.io/do-loadbalancer-";
 
 #[test]
@@ -34,10 +34,8 @@ fn every_annotation_of_the_go_manager_is_in_the_table() {
 
 #[test]
 fn the_readme_says_the_same_of_each() {
-    let (_, section) = README
-        .split_once("### Annotations of DigitalOcean")
-        .unwrap();
-    let section = section.split("\n### ").next().unwrap();
+    let (_, section) = README.split_once("## Annotations of DigitalOcean").unwrap();
+    let section = section.split("\n## ").next().unwrap();
     let row = |begin: &str| {
         let mut rows = section.lines().filter(|line| line.starts_with(begin));
         rows.next()

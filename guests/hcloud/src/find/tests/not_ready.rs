@@ -64,12 +64,12 @@ fn a_check_costs_one_list_of_one_page_or_one_request_for_each_node() {
     }
 }
 
-/// The table of `guests/README.md`: the maximum of requests about one node, wherever in the list the known-good ones
-/// are.
+/// The table of `guests/hcloud/README.md`: the maximum of requests about one node, wherever in the list the known-good
+/// ones are.
 #[test]
 fn the_readme_has_what_a_check_costs() {
     const NETWORK: &[(&str, &str)] = &[("HCLOUD_NETWORK", "4711")];
-    let readme = include_str!("../../../../README.md");
+    let readme = include_str!("../../../README.md");
     for (shown, projects) in [
         ("up to 50", &[5, 50][..]),
         ("100", &[100]),
@@ -109,7 +109,10 @@ fn the_readme_has_what_a_check_costs() {
         }
         assert_eq!(rows.len(), 1, "{rows:?}");
         for row in rows {
-            assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+            assert!(
+                readme.contains(&row),
+                "guests/hcloud/README.md lacks\n{row}"
+            );
         }
     }
 }

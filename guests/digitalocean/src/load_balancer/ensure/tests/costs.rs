@@ -24,8 +24,11 @@ fn documented(event: &str, sent: &[&str], go: &str) {
         false => "",
     };
     let row = format!("| {event} | {requests}{unit} | {go} |");
-    let readme = include_str!("../../../../../README.md");
-    assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+    let readme = include_str!("../../../../README.md");
+    assert!(
+        readme.contains(&row),
+        "guests/digitalocean/README.md lacks\n{row}"
+    );
 }
 
 #[test]
