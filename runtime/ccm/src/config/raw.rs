@@ -59,7 +59,7 @@ pub(super) struct RawProvider {
     #[serde(default)]
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 65536}))]
     pub(super) config: BTreeMap<String, String>,
-    /// What the module may reach. The module's own request can only narrow it. Default: the built-in profile, for shipped modules only, which also reads variables.
+    /// What the module may reach. The module's own request can only narrow it. Default: the built-in grants, for shipped modules only, which also read variables.
     pub(super) grants: Option<RawGrants>,
     /// The proxy of every target that names none; in the file of --config also one of the words `environment` (the proxy of `HTTPS_PROXY`) and `direct` (none). Default: none.
     #[schemars(with = "Option<RawProxyServer>")]

@@ -224,7 +224,7 @@ fn describe(provider: &ProviderConfig) -> String {
         None => {
             row(
                 "may",
-                "what the built-in profile of a shipped module says, and nothing with any other module",
+                "the built-in grants of a shipped module, and nothing with any other module",
             );
             if let ProxyChoice::Through(route) = &provider.proxy {
                 row("", &format!("  {}", through(route)));

@@ -135,7 +135,7 @@ const OF_PROVIDERS: &[(&str, &[&str], &str, &str)] = &[
 #[test]
 fn the_page_of_events_is_what_the_table_says() {
     let mut body = String::new();
-    let no_orders = "An embedded module has no Events and follows no orders: the object's conditions and the log have the reason.\n\n";
+    let no_orders = "An embedded module has no Events, and annotations of its object have no effect: the object's conditions and the log have the reason.\n\n";
     for (about, heading, note) in [
         (About::Node, "Nodes", ""),
         (About::Service, "Services", ""),
