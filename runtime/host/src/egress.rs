@@ -75,7 +75,7 @@ use crate::interceptor::Interceptor;
 use crate::manifest::{Contract, Granted};
 use crate::sanitize;
 use budget::Budget;
-use credentials::{InstanceMetadata, IssuerSettings};
+use credentials::{IssuerClient, IssuerSettings, instance_metadata};
 use guest_requests::SlotShare;
 use response_cache::ResponseCache;
 use target::Target;
@@ -170,7 +170,7 @@ pub fn check_issuer(issuer: &Issuer, reach: IssuerReach) -> Result<(), String> {
 /// # Errors
 /// Why the region is not known, with the URL.
 pub async fn instance_region(issuer: &Issuer) -> Result<String, String> {
-    of_instance(issuer, async |metadata| metadata.region().await).await
+    of_instance(issuer, "latest/meta-data/placement/region").await
 }
 
 /// The ID of the EC2 instance that this process runs on, from its metadata service. Takes a few seconds at most.
@@ -178,21 +178,19 @@ pub async fn instance_region(issuer: &Issuer) -> Result<String, String> {
 /// # Errors
 /// Why the ID is not known, with the URL.
 pub async fn instance_id(issuer: &Issuer) -> Result<String, String> {
-    of_instance(issuer, async |metadata| metadata.id().await).await
+    of_instance(issuer, "latest/meta-data/instance-id").await
 }
 
-async fn of_instance(
-    issuer: &Issuer,
-    ask: impl AsyncFnOnce(InstanceMetadata) -> Result<String, String>,
-) -> Result<String, String> {
+async fn of_instance(issuer: &Issuer, path: &str) -> Result<String, String> {
     let settings = IssuerSettings {
         user_agent: concat!("ccm/", env!("CARGO_PKG_VERSION")),
         limits: &EgressLimits::standard(),
         lookup: Arc::new(SystemLookup),
         clock: Arc::new(SystemTime::now),
     };
-    let metadata = InstanceMetadata::new(issuer, &settings).map_err(|error| error.to_string())?;
-    let answer = tokio::time::timeout(MACHINE_ANSWERS, ask(metadata)).await;
+    let client = IssuerClient::new(issuer, IssuerReach::AwsMetadata, &settings);
+    let client = client.map_err(|error| error.to_string())?;
+    let answer = tokio::time::timeout(MACHINE_ANSWERS, instance_metadata(&client, path)).await;
     let answer = answer.unwrap_or_else(|_| Err(format!("no answer in {MACHINE_ANSWERS:?}")));
     answer.map_err(|why| format!("{}: {why}", issuer.endpoint))
 }

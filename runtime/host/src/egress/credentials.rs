@@ -23,9 +23,9 @@ use zeroize::Zeroizing;
 use crate::grant::{AwsKeys, Credential, Secret};
 
 pub(super) use authentication::{Attachment, Authentication, Unusable, identity};
-pub(super) use issuer_client::IssuerSettings;
 pub use issuer_client::WallClock;
-pub(super) use issuers::InstanceMetadata;
+pub(super) use issuer_client::{IssuerClient, IssuerSettings};
+pub(super) use issuers::instance_metadata;
 pub(super) use redactor::SecretRedactor;
 
 /// Longest access key ID of AWS.

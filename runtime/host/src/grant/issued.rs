@@ -117,6 +117,20 @@ pub enum OAuth2Grant {
     },
 }
 
+impl OAuth2Grant {
+    /// The token that the host presents; `None` for a client that is known by its own credentials.
+    pub(crate) fn presented(&self) -> Option<&Presented> {
+        match self {
+            OAuth2Grant::ClientCredentials => None,
+            OAuth2Grant::JwtBearer { assertion: token }
+            | OAuth2Grant::TokenExchange {
+                subject_token: token,
+                ..
+            } => Some(token),
+        }
+    }
+}
+
 /// A Keystone v3 token: `X-Auth-Token`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keystone {

@@ -11,7 +11,7 @@ use thiserror::Error;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::issuers::{Material, Source};
+use super::issuers::{Issuance, Material, Source};
 use super::renewal::Renewal;
 use super::sigv4::{self, SigningScope};
 use super::{
@@ -20,7 +20,7 @@ use super::{
 use crate::digest::sha256_of_parts;
 use crate::egress::dial::DialError;
 use crate::egress::message::FetchError;
-use crate::grant::{AwsSource, Credential, KeystoneMethod};
+use crate::grant::{AwsSource, Credential, Issuer, KeystoneMethod};
 
 const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
@@ -85,17 +85,32 @@ impl Authentication {
         redactor: &Arc<SecretRedactor>,
         settings: &IssuerSettings<'_>,
     ) -> Result<Authentication, Unusable> {
-        let renewal =
-            |source| Renewal::new(source, target, redactor.clone(), settings.clock.clone());
+        let issued = |issuer: &Issuer, issuance| {
+            let source = Source::new(issuer, issuance, settings)?;
+            let clock = settings.clock.clone();
+            Ok::<_, DialError>(Renewal::new(source, target, redactor.clone(), clock))
+        };
         Ok(match credential {
             Credential::AwsSigV4(aws) => {
                 aws.check().map_err(|_| CredentialError::SigningScope)?;
-                let keys = match (Source::aws(&aws.source, settings)?, &aws.source) {
-                    (Some(source), _) => Keys::Issued(renewal(source)),
-                    (None, AwsSource::Keys(keys)) => {
+                let keys = match &aws.source {
+                    AwsSource::Keys(keys) => {
                         Keys::Named(Arc::new(Material::AwsKeys(checked(keys)?)))
                     }
-                    (None, _) => return Ok(Authentication::None),
+                    AwsSource::WebIdentity(identity) => {
+                        let issuance = Issuance::WebIdentity(identity.clone());
+                        Keys::Issued(issued(&identity.issuer, issuance)?)
+                    }
+                    AwsSource::Container {
+                        issuer,
+                        authorization,
+                    } => {
+                        let issuance = Issuance::Container(authorization.clone());
+                        Keys::Issued(issued(issuer, issuance)?)
+                    }
+                    AwsSource::InstanceMetadata { issuer } => {
+                        Keys::Issued(issued(issuer, Issuance::InstanceMetadata)?)
+                    }
                 };
                 let scope = SigningScope {
                     region: aws.region.clone(),
@@ -106,12 +121,15 @@ impl Authentication {
             Credential::OAuth2(oauth2) => Authentication::Token {
                 header: AUTHORIZATION,
                 prefix: "Bearer ",
-                renewal: renewal(Source::oauth2(oauth2, settings)?),
+                renewal: issued(&oauth2.issuer, Issuance::OAuth2(oauth2.clone()))?,
             },
             Credential::Keystone(keystone) => Authentication::Token {
                 header: X_AUTH_TOKEN,
                 prefix: "",
-                renewal: renewal(Source::keystone(keystone, settings)?),
+                renewal: issued(
+                    &keystone.issuer,
+                    Issuance::Keystone(keystone.method.clone()),
+                )?,
             },
             fixed => match header(fixed)? {
                 Some((name, value)) => Authentication::Header(name, value),

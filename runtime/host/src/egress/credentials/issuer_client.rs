@@ -35,7 +35,7 @@ const MAX_CODE: usize = 64;
 pub type WallClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// Client of one issuer.
-pub(super) struct IssuerClient {
+pub(in crate::egress) struct IssuerClient {
     client: Client,
     gate: Arc<LeaseGate>,
     user_agent: Option<HeaderValue>,
@@ -68,7 +68,7 @@ impl IssuerClient {
     ///
     /// # Errors
     /// The part of the issuer that is unusable.
-    pub(super) fn new(
+    pub(in crate::egress) fn new(
         issuer: &Issuer,
         reach: IssuerReach,
         settings: &IssuerSettings<'_>,

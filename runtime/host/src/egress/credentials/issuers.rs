@@ -15,14 +15,14 @@ use ccm_core::safety::tenure::Tenure;
 use tokio::io::AsyncReadExt as _;
 use zeroize::Zeroizing;
 
-pub(in crate::egress) use aws_metadata::InstanceMetadata;
+pub(in crate::egress) use aws_metadata::instance_metadata;
 
-use super::issuer_client::IssuerSettings;
+use super::issuer_client::{IssuerClient, IssuerSettings};
 use super::redactor::SecretRedactor;
 use super::{filled, issuer_client};
 use crate::egress::IssuerReach;
 use crate::egress::dial::DialError;
-use crate::grant::{AwsKeys, AwsSource, Keystone, OAuth2, Presented, Secret};
+use crate::grant::{AwsKeys, Issuer, KeystoneMethod, OAuth2, Presented, Secret, WebIdentity};
 
 /// Largest token that is presented or accepted, in bytes. Tokens of ServiceAccounts have some 2 KiB.
 const MAX_TOKEN: usize = 16 << 10;
@@ -55,74 +55,45 @@ impl Material {
     }
 }
 
-/// An issuer and its client, by the kind of credential.
-pub(in crate::egress) enum Source {
-    WebIdentity(aws_sts::AssumeRole),
-    Container(aws_metadata::ContainerCredentials),
-    InstanceMetadata(InstanceMetadata),
-    OAuth2(Box<oauth2::TokenRequest>),
-    Keystone(keystone::TokenRequest),
+/// How a credential is issued, with what the host presents for it.
+pub(super) enum Issuance {
+    WebIdentity(WebIdentity),
+    /// With the token for the `authorization` header, if the service requires one.
+    Container(Option<Presented>),
+    InstanceMetadata,
+    OAuth2(OAuth2),
+    Keystone(KeystoneMethod),
+}
+
+/// An issuer of credentials.
+pub(super) struct Source {
+    client: IssuerClient,
+    issuance: Issuance,
 }
 
 impl Source {
-    /// The issuer of AWS keys; `None` if the operator named the keys themselves.
+    /// Sets up the client of an issuer; sends nothing yet.
     ///
     /// # Errors
     /// The issuer cannot be dialled.
-    pub(super) fn aws(
-        source: &AwsSource,
-        settings: &IssuerSettings<'_>,
-    ) -> Result<Option<Source>, DialError> {
-        Ok(Some(match source {
-            AwsSource::Keys(_) => return Ok(None),
-            AwsSource::WebIdentity(identity) => {
-                Source::WebIdentity(aws_sts::AssumeRole::new(identity, settings)?)
-            }
-            AwsSource::Container {
-                issuer,
-                authorization,
-            } => Source::Container(aws_metadata::ContainerCredentials::new(
-                issuer,
-                authorization.as_ref(),
-                settings,
-            )?),
-            AwsSource::InstanceMetadata { issuer } => {
-                Source::InstanceMetadata(InstanceMetadata::new(issuer, settings)?)
-            }
-        }))
-    }
-
-    /// The client of an OAuth 2.0 token endpoint.
-    ///
-    /// # Errors
-    /// The endpoint cannot be dialled.
-    pub(super) fn oauth2(
-        oauth2: &OAuth2,
+    pub(super) fn new(
+        issuer: &Issuer,
+        issuance: Issuance,
         settings: &IssuerSettings<'_>,
     ) -> Result<Source, DialError> {
-        oauth2::TokenRequest::new(oauth2, settings).map(|request| Source::OAuth2(Box::new(request)))
-    }
-
-    /// The client of a Keystone.
-    ///
-    /// # Errors
-    /// The Keystone cannot be dialled.
-    pub(super) fn keystone(
-        keystone: &Keystone,
-        settings: &IssuerSettings<'_>,
-    ) -> Result<Source, DialError> {
-        keystone::TokenRequest::new(keystone, settings).map(Source::Keystone)
+        let reach = match issuance {
+            Issuance::Container(_) | Issuance::InstanceMetadata => IssuerReach::AwsMetadata,
+            Issuance::WebIdentity(_) | Issuance::OAuth2(_) | Issuance::Keystone(_) => {
+                IssuerReach::Target
+            }
+        };
+        let client = IssuerClient::new(issuer, reach, settings)?;
+        Ok(Source { client, issuance })
     }
 
     /// Ties the issuer's connections to a lease.
     pub(super) fn enter(&self, tenure: &Arc<Tenure>) {
-        match self {
-            Source::WebIdentity(role) => role.client.enter(tenure),
-            Source::Container(container) => container.client.enter(tenure),
-            Source::InstanceMetadata(metadata) => metadata.client.enter(tenure),
-            Source::OAuth2(request) => request.client.enter(tenure),
-            Source::Keystone(request) => request.client.enter(tenure),
-        }
+        self.client.enter(tenure);
     }
 
     /// Requests a credential. Every secret that is read for it is redacted from now on.
@@ -130,12 +101,15 @@ impl Source {
     /// # Errors
     /// Why no credential was issued.
     pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
-        match self {
-            Source::WebIdentity(role) => role.issue(redactor).await,
-            Source::Container(container) => container.issue(redactor).await,
-            Source::InstanceMetadata(metadata) => metadata.issue(redactor).await,
-            Source::OAuth2(request) => request.issue(redactor).await,
-            Source::Keystone(request) => request.issue().await,
+        let client = &self.client;
+        match &self.issuance {
+            Issuance::WebIdentity(identity) => aws_sts::issue(client, identity, redactor).await,
+            Issuance::Container(authorization) => {
+                aws_metadata::issue_to_container(client, authorization.as_ref(), redactor).await
+            }
+            Issuance::InstanceMetadata => aws_metadata::issue_to_instance(client, redactor).await,
+            Issuance::OAuth2(oauth2) => oauth2::issue(client, oauth2, redactor).await,
+            Issuance::Keystone(method) => keystone::issue(client, method).await,
         }
     }
 }
@@ -143,14 +117,28 @@ impl Source {
 /// Kind and place of the issuer, for people.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::WebIdentity(role) => write!(f, "{role}"),
-            Source::Container(container) => write!(f, "{container}"),
-            Source::InstanceMetadata(metadata) => {
-                write!(f, "instance metadata at {}", metadata.client.endpoint)
+        let endpoint = &self.client.endpoint;
+        let with = |token: Option<&Presented>| match token {
+            Some(Presented::File(path)) => format!(" with the token in {}", path.display()),
+            Some(Presented::Text(_)) | None => String::new(),
+        };
+        match &self.issuance {
+            Issuance::WebIdentity(WebIdentity {
+                role_arn, token, ..
+            }) => {
+                let with = with(Some(token));
+                write!(f, "web identity for {role_arn}{with} at {endpoint}")
             }
-            Source::OAuth2(request) => write!(f, "{request}"),
-            Source::Keystone(request) => write!(f, "Keystone at {}", request.client.endpoint),
+            Issuance::Container(authorization) => {
+                let with = with(authorization.as_ref());
+                write!(f, "container credentials at {endpoint}{with}")
+            }
+            Issuance::InstanceMetadata => write!(f, "instance metadata at {endpoint}"),
+            Issuance::OAuth2(oauth2) => {
+                let with = with(oauth2.grant.presented());
+                write!(f, "OAuth 2.0 token endpoint {endpoint}{with}")
+            }
+            Issuance::Keystone(_) => write!(f, "Keystone at {endpoint}"),
         }
     }
 }

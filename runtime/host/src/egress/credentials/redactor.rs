@@ -16,9 +16,7 @@ use zeroize::Zeroizing;
 
 use super::issuers::Material;
 use super::{basic, login_of_client};
-use crate::grant::{
-    AwsSource, Credential, KeystoneMethod, OAuth2Client, OAuth2Grant, Presented, Secret,
-};
+use crate::grant::{AwsSource, Credential, KeystoneMethod, OAuth2Client, Presented, Secret};
 
 /// Shorter values occur by chance in answers and error texts, and redacting them would reveal them.
 const SHORTEST_WATCHED: usize = 8;
@@ -208,17 +206,9 @@ fn values(credential: &Credential) -> Vec<Secret> {
             AwsSource::InstanceMetadata { .. } => Vec::new(),
         },
         Credential::OAuth2(oauth2) => {
-            let client = oauth2.client.iter();
-            let mut values: Vec<Secret> = client.flat_map(of_client).collect();
-            match &oauth2.grant {
-                OAuth2Grant::ClientCredentials => {}
-                OAuth2Grant::JwtBearer { assertion: token }
-                | OAuth2Grant::TokenExchange {
-                    subject_token: token,
-                    ..
-                } => values.extend(text(token)),
-            }
-            values
+            let client = oauth2.client.iter().flat_map(of_client);
+            let token = oauth2.grant.presented().into_iter().flat_map(text);
+            client.chain(token).collect()
         }
         Credential::Keystone(keystone) => match &keystone.method {
             KeystoneMethod::Password {

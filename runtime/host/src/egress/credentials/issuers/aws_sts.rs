@@ -1,75 +1,43 @@
 //! AWS's Security Token Service: a role for a workload's token (`AssumeRoleWithWebIdentity`). Sources: AWS's API
 //! reference of STS, and the names and defaults of the SDKs.
 
-use std::fmt;
-
 use bytes::Bytes;
 use http::Request;
 use http::header::CONTENT_TYPE;
 use url::form_urlencoded;
 
 use super::issuer_client::IssuerClient;
-use super::{
-    DialError, Issued, IssuerReach, IssuerSettings, Presented, SecretRedactor, issued_keys,
-    presented,
-};
+use super::{Issued, SecretRedactor, issued_keys, presented};
 use crate::egress::body_fields::FORM;
 use crate::grant::WebIdentity;
 
-/// A role, the name of its session, and the token that it is assumed with.
-pub(in crate::egress) struct AssumeRole {
-    pub(super) client: IssuerClient,
-    role_arn: String,
-    session_name: String,
-    token: Presented,
-}
-
-impl AssumeRole {
-    pub(super) fn new(
-        identity: &WebIdentity,
-        settings: &IssuerSettings<'_>,
-    ) -> Result<AssumeRole, DialError> {
-        Ok(AssumeRole {
-            client: IssuerClient::new(&identity.issuer, IssuerReach::Target, settings)?,
-            role_arn: identity.role_arn.clone(),
-            session_name: identity.session_name.clone(),
-            token: identity.token.clone(),
-        })
-    }
-
-    pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
-        let token = presented(&self.token, redactor).await?;
-        let form = form_urlencoded::Serializer::new(String::new())
-            .append_pair("Action", "AssumeRoleWithWebIdentity")
-            .append_pair("Version", "2011-06-15")
-            .append_pair("RoleArn", &self.role_arn)
-            .append_pair("RoleSessionName", &self.session_name)
-            .append_pair("WebIdentityToken", token.expose())
-            .finish();
-        let request = Request::post(self.client.endpoint.as_str()).header(CONTENT_TYPE, FORM);
-        let answer = self.client.ask(request, Bytes::from(form)).await?;
-        let xml = answer.success(|text| element(text, "Code").map(str::to_owned))?;
-        let part = |name| {
-            let part = element(xml, name).map(str::to_owned);
-            part.ok_or_else(|| format!("answered without one {name}"))
-        };
-        issued_keys(
-            part("AccessKeyId")?,
-            part("SecretAccessKey")?,
-            part("SessionToken")?,
-            &part("Expiration")?,
-        )
-    }
-}
-
-impl fmt::Display for AssumeRole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "web identity for {}", self.role_arn)?;
-        if let Presented::File(path) = &self.token {
-            write!(f, " with the token in {}", path.display())?;
-        }
-        write!(f, " at {}", self.client.endpoint)
-    }
+/// The keys of a role, for the token that it is assumed with.
+pub(super) async fn issue(
+    client: &IssuerClient,
+    identity: &WebIdentity,
+    redactor: &SecretRedactor,
+) -> Result<Issued, String> {
+    let token = presented(&identity.token, redactor).await?;
+    let form = form_urlencoded::Serializer::new(String::new())
+        .append_pair("Action", "AssumeRoleWithWebIdentity")
+        .append_pair("Version", "2011-06-15")
+        .append_pair("RoleArn", &identity.role_arn)
+        .append_pair("RoleSessionName", &identity.session_name)
+        .append_pair("WebIdentityToken", token.expose())
+        .finish();
+    let request = Request::post(client.endpoint.as_str()).header(CONTENT_TYPE, FORM);
+    let answer = client.ask(request, Bytes::from(form)).await?;
+    let xml = answer.success(|text| element(text, "Code").map(str::to_owned))?;
+    let part = |name| {
+        let part = element(xml, name).map(str::to_owned);
+        part.ok_or_else(|| format!("answered without one {name}"))
+    };
+    issued_keys(
+        part("AccessKeyId")?,
+        part("SecretAccessKey")?,
+        part("SessionToken")?,
+        &part("Expiration")?,
+    )
 }
 
 /// Text of the only element of this name. The elements of interest have no attributes, no children and no characters
