@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use crate::grant::{AwsKeys, Credential, Secret};
 
-pub(super) use authentication::{Attachment, Authentication, Unusable, identity};
+pub(super) use authentication::{Attachment, Authentication, identity};
 pub use issuer_client::WallClock;
 pub(super) use issuer_client::{IssuerClient, IssuerSettings};
 pub(super) use issuers::instance_metadata;

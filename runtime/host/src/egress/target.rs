@@ -17,7 +17,7 @@ use super::canonical_request::{MatchContext, Prepared};
 use super::cloud_quota::CloudQuota;
 use super::credential_acceptance::{Acceptance, AcceptanceChange};
 use super::credentials::{
-    Attachment, Authentication, IssuerSettings, SecretRedactor, Unusable, WallClock, identity,
+    Attachment, Authentication, IssuerSettings, SecretRedactor, WallClock, identity,
 };
 use super::dial::{self, Client};
 use super::lease_gate::LeaseGate;
@@ -123,17 +123,7 @@ impl Target {
             lookup: lookup.clone(),
             clock,
         };
-        let authentication = Authentication::new(&name, credential, &redactor, &settings);
-        let authentication = authentication.map_err(|error| match error {
-            Unusable::Credential(source) => EgressError::Credential {
-                target: name.clone(),
-                source,
-            },
-            Unusable::Issuer(source) => EgressError::Issuer {
-                target: name.clone(),
-                source,
-            },
-        })?;
+        let authentication = Authentication::new(&name, credential, &redactor, &settings)?;
         let gate = Arc::<LeaseGate>::default();
         let client =
             dial::client(&granted.grant, limits, lookup, gate.clone()).map_err(|source| {

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use ccm_core::safety::tenure::Tenure;
 use http::Request;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use thiserror::Error;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
@@ -18,22 +17,11 @@ use super::{
     CredentialError, IssuerSettings, SecretRedactor, aws_refusal, checked, header, sensitive,
 };
 use crate::digest::sha256_of_parts;
-use crate::egress::dial::DialError;
+use crate::egress::EgressError;
 use crate::egress::message::FetchError;
 use crate::grant::{AwsSource, Credential, Issuer, KeystoneMethod};
 
 const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
-
-/// Why requests cannot be authenticated at all.
-#[derive(Debug, Error)]
-pub(in crate::egress) enum Unusable {
-    /// The credential is unusable.
-    #[error(transparent)]
-    Credential(#[from] CredentialError),
-    /// The endpoint that issues the credential is unusable.
-    #[error(transparent)]
-    Issuer(#[from] DialError),
-}
 
 /// How the requests of one target are authenticated. Holds secrets: neither printed nor compared.
 pub(in crate::egress) enum Authentication {
@@ -78,24 +66,33 @@ impl Authentication {
     /// Reads the credential of a grant; sends nothing yet.
     ///
     /// # Errors
-    /// See [`Unusable`].
+    /// The credential is unusable, or the endpoint that issues it.
     pub(in crate::egress) fn new(
         target: &str,
         credential: &Credential,
         redactor: &Arc<SecretRedactor>,
         settings: &IssuerSettings<'_>,
-    ) -> Result<Authentication, Unusable> {
+    ) -> Result<Authentication, EgressError> {
         let issued = |issuer: &Issuer, issuance| {
-            let source = Source::new(issuer, issuance, settings)?;
+            let source = Source::new(issuer, issuance, settings).map_err(|source| {
+                let target = target.to_owned();
+                EgressError::Issuer { target, source }
+            })?;
             let clock = settings.clock.clone();
-            Ok::<_, DialError>(Renewal::new(source, target, redactor.clone(), clock))
+            Ok::<_, EgressError>(Renewal::new(source, target, redactor.clone(), clock))
+        };
+        let unusable = |source| {
+            let target = target.to_owned();
+            EgressError::Credential { target, source }
         };
         Ok(match credential {
             Credential::AwsSigV4(aws) => {
-                aws.check().map_err(|_| CredentialError::SigningScope)?;
+                let is_scope = aws.check();
+                is_scope.map_err(|_| unusable(CredentialError::SigningScope))?;
                 let keys = match &aws.source {
                     AwsSource::Keys(keys) => {
-                        Keys::Named(Arc::new(Material::AwsKeys(checked(keys)?)))
+                        let keys = checked(keys).map_err(unusable)?;
+                        Keys::Named(Arc::new(Material::AwsKeys(keys)))
                     }
                     AwsSource::WebIdentity(identity) => {
                         let issuance = Issuance::WebIdentity(identity.clone());
@@ -131,7 +128,7 @@ impl Authentication {
                     Issuance::Keystone(keystone.method.clone()),
                 )?,
             },
-            fixed => match header(fixed)? {
+            fixed => match header(fixed).map_err(unusable)? {
                 Some((name, value)) => Authentication::Header(name, value),
                 None => Authentication::None,
             },
