@@ -49,11 +49,7 @@ pub fn check(address: IpAddr, granted: &[IpNet]) -> Result<(), AddressRefused> {
     let refused = |why| Err(AddressRefused { address, why });
     // Every address that this one may lead to has to pass; usually there is only one.
     for inner in readings(address) {
-        let kind = match inner {
-            IpAddr::V4(inner) => v4(inner),
-            IpAddr::V6(inner) => v6(inner),
-        };
-        match kind {
+        match kind(inner) {
             Kind::Never(why) => return refused(why),
             Kind::Local(why) if !granted.iter().any(|range| range.contains(&inner)) => {
                 return refused(why);
@@ -82,137 +78,84 @@ pub fn is_loopback_host(host: &str) -> bool {
     }
 }
 
-/// IPv4 network: address and prefix length.
-type Block4 = (Ipv4Addr, u8);
+const fn v4(a: u8, b: u8, c: u8, d: u8, length: u8) -> IpNet {
+    IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), length)
+}
 
-/// Never dialled: IANA's special-purpose registry (RFC 6890) and cloud metadata services outside of it.
-const NEVER_V4: &[(Block4, &str)] = &[
-    ((Ipv4Addr::new(0, 0, 0, 0), 8), "unspecified"),
-    (
-        (Ipv4Addr::new(169, 254, 0, 0), 16),
-        "link-local, where metadata services are",
-    ),
-    ((Ipv4Addr::new(192, 0, 0, 0), 24), "reserved for protocols"),
-    (
-        (Ipv4Addr::new(192, 0, 2, 0), 24),
-        "reserved for documentation",
-    ),
-    ((Ipv4Addr::new(192, 88, 99, 0), 24), "reserved"),
-    (
-        (Ipv4Addr::new(198, 18, 0, 0), 15),
-        "reserved for benchmarks",
-    ),
-    (
-        (Ipv4Addr::new(198, 51, 100, 0), 24),
-        "reserved for documentation",
-    ),
-    (
-        (Ipv4Addr::new(203, 0, 113, 0), 24),
-        "reserved for documentation",
-    ),
-    ((Ipv4Addr::new(224, 0, 0, 0), 4), "multicast"),
-    ((Ipv4Addr::new(240, 0, 0, 0), 4), "reserved or broadcast"),
+/// The first four segments and the last one.
+const fn v6(a: u16, b: u16, c: u16, d: u16, h: u16, length: u8) -> IpNet {
+    IpNet::new_assert(IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, h)), length)
+}
+
+const LOOPBACK: Kind =
+    Kind::Local("a loopback address, which `addresses` in the configuration does not allow");
+const PRIVATE: Kind =
+    Kind::Local("a private address, which `addresses` in the configuration does not allow");
+const SHARED: Kind = Kind::Local(
+    "a shared address (RFC 6598), which `addresses` in the configuration does not allow",
+);
+const UNSPECIFIED: Kind = Kind::Never("unspecified");
+const LINK_LOCAL: Kind = Kind::Never("link-local, where metadata services are");
+const METADATA: Kind = Kind::Never("a metadata service");
+const MULTICAST: Kind = Kind::Never("multicast");
+const DOCUMENTATION: Kind = Kind::Never("reserved for documentation");
+const BENCHMARKS: Kind = Kind::Never("reserved for benchmarks");
+const RESERVED: Kind = Kind::Never("reserved");
+
+/// IANA's special-purpose registries (RFC 6890), and the metadata services of clouds, some of which are inside of other
+/// ranges. The first range that contains an address counts.
+const RANGES: &[(IpNet, Kind)] = &[
     // Alibaba Cloud's metadata service, inside the range of RFC 6598.
-    (
-        (Ipv4Addr::new(100, 100, 100, 200), 32),
-        "a metadata service",
-    ),
+    (v4(100, 100, 100, 200, 32), METADATA),
     // Azure's wire server.
-    ((Ipv4Addr::new(168, 63, 129, 16), 32), "a metadata service"),
-];
-
-const LOCAL_V4: &[(Block4, &str)] = &[
-    (
-        (Ipv4Addr::new(127, 0, 0, 0), 8),
-        "a loopback address, which `addresses` in the configuration does not allow",
-    ),
-    (
-        (Ipv4Addr::new(10, 0, 0, 0), 8),
-        "a private address, which `addresses` in the configuration does not allow",
-    ),
-    (
-        (Ipv4Addr::new(172, 16, 0, 0), 12),
-        "a private address, which `addresses` in the configuration does not allow",
-    ),
-    (
-        (Ipv4Addr::new(192, 168, 0, 0), 16),
-        "a private address, which `addresses` in the configuration does not allow",
-    ),
-    (
-        (Ipv4Addr::new(100, 64, 0, 0), 10),
-        "a shared address (RFC 6598), which `addresses` in the configuration does not allow",
-    ),
-];
-
-fn v4(address: Ipv4Addr) -> Kind {
-    let inside = |((network, length), _): &&(Block4, &'static str)| {
-        let mask = u32::MAX.checked_shl(32 - u32::from(*length)).unwrap_or(0);
-        address.to_bits() & mask == network.to_bits()
-    };
-    if let Some((_, why)) = NEVER_V4.iter().find(inside) {
-        return Kind::Never(why);
-    }
-    match LOCAL_V4.iter().find(inside) {
-        Some((_, why)) => Kind::Local(why),
-        None => Kind::Public,
-    }
-}
-
-/// IPv6 network: first bits and their number.
-type Block6 = (u128, u8);
-
-const fn bits(a: u16, b: u16, c: u16, d: u16, h: u16) -> u128 {
-    Ipv6Addr::new(a, b, c, d, 0, 0, 0, h).to_bits()
-}
-
-/// Never dialled, even within ranges that are granted or public.
-const NEVER_V6: &[(Block6, &str)] = &[
+    (v4(168, 63, 129, 16, 32), METADATA),
+    (v4(0, 0, 0, 0, 8), UNSPECIFIED),
+    (v4(169, 254, 0, 0, 16), LINK_LOCAL),
+    (v4(192, 0, 0, 0, 24), Kind::Never("reserved for protocols")),
+    (v4(192, 0, 2, 0, 24), DOCUMENTATION),
+    (v4(192, 88, 99, 0, 24), RESERVED),
+    (v4(198, 18, 0, 0, 15), BENCHMARKS),
+    (v4(198, 51, 100, 0, 24), DOCUMENTATION),
+    (v4(203, 0, 113, 0, 24), DOCUMENTATION),
+    (v4(224, 0, 0, 0, 4), MULTICAST),
+    (v4(240, 0, 0, 0, 4), Kind::Never("reserved or broadcast")),
+    (v4(127, 0, 0, 0, 8), LOOPBACK),
+    (v4(10, 0, 0, 0, 8), PRIVATE),
+    (v4(172, 16, 0, 0, 12), PRIVATE),
+    (v4(192, 168, 0, 0, 16), PRIVATE),
+    (v4(100, 64, 0, 0, 10), SHARED),
     // Amazon EC2: metadata, DNS and time.
-    ((bits(0xfd00, 0xec2, 0, 0, 0), 32), "a metadata service"),
+    (v6(0xfd00, 0xec2, 0, 0, 0, 32), METADATA),
     // Google Cloud.
-    ((bits(0xfd20, 0xce, 0, 0, 0), 32), "a metadata service"),
+    (v6(0xfd20, 0xce, 0, 0, 0, 32), METADATA),
     // Akamai (Linode).
-    (
-        (bits(0xfd00, 0xa9fe, 0xa9fe, 0, 0), 48),
-        "a metadata service",
-    ),
+    (v6(0xfd00, 0xa9fe, 0xa9fe, 0, 0, 48), METADATA),
     // Oracle Cloud.
-    ((bits(0xfd00, 0xc1, 0, 0, 0), 32), "a metadata service"),
+    (v6(0xfd00, 0xc1, 0, 0, 0, 32), METADATA),
     // Scaleway.
-    ((bits(0xfd00, 0x42, 0, 0, 0x42), 128), "a metadata service"),
-    ((bits(0x2001, 2, 0, 0, 0), 48), "reserved for benchmarks"),
-    ((bits(0x2001, 0x10, 0, 0, 0), 28), "reserved"),
-    ((bits(0x2001, 0x20, 0, 0, 0), 28), "reserved"),
-    (
-        (bits(0x2001, 0xdb8, 0, 0, 0), 32),
-        "reserved for documentation",
-    ),
-    ((bits(0x3fff, 0, 0, 0, 0), 20), "reserved for documentation"),
+    (v6(0xfd00, 0x42, 0, 0, 0x42, 128), METADATA),
+    (v6(0x2001, 2, 0, 0, 0, 48), BENCHMARKS),
+    (v6(0x2001, 0x10, 0, 0, 0, 28), RESERVED),
+    (v6(0x2001, 0x20, 0, 0, 0, 28), RESERVED),
+    (v6(0x2001, 0xdb8, 0, 0, 0, 32), DOCUMENTATION),
+    (v6(0x3fff, 0, 0, 0, 0, 20), DOCUMENTATION),
+    (v6(0, 0, 0, 0, 1, 128), LOOPBACK),
+    (v6(0, 0, 0, 0, 0, 128), UNSPECIFIED),
+    (v6(0xfe80, 0, 0, 0, 0, 10), LINK_LOCAL),
+    (v6(0xff00, 0, 0, 0, 0, 8), MULTICAST),
+    (v6(0xfc00, 0, 0, 0, 0, 7), PRIVATE),
+    // NAT64: the embedded IPv4 address is checked separately.
+    (v6(0x64, 0, 0, 0, 0, 16), Kind::Public),
+    // The only allocated part of the address space (RFC 4291, IANA).
+    (v6(0x2000, 0, 0, 0, 0, 3), Kind::Public),
 ];
 
-fn v6(address: Ipv6Addr) -> Kind {
-    let inside = |(network, length): Block6| {
-        let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-        address.to_bits() & mask == network
-    };
-    if let Some((_, why)) = NEVER_V6.iter().find(|(block, _)| inside(*block)) {
-        return Kind::Never(why);
-    }
-    match address.segments()[0] {
-        _ if address.is_loopback() => {
-            Kind::Local("a loopback address, which `addresses` in the configuration does not allow")
-        }
-        _ if address.is_unspecified() => Kind::Never("unspecified"),
-        0xfe80..=0xfebf => Kind::Never("link-local, where metadata services are"),
-        0xff00..=0xffff => Kind::Never("multicast"),
-        0xfc00..=0xfdff => {
-            Kind::Local("a private address, which `addresses` in the configuration does not allow")
-        }
-        // The embedded IPv4 address of NAT64 is checked separately.
-        0x64 => Kind::Public,
-        // The only allocated part of the address space (RFC 4291, IANA).
-        0x2000..=0x3fff => Kind::Public,
-        _ => Kind::Never("reserved"),
+fn kind(address: IpAddr) -> Kind {
+    let range = RANGES.iter().find(|(range, _)| range.contains(&address));
+    match (range, address) {
+        (Some((_, kind)), _) => *kind,
+        (None, IpAddr::V4(_)) => Kind::Public,
+        (None, IpAddr::V6(_)) => RESERVED,
     }
 }
 
