@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use ccm_core::cloud::Capabilities;
 use wasm_encoder::{
     Component, ComponentExportKind, ComponentExportSection, ComponentImportSection,
     ComponentInstanceSection, ComponentTypeRef, ComponentTypeSection, CustomSection, Encode,
@@ -66,9 +67,10 @@ pub(crate) fn load() -> Load {
             schemes: Vec::new(),
             extra: Vec::new(),
         },
-        instances: true,
-        load_balancer: false,
-        routes: false,
+        capabilities: Capabilities {
+            instances: true,
+            ..Capabilities::default()
+        },
         self_check: false,
     }
 }

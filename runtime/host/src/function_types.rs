@@ -1,21 +1,19 @@
 //! Finds the functions that a component exports and compares their types with the contract's before any of it runs, so
 //! that an error names the function. Calls them.
 
-use ccm_core::cloud::Capabilities;
 use wasmtime::Store;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{
     ComponentExportIndex, ComponentNamedList, ComponentType, Instance, InstancePre, Lift, Lower,
 };
 
+use crate::sandbox::Load;
 use crate::store_data::Guest;
 
-/// A component, and the indices of its contract exports.
-#[derive(Clone, Copy)]
+/// A component, and the settings that say what it exports.
 pub(crate) struct Component<'a> {
     pub(crate) linked: &'a InstancePre<Guest>,
-    pub(crate) has: Capabilities,
-    pub(crate) self_check: bool,
+    pub(crate) load: &'a Load,
 }
 
 /// Indices of the functions of a component; `None`: it does not export the interface.

@@ -191,9 +191,7 @@ impl Host {
         let load = Load {
             contract,
             config,
-            instances: capabilities.instances,
-            load_balancer: capabilities.load_balancer,
-            routes: capabilities.routes,
+            capabilities,
             self_check: inspection.self_check,
         };
         let linked = self
@@ -235,8 +233,8 @@ impl Host {
         linked: InstancePre<Guest>,
         load: Load,
     ) -> Result<Sandbox, LoadError> {
-        let exports = Exports::find(&linked, load.contract, load.capabilities(), load.self_check)
-            .map_err(|error| signature(source, difference(&error)))?;
+        let exports =
+            Exports::find(&linked, &load).map_err(|error| signature(source, difference(&error)))?;
         Ok(match &self.isolation {
             Isolation::InProcess => Sandbox::InProcess(Box::new(InProcess {
                 component: linked,

@@ -194,9 +194,10 @@ fn found(reply: instances::FindReply) -> Result<Answer, Error> {
 /// The first function that is missing or has another type.
 pub(crate) fn functions(component: &Component<'_>) -> wasmtime::Result<Functions> {
     use load_balancer::{DeleteRequest, EnsureReply, Found, ProgressReply, Service};
-    let has = component.has;
+    let has = component.load.capabilities;
     let lifecycle = component.interface("ccm:provider/lifecycle@0.1.0", true);
-    let self_check = component.interface("ccm:provider/self-check@0.1.0", component.self_check);
+    let self_check =
+        component.interface("ccm:provider/self-check@0.1.0", component.load.self_check);
     let instances = component.interface("ccm:provider/instances@0.1.0", has.instances);
     let balancers = component.interface("ccm:provider/load-balancer@0.1.0", has.load_balancer);
     let routes = component.interface("ccm:provider/routes@0.1.0", has.routes);

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::string_map::StringMap;
 
 /// Maximum number of nodes in one call about machines, and of targets of a load balancer (contract, `instances` and
@@ -10,7 +12,7 @@ use crate::string_map::StringMap;
 pub const MOST_NODES: usize = 5_000;
 
 /// The groups of calls that a provider supports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Capabilities {
     /// Look-ups of machines: [`CloudProvider::find`](crate::cloud_provider::CloudProvider::find).
     pub instances: bool,

@@ -152,12 +152,7 @@ fn open(engine: &Engine, load: Load, code: Bytes) -> wasmtime::Result<InProcess>
     let component = cache::load(engine, &Compiled::of_parent(code))?;
     let component = host::linker(engine)?.instantiate_pre(&component)?;
     Ok(InProcess {
-        exports: Exports::find(
-            &component,
-            load.contract,
-            load.capabilities(),
-            load.self_check,
-        )?,
+        exports: Exports::find(&component, &load)?,
         component,
         config: load.config,
         ticker,

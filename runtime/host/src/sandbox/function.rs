@@ -1,11 +1,11 @@
 //! Contract functions that the host calls: their arguments and results. Finds and calls them in the version of the
 //! component.
 
-use ccm_core::cloud::Capabilities;
 use serde::{Deserialize, Serialize};
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
+use super::Load;
 use crate::bindings::{common, instances, lifecycle, load_balancer, routes};
 use crate::function_types::{Component, FunctionCall, Functions};
 use crate::manifest::Contract;
@@ -114,21 +114,13 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    /// Finds the functions of a component with these capabilities.
+    /// Finds the functions of a component with these settings.
     ///
     /// # Errors
     /// The first function that is missing or has another type than in the contract.
-    pub(crate) fn find(
-        linked: &InstancePre<Guest>,
-        contract: Contract,
-        has: Capabilities,
-        self_check: bool,
-    ) -> wasmtime::Result<Exports> {
-        let component = Component {
-            linked,
-            has,
-            self_check,
-        };
+    pub(crate) fn find(linked: &InstancePre<Guest>, load: &Load) -> wasmtime::Result<Exports> {
+        let contract = load.contract;
+        let component = Component { linked, load };
         let functions = match contract {
             Contract::V0_1 => v0_1::functions(&component)?,
             Contract::V0_2 => v0_2::functions(&component)?,

@@ -55,20 +55,9 @@ pub(super) enum ToChild {
 pub(crate) struct Load {
     pub contract: Contract,
     pub config: lifecycle::Config,
-    pub instances: bool,
-    pub load_balancer: bool,
-    pub routes: bool,
+    /// Controller interfaces that it exports.
+    pub capabilities: Capabilities,
     pub self_check: bool,
-}
-
-impl Load {
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            instances: self.instances,
-            load_balancer: self.load_balancer,
-            routes: self.routes,
-        }
-    }
 }
 
 /// Response of a cloud without its body.

@@ -16,9 +16,10 @@ pub(crate) fn functions(component: &Component<'_>) -> wasmtime::Result<Functions
     use load_balancer::{
         DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
     };
-    let has = component.has;
+    let has = component.load.capabilities;
     let lifecycle = component.interface("ccm:provider/lifecycle@0.2.0", true);
-    let self_check = component.interface("ccm:provider/self-check@0.2.0", component.self_check);
+    let self_check =
+        component.interface("ccm:provider/self-check@0.2.0", component.load.self_check);
     let instances = component.interface("ccm:provider/instances@0.2.0", has.instances);
     let balancers = component.interface("ccm:provider/load-balancer@0.2.0", has.load_balancer);
     let routes = component.interface("ccm:provider/routes@0.2.0", has.routes);
