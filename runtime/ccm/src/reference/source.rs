@@ -229,7 +229,7 @@ fn of_field(
         let inside = |outer: &str| is_a.strip_prefix(outer)?.strip_suffix('>');
         if let Some(inner) = inside("Option<").or_else(|| inside("Box<")) {
             is_a = inner;
-        } else if let Some(inner) = inside("Vec<") {
+        } else if let Some(inner) = inside("Vec<").or_else(|| inside("BTreeSet<")) {
             (is_a, many) = (inner, "list of ");
             here.push_str("[]");
         } else if let Some(inner) = inside("BTreeMap<String, ") {

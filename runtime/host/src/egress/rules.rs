@@ -64,11 +64,11 @@ pub struct RawRule {
     /// Query fields: each has to occur exactly once, with one of the values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 4, "additionalProperties" = {"type": "array", "maxItems": 256, "items": {"type": "string", "maxLength": 256}}))]
-    pub query: BTreeMap<String, Vec<String>>,
+    pub query: BTreeMap<String, BTreeSet<String>>,
     /// The same for a body of `application/x-www-form-urlencoded`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 4, "additionalProperties" = {"type": "array", "maxItems": 256, "items": {"type": "string", "maxLength": 256}}))]
-    pub form: BTreeMap<String, Vec<String>>,
+    pub form: BTreeMap<String, BTreeSet<String>>,
     /// `read` or `write`.
     #[schemars(extend("enum" = ["read", "write"]))]
     pub access: String,
@@ -98,8 +98,9 @@ impl RawRule {
         if let (Some(Access::Read), Some(method)) = (access, methods.iter().find(changing)) {
             mistakes.push(format!("{method} changes something: its access is write"));
         }
-        let query = fields("query", self.query, &mut mistakes);
-        let form = fields("form", self.form, &mut mistakes);
+        let (query, form) = (self.query, self.form);
+        check_fields("query", &query, &mut mistakes);
+        check_fields("form", &form, &mut mistakes);
         if !form.is_empty()
             && methods
                 .iter()
@@ -149,25 +150,22 @@ fn methods(raw: &[String], mistakes: &mut Vec<String>) -> Vec<Method> {
     methods
 }
 
-fn fields(
+fn check_fields(
     place: &str,
-    raw: BTreeMap<String, Vec<String>>,
+    fields: &BTreeMap<String, BTreeSet<String>>,
     mistakes: &mut Vec<String>,
-) -> BTreeMap<String, BTreeSet<String>> {
-    if raw.len() > MAX_FIELDS {
+) {
+    if fields.len() > MAX_FIELDS {
         mistakes.push(format!("{place}: at most {MAX_FIELDS} fields"));
     }
     let is_text = |text: &str| {
         !text.is_empty() && text.len() <= MAX_FIELD_BYTES && !text.chars().any(char::is_control)
     };
-    for (name, values) in &raw {
+    for (name, values) in fields {
         if !is_text(name) || values.is_empty() || !values.iter().all(|value| is_text(value)) {
             mistakes.push(format!("{place} field {name:?}: expected a name and a list of values, each 1 to {MAX_FIELD_BYTES} bytes"));
         }
     }
-    raw.into_iter()
-        .map(|(name, values)| (name, values.into_iter().collect()))
-        .collect()
 }
 
 impl Rule {
@@ -231,17 +229,11 @@ impl TryFrom<RawRule> for Rule {
 
 impl From<Rule> for RawRule {
     fn from(rule: Rule) -> RawRule {
-        let lists = |fields: BTreeMap<String, BTreeSet<String>>| {
-            fields
-                .into_iter()
-                .map(|(name, values)| (name, values.into_iter().collect()))
-                .collect()
-        };
         RawRule {
             methods: rule.methods.iter().map(Method::to_string).collect(),
             path: rule.path.as_str().to_owned(),
-            query: lists(rule.query),
-            form: lists(rule.form),
+            query: rule.query,
+            form: rule.form,
             access: word(rule.access).to_owned(),
         }
     }
