@@ -240,14 +240,6 @@ fn target(raw: RawTarget, is_first: bool, wrong: &mut Vec<String>) -> Option<Tar
     })
 }
 
-/// One proof of absence in a rule.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawAbsence {
-    status: u16,
-    contains: String,
-}
-
 /// Parses a rule and its `absence`: answers that prove that the requested object does not exist.
 fn rule_with_absence(place: &str, mut value: Value, wrong: &mut Vec<String>) -> Option<Rule> {
     let absence = value
@@ -257,26 +249,20 @@ fn rule_with_absence(place: &str, mut value: Value, wrong: &mut Vec<String>) -> 
     let Some(absence) = absence else {
         return rule;
     };
-    let raw: Vec<RawAbsence> = serde_json::from_value(absence)
+    let absence: Vec<Absence> = serde_json::from_value(absence)
         .map_err(|error| {
             let error = clean(&error.to_string(), MAX_ERROR);
             wrong.push(format!("{place}: absence: {error}"));
         })
         .ok()?;
-    if raw.is_empty() || raw.len() > MAX_ABSENCE {
-        let count = raw.len();
+    if absence.is_empty() || absence.len() > MAX_ABSENCE {
+        let count = absence.len();
         wrong.push(format!(
             "{place}: absence: {count} answers, expected 1 to {MAX_ABSENCE}"
         ));
     }
-    let absence = raw.into_iter().map(|RawAbsence { status, contains }| {
-        let absence = Absence { status, contains };
-        absence
-            .check()
-            .map_err(|why| wrong.push(format!("{place}: {why}")))
-            .map(|()| absence)
-    });
-    let absence: Vec<_> = absence.filter_map(Result::ok).collect();
+    let unusable = absence.iter().filter_map(|one| one.check().err());
+    wrong.extend(unusable.map(|why| format!("{place}: {why}")));
     rule.map(|rule| rule.with_absence(absence))
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 
 use ccm_core::safety::permit::Access;
 use http::Method;
+use serde::Deserialize;
 
 use super::word;
 use crate::egress::path::{CanonicalPath, PathPattern};
@@ -28,7 +29,8 @@ pub struct Line {
 }
 
 /// An answer by which a cloud says that the requested object does not exist.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Absence {
     /// Status of the answer.
     pub status: u16,
