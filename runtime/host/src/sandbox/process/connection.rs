@@ -61,7 +61,7 @@ struct UnderWay {
     scope: Option<CallScope>,
     log: GuestLog,
     /// Its requests, by number.
-    requests: Requests,
+    requests: HashMap<u64, RequestUnderWay>,
     /// Budget reservations of response bodies that the guest holds.
     held: HashMap<u64, Box<dyn Send + Sync>>,
     /// Number of answers that the child has not read.
@@ -69,10 +69,7 @@ struct UnderWay {
     ended: oneshot::Sender<Ended>,
 }
 
-/// Requests under way; aborted on drop.
-#[derive(Default)]
-struct Requests(HashMap<u64, RequestUnderWay>);
-
+/// A request under way. Aborted on drop, which has no effect on one that has its answer.
 struct RequestUnderWay {
     task: AbortHandle,
     /// Length of the request's body, in bytes.
@@ -174,7 +171,7 @@ impl Connection {
             is_known: false,
             scope,
             log,
-            requests: Requests::default(),
+            requests: HashMap::new(),
             held: HashMap::new(),
             unread: 0,
             ended,
@@ -269,10 +266,7 @@ impl Shared {
                 what,
             } => self.request(call, request, what, body),
             ToParent::Abandoned { call, request } => {
-                let abandoned = self.of(call, |call| call.requests.0.remove(&request));
-                if let Some(abandoned) = abandoned.flatten() {
-                    abandoned.task.abort();
-                }
+                drop(self.of(call, |call| call.requests.remove(&request)));
                 Ok(())
             }
             ToParent::Released { call, request } => {
@@ -315,13 +309,14 @@ impl Shared {
         let Some(scope) = call.scope.clone().filter(|_| call.is_known) else {
             return Err("a request of a call that may send none".to_owned());
         };
-        if call.requests.0.len() + call.held.len() + call.unread >= REQUESTS {
+        if call.requests.len() + call.held.len() + call.unread >= REQUESTS {
             return Err("more requests than a guest has handles".to_owned());
         }
-        if call.requests.0.contains_key(&request) || call.held.contains_key(&request) {
+        if call.requests.contains_key(&request) || call.held.contains_key(&request) {
             return Err("a request with a number that another one has".to_owned());
         }
-        if call.requests.bytes() + body.len() > BODIES {
+        let bytes: usize = call.requests.values().map(|other| other.body).sum();
+        if bytes + body.len() > BODIES {
             return Err("more bytes of requests than a guest can pass".to_owned());
         }
         let length = body.len();
@@ -334,7 +329,7 @@ impl Shared {
             task: task.abort_handle(),
             body: length,
         };
-        call.requests.0.insert(request, under_way);
+        call.requests.insert(request, under_way);
         Ok(())
     }
 
@@ -353,7 +348,7 @@ impl Shared {
             Err(error) => (Err(error), Bytes::new(), None),
         };
         let awaited = self.of(number, |call| {
-            call.requests.0.remove(&request)?;
+            call.requests.remove(&request)?;
             call.unread += 1;
             if let Some(held) = held.filter(|_| !body.is_empty()) {
                 call.held.insert(request, Box::new(held));
@@ -381,18 +376,9 @@ impl Shared {
     }
 }
 
-impl Requests {
-    /// Bytes of all bodies.
-    fn bytes(&self) -> usize {
-        self.0.values().map(|request| request.body).sum()
-    }
-}
-
-impl Drop for Requests {
+impl Drop for RequestUnderWay {
     fn drop(&mut self) {
-        for request in self.0.values() {
-            request.task.abort();
-        }
+        self.task.abort();
     }
 }
 

@@ -31,7 +31,7 @@ fn with_a_call() -> (Arc<Shared>, mpsc::UnboundedReceiver<Message>) {
         is_known: true,
         log: GuestLog::new(&Arc::from("test"), Some(scope.clone())),
         scope: Some(scope),
-        requests: Requests::default(),
+        requests: HashMap::new(),
         held: HashMap::new(),
         unread: 0,
         ended: oneshot::channel().0,
@@ -102,7 +102,7 @@ async fn answers_that_a_child_does_not_read_count_as_its_requests_do() {
     let abandoned = |request| ToParent::Abandoned { call: 0, request };
     for request in 0..REQUESTS as u64 {
         send_request(&shared, request, 0).unwrap();
-        until(|| shared.of(0, |call| call.requests.0.len()) == Some(0)).await;
+        until(|| shared.of(0, |call| call.requests.len()) == Some(0)).await;
         shared.receive(abandoned(request), Bytes::new()).unwrap();
     }
     let next = REQUESTS as u64;
