@@ -22,54 +22,39 @@ pub struct GuestConfig {
 }
 
 impl GuestConfig {
-    /// Mistakes with respect to this manifest, as far as they show without running the module.
+    /// Mistakes with respect to the keys that this manifest declares, as far as they show without running the module.
     pub fn mistakes(&self, manifest: &Manifest) -> Vec<String> {
-        check(manifest, self).err().unwrap_or_default()
+        let mut mistakes = Vec::new();
+        let declared = |name: &str| manifest.config.iter().any(|key| key.key == name);
+        for name in self.values.keys().filter(|name| !declared(name)) {
+            mistakes.push(unknown(name, manifest));
+        }
+        for key in manifest
+            .config
+            .iter()
+            .filter(|key| key.required && !self.values.contains_key(&key.key))
+        {
+            mistakes.push(format!(
+                "{} is required: {}",
+                key.key,
+                clean(&key.why, limits::LOG_LINE_BYTES)
+            ));
+        }
+        let values = self.values.iter();
+        let bytes: usize = values.map(|(key, value)| key.len() + value.len()).sum();
+        if self.values.len() > limits::CONFIG_ENTRIES || bytes > limits::CONFIG_BYTES {
+            let (entries, kib) = (limits::CONFIG_ENTRIES, limits::CONFIG_BYTES >> 10);
+            mistakes.push(format!(
+                "{} values with {bytes} bytes: at most {entries} and {kib} KiB",
+                self.values.len()
+            ));
+        }
+        mistakes
     }
 }
 
 /// Minimum similarity, of 1, at which an unknown key is taken for a misspelled one.
 const LIKE: f64 = 0.75;
-
-/// Checks the configuration against the keys that the manifest declares.
-///
-/// # Errors
-/// All mistakes.
-pub(crate) fn check(manifest: &Manifest, config: &GuestConfig) -> Result<(), Vec<String>> {
-    let mut mistakes = Vec::new();
-    let declared = |name: &str| manifest.config.iter().any(|key| key.key == name);
-    for name in config.values.keys().filter(|name| !declared(name)) {
-        mistakes.push(unknown(name, manifest));
-    }
-    for key in manifest
-        .config
-        .iter()
-        .filter(|key| key.required && !config.values.contains_key(&key.key))
-    {
-        mistakes.push(format!(
-            "{} is required: {}",
-            key.key,
-            clean(&key.why, limits::LOG_LINE_BYTES)
-        ));
-    }
-    let bytes: usize = config
-        .values
-        .iter()
-        .map(|(key, value)| key.len() + value.len())
-        .sum();
-    if config.values.len() > limits::CONFIG_ENTRIES || bytes > limits::CONFIG_BYTES {
-        let (entries, kib) = (limits::CONFIG_ENTRIES, limits::CONFIG_BYTES >> 10);
-        mistakes.push(format!(
-            "{} values with {bytes} bytes: at most {entries} and {kib} KiB",
-            config.values.len()
-        ));
-    }
-    if mistakes.is_empty() {
-        Ok(())
-    } else {
-        Err(mistakes)
-    }
-}
 
 /// Reports a key that the manifest does not declare, with the most similar declared one.
 fn unknown(name: &str, manifest: &Manifest) -> String {
@@ -139,25 +124,19 @@ mod tests {
     #[test]
     fn a_typing_error_has_a_suggestion() {
         let manifest = manifest();
-        let mistakes = check(&manifest, &config(&[("NEEDED", ""), ("OTHR", "")]));
-        let expected = "sample has no key OTHR; did you mean OTHER?";
-        assert_eq!(mistakes, Err(vec![expected.to_owned()]));
+        let mistakes = config(&[("NEEDED", ""), ("OTHR", "")]).mistakes(&manifest);
+        assert_eq!(mistakes, ["sample has no key OTHR; did you mean OTHER?"]);
     }
 
     #[test]
     fn required_keys_are_there_and_unknown_ones_are_not() {
         let manifest = manifest();
-        assert_eq!(check(&manifest, &config(&[("NEEDED", "")])), Ok(()));
+        let mistakes = |values: &[(&str, &str)]| config(values).mistakes(&manifest);
+        assert!(mistakes(&[("NEEDED", "")]).is_empty());
+        assert!(mistakes(&[("NEEDED", ""), ("OTHER", "")]).is_empty());
         assert_eq!(
-            check(&manifest, &config(&[("NEEDED", ""), ("OTHER", "")])),
-            Ok(())
-        );
-        assert_eq!(
-            check(&manifest, &config(&[("needed", ""), ("OTHER", "")])),
-            Err(vec![
-                "sample has no key needed".to_owned(),
-                "NEEDED is required: because".to_owned()
-            ])
+            mistakes(&[("needed", ""), ("OTHER", "")]),
+            ["sample has no key needed", "NEEDED is required: because"]
         );
     }
 }

@@ -162,10 +162,11 @@ impl Host {
             })?;
         let mut warnings = granted.warnings.clone();
         warnings.extend(granted_limits.warnings(&name, &manifest));
-        guest_config::check(&manifest, &config).map_err(|mistakes| LoadError::Config {
-            module: source.clone(),
-            mistakes,
-        })?;
+        let mistakes = config.mistakes(&manifest);
+        if !mistakes.is_empty() {
+            let module = source;
+            return Err(LoadError::Config { module, mistakes });
+        }
         let config = guest_config::init_config(config, &manifest, &granted);
         let egress = Egress::new(&name, &granted, EgressLimits::standard())
             .map_err(|reason| LoadError::Egress {
