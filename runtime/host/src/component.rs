@@ -125,7 +125,8 @@ pub(crate) fn named_by_manifest(version: &str) -> String {
     format!("{PACKAGE}@{version} (says its manifest)")
 }
 
-/// The one version of the contract that a module names, and the interface or manifest that names it first.
+/// The one version of the contract that a module names, and the interface or manifest that names it first. Both sides of
+/// a module speak it, and an interface at another version must not count as absent.
 #[derive(Default)]
 struct Named(Option<(Contract, String)>);
 
@@ -196,14 +197,15 @@ fn track(version: &str) -> &str {
 fn check_imports(source: &str, imports: &[&str], contract: &mut Named) -> Result<(), LoadError> {
     let mut refused = Vec::new();
     for full in imports {
-        let is_offered = interface(full).is_some_and(|import| {
-            let ours = import.package == PACKAGE && OFFERED.contains(&import.name);
-            ours || (wasi::INTERFACES.contains(&import.path) && track(import.version) == "0.2")
-        });
-        if !is_offered {
-            refused.push(clean(full, NAME_BYTES));
-        } else {
-            check_version(source, full, contract)?;
+        let is_wasi = |import: &Interface<'_>| {
+            wasi::INTERFACES.contains(&import.path) && track(import.version) == "0.2"
+        };
+        match interface(full) {
+            Some(ours) if ours.package == PACKAGE && OFFERED.contains(&ours.name) => {
+                contract.name(source, (*full).to_owned(), ours.version)?;
+            }
+            Some(import) if is_wasi(&import) => {}
+            _ => refused.push(clean(full, NAME_BYTES)),
         }
     }
     if refused.is_empty() {
@@ -232,21 +234,11 @@ fn exports<'a>(
             continue;
         };
         if export.package == PACKAGE && KNOWN.contains(&export.name) {
-            check_version(source, full, contract)?;
+            contract.name(source, (*full).to_owned(), export.version)?;
             found.push(export.name);
         }
     }
     Ok(found)
-}
-
-/// A contract interface at another version must not count as absent, and both sides of a module speak one version.
-fn check_version(source: &str, full: &str, contract: &mut Named) -> Result<(), LoadError> {
-    match interface(full) {
-        Some(ours) if ours.package == PACKAGE => {
-            contract.name(source, full.to_owned(), ours.version)
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
