@@ -11,7 +11,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -83,7 +82,6 @@ impl Key {
 /// Response cache of one egress.
 pub(super) struct ResponseCache {
     cap: usize,
-    flights: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -150,7 +148,6 @@ impl Stored {
 }
 
 struct UnderWay {
-    flight: u64,
     begun: Instant,
     answer: watch::Receiver<Option<Shared>>,
 }
@@ -170,7 +167,6 @@ impl ResponseCache {
     pub(super) fn new(cap: usize) -> Arc<ResponseCache> {
         Arc::new(ResponseCache {
             cap,
-            flights: AtomicU64::new(0),
             state: Mutex::default(),
         })
     }
@@ -202,24 +198,15 @@ impl ResponseCache {
         {
             return Lookup::Follow(under_way.answer.clone());
         }
-        let flight = self.flights.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = watch::channel(None);
-        state.under_way.insert(
-            key.clone(),
-            UnderWay {
-                flight,
-                begun: now,
-                answer,
-            },
-        );
-        let changes = state.changes.get(&key.target).copied().unwrap_or_default();
+        let under_way = UnderWay { begun: now, answer };
+        state.under_way.insert(key.clone(), under_way);
         Lookup::Lead(Lead {
             kept: self.clone(),
             key: key.clone(),
-            flight,
             begun: now,
             until: now.checked_add(max_age).unwrap_or(now),
-            changes,
+            changes: state.changes_of(key.target),
             sender,
         })
     }
@@ -239,12 +226,7 @@ impl ResponseCache {
         let mut state = self.state.lock();
         *state.changes.entry(target).or_default() += 1;
         state.under_way.retain(|key, _| key.target != target);
-        let State { stored, bytes, .. } = &mut *state;
-        stored.retain(|key, stored| {
-            let keep = key.target != target;
-            *bytes -= if keep { 0 } else { stored.bytes };
-            keep
-        });
+        state.retain(|key, _| key.target != target);
     }
 
     /// Starts the task that drops expired answers even when no new answer comes. It ends when the cache is empty.
@@ -275,12 +257,20 @@ impl ResponseCache {
 
 impl State {
     fn expire(&mut self, now: Instant) {
+        self.retain(|_, stored| now <= stored.until);
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(&Key, &Stored) -> bool) {
         let State { stored, bytes, .. } = self;
-        stored.retain(|_, stored| {
-            let keep = now <= stored.until;
+        stored.retain(|key, stored| {
+            let keep = is_kept(key, stored);
             *bytes -= if keep { 0 } else { stored.bytes };
             keep
         });
+    }
+
+    fn changes_of(&self, target: usize) -> u64 {
+        self.changes.get(&target).copied().unwrap_or_default()
     }
 
     fn store(&mut self, key: Key, next: Stored, cap: usize) {
@@ -309,7 +299,6 @@ impl State {
 pub(super) struct Lead {
     kept: Arc<ResponseCache>,
     key: Key,
-    flight: u64,
     begun: Instant,
     until: Instant,
     changes: u64,
@@ -336,13 +325,7 @@ impl Lead {
         {
             let stored = Stored::new(&self.key, answer, self.begun, self.until);
             let mut state = self.kept.state.lock();
-            if state
-                .changes
-                .get(&self.key.target)
-                .copied()
-                .unwrap_or_default()
-                == self.changes
-            {
+            if state.changes_of(self.key.target) == self.changes {
                 state.store(self.key.clone(), stored, self.kept.cap);
                 drop(state);
                 self.kept.expire_later();
@@ -358,10 +341,11 @@ impl Drop for Lead {
     fn drop(&mut self) {
         let mut state = self.kept.state.lock();
         // Another lead may have started meanwhile, because this one was too old or something changed.
+        let own = self.sender.subscribe();
         if state
             .under_way
             .get(&self.key)
-            .is_some_and(|under_way| under_way.flight == self.flight)
+            .is_some_and(|under_way| under_way.answer.same_channel(&own))
         {
             state.under_way.remove(&self.key);
         }
