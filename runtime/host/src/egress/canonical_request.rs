@@ -24,7 +24,7 @@ use crate::manifest::Contract;
 const MAX_QUERY_PAIRS: usize = 64;
 const MAX_QUERY_BYTES: usize = 8 << 10;
 /// RFC 3986's `unreserved` stay, everything else is encoded: such a query has only one reading.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+pub(super) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')

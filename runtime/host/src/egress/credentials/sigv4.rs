@@ -12,23 +12,17 @@ use std::time::SystemTime;
 use hmac::{Hmac, Mac as _};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use super::CredentialError;
+use crate::egress::canonical_request::ENCODED;
 use crate::grant::AwsKeys;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const X_AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const X_AMZ_SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
-
-/// Characters that stay unencoded: RFC 3986's `unreserved`.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 /// Headers that are not signed: a proxy or the HTTP library may change them on the way.
 const UNSIGNED: [&str; 7] = [
