@@ -6,16 +6,15 @@ mod output;
 
 use std::time::Duration;
 
-use ::http::header::RETRY_AFTER;
 use ::http::uri::Scheme;
-use ::http::{HeaderValue, Request, Response, StatusCode};
+use ::http::{Request, Response};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Empty, Full, Limited};
+use http_body_util::{BodyExt as _, Full, Limited};
 use wasmtime::component::Linker;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-use crate::egress::FetchError;
+use crate::egress::{FetchError, FetchResponse};
 use crate::guest_egress::GuestEgress;
 use crate::guest_log::{GuestLog, Output};
 use crate::host_functions::{monotonic_ms, wall_clock_ms};
@@ -178,30 +177,26 @@ async fn send(
         .await
         .map_err(|_| Error::HttpRequestBodySize(None))?
         .to_bytes();
-    let answer = egress.fetch_url(Request::from_parts(parts, body)).await;
-    match answer.and_then(Response::<Bytes>::try_from) {
-        Ok(response) => Ok(response.map(|body| {
-            Full::new(body)
-                .map_err(|never| match never {})
-                .boxed_unsync()
-        })),
+    let answer = match egress.fetch_url(Request::from_parts(parts, body)).await {
         Err(FetchError::Throttled(milliseconds)) => Ok(too_many_requests(milliseconds)),
-        Err(error) => Err(error_code(error)),
-    }
+        answer => answer,
+    };
+    let response = answer.and_then(Response::<Bytes>::try_from);
+    Ok(response.map_err(error_code)?.map(|body| {
+        Full::new(body)
+            .map_err(|never| match never {})
+            .boxed_unsync()
+    }))
 }
 
 /// Response for a throttled target: every HTTP library understands 429.
-fn too_many_requests(milliseconds: u64) -> Response<WasiBody> {
-    let mut response = Response::new(
-        Empty::<Bytes>::new()
-            .map_err(|never| match never {})
-            .boxed_unsync(),
-    );
-    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-    response
-        .headers_mut()
-        .insert(RETRY_AFTER, HeaderValue::from(milliseconds.div_ceil(1_000)));
-    response
+fn too_many_requests(milliseconds: u64) -> FetchResponse {
+    let seconds = milliseconds.div_ceil(1_000).to_string();
+    FetchResponse {
+        status: 429,
+        headers: vec![("retry-after".to_owned(), seconds)],
+        body: Bytes::new().into(),
+    }
 }
 
 fn error_code(error: FetchError) -> Error {
