@@ -19,37 +19,31 @@ pub(super) fn serialize<S: Serializer>(reply: &FindReply, to: S) -> Result<S::Ok
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<FindReply, D::Error> {
     let Received { lookups, events } = Received::deserialize(from)?;
-    Ok(FindReply {
-        lookups: lookups.0,
-        events,
-    })
+    Ok(FindReply { lookups, events })
 }
 
 /// Has the fields of [`FindReply`] in their order.
 #[derive(Deserialize)]
 struct Received {
-    lookups: Lookups,
+    #[serde(deserialize_with = "lookups")]
+    lookups: Vec<Lookup>,
     events: Vec<NodeEvent>,
 }
 
-struct Lookups(Vec<Lookup>);
-
-impl<'de> Deserialize<'de> for Lookups {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Lookups, D::Error> {
-        from.deserialize_seq(LookupsVisitor)
-    }
+fn lookups<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Lookup>, D::Error> {
+    from.deserialize_seq(LookupsVisitor)
 }
 
 struct LookupsVisitor;
 
 impl<'de> Visitor<'de> for LookupsVisitor {
-    type Value = Lookups;
+    type Value = Vec<Lookup>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at most {} look-ups", limits::NODES)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Lookups, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Lookup>, A::Error> {
         let mut lookups = Vec::new();
         while let Some(lookup) = list.next_element()? {
             if lookups.len() == limits::NODES {
@@ -57,6 +51,6 @@ impl<'de> Visitor<'de> for LookupsVisitor {
             }
             lookups.push(lookup);
         }
-        Ok(Lookups(lookups))
+        Ok(lookups)
     }
 }
