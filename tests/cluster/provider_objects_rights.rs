@@ -52,10 +52,12 @@ async fn what_init_writes_serves_nodes_and_a_class_of_services_with_the_rights_o
     init.args(["provider", "init", "embedded:hcloud"]);
     let object = edited(&output_of(init).await, &world.endpoint());
     let reference = &object["spec"]["grants"]["targets"][0]["credential"]["bearer"]["secret"];
-    assert_eq!(reference["name"], "hcloud", "the one that may be read");
+    // The Secret of the manifests, which may be read.
+    let expected = json!({"namespace": "kube-system", "name": "hcloud", "key": "token"});
+    assert_eq!(*reference, expected);
     let secret: Secret = serde_json::from_value(json!({
         "metadata": {"name": "hcloud"},
-        "stringData": {reference["key"].as_str().unwrap(): world.token()},
+        "stringData": {"token": world.token()},
     }))
     .unwrap();
     let secrets: Api<Secret> = Api::namespaced(admin.clone(), "kube-system");

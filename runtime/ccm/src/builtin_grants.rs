@@ -6,6 +6,7 @@ mod aws;
 mod cloud_config;
 #[cfg(test)]
 mod listed;
+mod login;
 mod metrics;
 mod profile;
 mod unknown;
@@ -24,6 +25,7 @@ pub(crate) use self::aws::add_instance;
 pub(crate) use self::cloud_config::{CloudConfig, cloud_config};
 #[cfg(test)]
 pub(crate) use self::listed::{Variables, listed};
+pub(crate) use self::login::secret_key;
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
 pub(crate) use self::unknown::unknown;
@@ -369,7 +371,9 @@ impl BuiltinGrants {
             return None;
         }
         Some(match login {
-            Login::Token { variable, length } => {
+            Login::Token {
+                variable, length, ..
+            } => {
                 let token = self.secret(variable, context);
                 let characters = token.text.chars().count();
                 if token.text != OPENS_NOTHING && characters != *length {
@@ -379,11 +383,13 @@ impl BuiltinGrants {
                 }
                 Credential::Bearer(token.into_secret())
             }
-            Login::Basic { user, password } => Credential::Basic {
+            Login::Basic { user, password, .. } => Credential::Basic {
                 user: self.secret(user, context).text,
                 password: self.secret(password, context).into_secret(),
             },
-            Login::Authorization { before, variable } => {
+            Login::Authorization {
+                before, variable, ..
+            } => {
                 let Read { text, origin } = self.secret(variable, context);
                 let token = text.strip_prefix(before).unwrap_or(&text);
                 Credential::Header {
@@ -470,17 +476,6 @@ impl BuiltinGrants {
                 self.warnings
                     .push(format!("without effect, because {why}: {}", set.join(", ")));
             }
-        }
-    }
-}
-
-impl Login {
-    /// The variables of the credential.
-    fn variables(&self) -> Vec<&'static str> {
-        match self {
-            Login::Token { variable, .. } | Login::Authorization { variable, .. } => vec![variable],
-            Login::Basic { user, password } => vec![user, password],
-            Login::Aws { .. } => aws::SECRETS.to_vec(),
         }
     }
 }

@@ -74,12 +74,18 @@ fn of_target(target: &TargetProfile) -> Vec<Variables> {
         Login::Token {
             variable,
             length: _,
+            key: _,
         }
         | Login::Authorization {
             variable,
             before: _,
+            key: _,
         } => vec![secret(variable, "Token")],
-        Login::Basic { user, password } => {
+        Login::Basic {
+            user,
+            password,
+            key: _,
+        } => {
             vec![secret(user, "User"), secret(password, "Password")]
         }
         Login::Aws { service: _ } => {

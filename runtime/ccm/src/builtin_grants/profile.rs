@@ -82,6 +82,8 @@ pub(super) enum Login {
         variable: &'static str,
         /// Length of the vendor's tokens, in characters.
         length: usize,
+        /// Key of the token in the Secret of the vendor's manifests, or of ours where no vendor has any.
+        key: &'static str,
     },
     /// A user with a password.
     Basic {
@@ -89,6 +91,8 @@ pub(super) enum Login {
         user: &'static str,
         /// Variable of the password.
         password: &'static str,
+        /// Key of the password in the Secret of the vendor's manifests, or of ours where no vendor has any.
+        key: &'static str,
     },
     /// A token in a form of the vendor's.
     Authorization {
@@ -96,6 +100,8 @@ pub(super) enum Login {
         before: &'static str,
         /// Variable of the token.
         variable: &'static str,
+        /// Key of the token in the Secret of the vendor's manifests, or of ours where no vendor has any.
+        key: &'static str,
     },
     /// Keys of AWS, from the variables of its SDKs; see `aws.rs`. The endpoint is that of the region, and may have
     /// private addresses.
@@ -125,6 +131,7 @@ const DIGITALOCEAN: Profile = Profile {
             variable: "DO_ACCESS_TOKEN",
             // The prefix `dop_v1_` and 64 characters.
             length: 71,
+            key: "access-token",
         },
         switch: None,
         without_login: None,
@@ -163,6 +170,7 @@ const HCLOUD: Profile = Profile {
             login: Login::Token {
                 variable: "HCLOUD_TOKEN",
                 length: 64,
+                key: "token",
             },
             switch: None,
             without_login: None,
@@ -174,6 +182,7 @@ const HCLOUD: Profile = Profile {
             login: Login::Basic {
                 user: "ROBOT_USER",
                 password: "ROBOT_PASSWORD",
+                key: "robot-password",
             },
             switch: Some(Switch::True("ROBOT_ENABLED")),
             without_login: Some(
@@ -235,6 +244,7 @@ const PROXMOX_SERVER: PrivateServer = PrivateServer {
 const PROXMOX_LOGIN: Login = Login::Authorization {
     before: "PVEAPIToken=",
     variable: "PROXMOX_TOKEN",
+    key: "token",
 };
 
 const STATIC: Profile = Profile {

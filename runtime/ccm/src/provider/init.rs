@@ -14,7 +14,7 @@ use super::arguments::Init;
 use super::grants_form::{grants, targets, with_hints};
 use super::terminal::Screen;
 use super::{Verdict, registry};
-use crate::config;
+use crate::{builtin_grants, config};
 
 /// Reads a module and writes its object.
 pub(super) async fn init(options: &Init, screen: Screen) -> anyhow::Result<Verdict> {
@@ -66,7 +66,8 @@ impl Object<'_> {
         );
         self.origin(&mut text)?;
         let secret = |target: &Target, shared: Option<&str>| {
-            let key = shared.unwrap_or(&target.name);
+            let known = builtin_grants::secret_key(&manifest.name, &target.name);
+            let key = shared.or(known).unwrap_or(&target.name);
             json!({ "secret": {
                 "namespace": self.secret_namespace, "name": self.name, "key": key,
             }})
@@ -148,4 +149,51 @@ fn write(text: &mut String, indent: &str, value: &Value) -> anyhow::Result<()> {
 /// A text by the module's author, as part of a comment.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// The keys of the Secrets in the object of an embedded module, in its order, with those of optional targets.
+    fn keys(guest: &str, module: &str) -> Vec<String> {
+        let wasm = builtin_grants::module(guest).unwrap();
+        let mut found = ccm_host::inspect(guest, wasm).unwrap();
+        found.manifest.name = module.to_owned();
+        let object = Object {
+            name: module,
+            source: None,
+            registry: Value::Null,
+            secret_namespace: "kube-system",
+            found: &found,
+        };
+        let text = object.text().unwrap();
+        let lines = text.lines();
+        let lines = lines.map(|line| line.trim_start_matches(['#', ' ']));
+        let keys = lines.filter_map(|line| line.strip_prefix("key: "));
+        keys.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_keys_of_a_shipped_module_are_those_of_the_secret_in_its_manifests() {
+        let aws = [
+            "aws-access-key-id",
+            "aws-secret-access-key",
+            "aws-access-key-id",
+            "aws-secret-access-key",
+        ];
+        for (guest, module, expected) in [
+            ("hcloud", "hcloud", &["token", "robot-password"][..]),
+            ("digitalocean", "digitalocean", &["access-token"]),
+            ("proxmox", "proxmox", &["token", "token"]),
+            ("aws", "aws", &aws),
+            ("static", "static", &[]),
+            // Of any other module, they are the names of the targets.
+            ("hcloud", "nimbus", &["api", "robot"]),
+        ] {
+            assert_eq!(keys(guest, module), expected, "{module}");
+        }
+    }
 }
