@@ -25,7 +25,7 @@ pub(crate) use self::aws::add_instance;
 pub(crate) use self::cloud_config::{CloudConfig, cloud_config};
 #[cfg(test)]
 pub(crate) use self::listed::{Variables, listed};
-pub(crate) use self::login::secret_key;
+pub(crate) use self::login::{header, secret_key};
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
 pub(crate) use self::unknown::unknown;

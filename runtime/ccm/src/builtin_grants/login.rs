@@ -17,11 +17,22 @@ impl Login {
 /// The key of a target's credential in the Secret of the manifests of a shipped provider. `None`: they have none. Grants
 /// nothing, so the name of the module suffices.
 pub(crate) fn secret_key(module: &str, target: &str) -> Option<&'static str> {
-    let mut targets = profile_of(module)?.targets.iter();
-    match targets.find(|one| one.name == target)?.login {
+    match login(module, target)? {
         Login::Token { key, .. } | Login::Basic { key, .. } | Login::Authorization { key, .. } => {
             Some(key)
         }
         Login::Aws { .. } => None,
     }
+}
+
+/// The header of a target's credential, if that is a header of a shipped provider's cloud.
+pub(crate) fn header(module: &str, target: &str) -> Option<&'static str> {
+    let is_header = matches!(login(module, target)?, Login::Authorization { .. });
+    is_header.then_some("Authorization")
+}
+
+fn login(module: &str, target: &str) -> Option<&'static Login> {
+    let mut targets = profile_of(module)?.targets.iter();
+    let target = targets.find(|one| one.name == target)?;
+    Some(&target.login)
 }

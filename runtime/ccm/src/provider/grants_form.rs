@@ -5,6 +5,8 @@ use ccm_host::manifest::{AuthKind, Manifest, REGION, Target, UNNAMED};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::builtin_grants;
+
 /// `grants`, in the form that `config.rs` reads, ordered for human readers.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,20 +49,28 @@ pub(super) fn targets<'a>(
         .map(|target| TargetEntry {
             name: &target.name,
             endpoint: target.endpoint.as_str(),
-            credential: credential_form(target, |shared| secret(target, shared)),
+            credential: credential_form(target, &manifest.name, |shared| secret(target, shared)),
             rules: &target.rules,
         })
         .collect()
 }
 
 /// The value of `credential` for a target. `secret` makes the reference to a secret: to the one of this target, or to
-/// one with a name of its own, such as `aws-access-key-id`, that several targets share. `None`: no credential.
-fn credential_form(target: &Target, secret: impl Fn(Option<&str>) -> Value) -> Option<Value> {
+/// one with a name of its own, such as `aws-access-key-id`, that several targets share. `module`: the name in the
+/// manifest. `None`: no credential.
+fn credential_form(
+    target: &Target,
+    module: &str,
+    secret: impl Fn(Option<&str>) -> Value,
+) -> Option<Value> {
     Some(match target.auth {
         AuthKind::None => return None,
         AuthKind::Bearer => json!({ "bearer": secret(None) }),
         AuthKind::Basic => json!({ "basic": { "user": "user", "password": secret(None) } }),
-        AuthKind::Header => json!({ "header": { "name": "X-Token", "value": secret(None) } }),
+        AuthKind::Header => {
+            let name = builtin_grants::header(module, &target.name).unwrap_or("X-Token");
+            json!({ "header": { "name": name, "value": secret(None) } })
+        }
         AuthKind::AwsSigV4 => json!({ "awsSigV4": {
             "region": "",
             "service": aws_service(target),
@@ -123,8 +133,8 @@ mod tests {
 
     #[test]
     fn the_form_of_aws_has_its_service_and_shared_names_of_secrets() {
-        let form =
-            credential_form(&target(AuthKind::AwsSigV4), |name| json!({ "env": name })).unwrap();
+        let target = target(AuthKind::AwsSigV4);
+        let form = credential_form(&target, "aws", |name| json!({ "env": name })).unwrap();
         let aws = &form["awsSigV4"];
         assert_eq!(aws["service"], "ec2");
         let keys = &aws["source"]["keys"];
@@ -133,9 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn the_header_of_a_shipped_provider_is_its_clouds() {
+        let mut target = target(AuthKind::Header);
+        target.name = "api".to_owned();
+        for (module, expected) in [("proxmox", "Authorization"), ("own", "X-Token")] {
+            let form = credential_form(&target, module, |_| json!({ "env": "X" })).unwrap();
+            assert_eq!(form["header"]["name"], expected, "{module}");
+        }
+    }
+
+    #[test]
     fn every_kind_but_none_has_a_form_that_is_named_as_in_the_configuration() {
         for kind in AuthKind::ALL {
-            let form = credential_form(&target(kind), |_| json!({ "env": "X" }));
+            let form = credential_form(&target(kind), "own", |_| json!({ "env": "X" }));
             assert_eq!(form.is_none(), kind == AuthKind::None, "{kind}");
             let word = form.map(|form| {
                 form.as_object()
