@@ -342,6 +342,9 @@ fn count(matches: &ArgMatches, name: &str) -> Option<NonZeroUsize> {
     NonZeroUsize::new(usize::try_from(count).ok()?)
 }
 
+/// Upstream's default of `--kube-api-qps`.
+const UPSTREAM_QPS: f32 = 20.0;
+
 /// The number, if it was given; adds one that is not positive to `mistakes`.
 fn positive(matches: &ArgMatches, name: &str, mistakes: &mut Vec<String>) -> Option<NonZeroUsize> {
     let count = count(matches, name);
@@ -351,12 +354,12 @@ fn positive(matches: &ArgMatches, name: &str, mistakes: &mut Vec<String>) -> Opt
     count.filter(|_| given(matches, name))
 }
 
-/// The limit of each Kubernetes client; none if neither flag is given.
+/// The limit of each Kubernetes client; none if neither flag is given. A burst alone is meant with upstream's rate.
 fn client_limit(matches: &ArgMatches) -> Option<RateLimit> {
-    if !given(matches, "kube-api-qps") && !given(matches, "kube-api-burst") {
-        return None;
-    }
-    let per_second = matches.get_one::<f32>("kube-api-qps").copied()?;
+    let per_second = match given(matches, "kube-api-burst") && !given(matches, "kube-api-qps") {
+        true => UPSTREAM_QPS,
+        false => matches.get_one::<f32>("kube-api-qps").copied()?,
+    };
     let burst = matches.get_one::<u32>("kube-api-burst").copied()?;
     RateLimit::new(per_second, burst)
 }

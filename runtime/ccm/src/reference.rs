@@ -211,7 +211,7 @@ fn the_page_of_flags_is_what_the_table_says() {
         "flags.md",
         "Flags",
         "Every command with its arguments. The flags of `ccm run` have the names, defaults and meanings of the Go \
-         cloud-controller-manager's, unless they are of this program alone. A flag without effect is accepted so that a manifest \
+         cloud-controller-manager's, unless they are of this program alone or their text names another default. A flag without effect is accepted so that a manifest \
          written for the Go manager starts; it warns when it asks for something that `ccm` does not do. Durations are written as \
          in Go: `500ms`, `30s`, `1h30m`.",
         &body,

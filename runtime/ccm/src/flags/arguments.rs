@@ -97,8 +97,8 @@ fn with_flags(command: clap::Command) -> clap::Command {
 
 const AFTER_HELP: &str = "\
 The Wasm flags belong to this program alone. All others have the names, the defaults and the
-meaning of the Go cloud-controller-manager's; where a default means something else here, the
-flag's text says so. A flag with \"no effect\" is accepted so that a manifest of the Go program
+meaning of the Go cloud-controller-manager's; where the default is another one, the flag's text
+says so. A flag with \"no effect\" is accepted so that a manifest of the Go program
 starts. It warns when it asks for something that this program does not do.
 
 DURATION is written as in Go: 500ms, 30s, 1h30m. BOOL takes its value with an equals sign:

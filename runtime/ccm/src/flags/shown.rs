@@ -112,7 +112,7 @@ mod tests {
             (&["--secure-port", "+010"], "secure-port=8"),
             (&["--secure-port=0x1f90"], "secure-port=8080"),
             // Float.
-            (&[], "kube-api-qps=20"),
+            (&[], "kube-api-qps=-1"),
             (&["--kube-api-qps=5e1"], "kube-api-qps=50"),
             (&["--kube-api-qps=0.10"], "kube-api-qps=0.1"),
             // Duration.

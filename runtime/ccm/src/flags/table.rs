@@ -1,6 +1,6 @@
 //! The 86 flags of the Go cloud-controller-manager, those that AWS's manager adds, and this program's own, as data.
-//! Names, defaults and sections are upstream's (`k8s.io/cloud-provider/options`, component-base), the help texts are
-//! not. `flags/arguments.rs` has the order of the sections.
+//! Names, sections and all defaults but four are upstream's (`k8s.io/cloud-provider/options`, component-base), the help
+//! texts are not. `flags/arguments.rs` has the order of the sections.
 
 /// Type of a flag's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) struct Flag {
     pub section: &'static str,
     /// Type of the value.
     pub kind: FlagKind,
-    /// Default as printed by upstream; empty for none.
+    /// The value in force without the flag, as upstream prints it; empty for none.
     pub default: &'static str,
     /// Whether it has an effect.
     pub state: State,
@@ -127,22 +127,22 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("wasm", "plan-for", Duration, "0s", Works, "With --mode=plan: after this long the whole plan goes to standard output (as JSON with --logging-format=json) and the process ends, with exit code 0 if the plan is empty, 2 if it is not, and 3 if no change is known but something could not be judged. 2m is enough for what needs a second answer, 20m for a mass of deletions. 0: it runs until it is stopped"),
     flag("wasm", "brake", List, "", Works, "How many changes of one dangerous kind may be made in a while, as NAME=LEAST:PERCENT:MOST[:WINDOW]: PERCENT of all objects of the kind, but at least LEAST and at most MOST, in WINDOW (10m); may be given more than once. The budget of a deletion brake, and that of cloud-mutations, doubles every four minutes for held changes, four times at most, and MOST then grows fourfold each time. Defaults: internal-ip, relabel, node-deletion, shutdown-taint 3:10:20; load-balancer-deletion 20:10:100; status-clear 1:10:20; route-deletion 2:10:50; cloud-mutations 600:100:6000"),
     flag("wasm", "audit-log-path", File, "", Works, "File that gets one JSON line for each change at the cloud and each deletion of a node; - is standard output; empty: the ordinary log. While it cannot be written, no such change is made"),
-    flag("generic", "cloud-provider", Text, "", Works, "The cloud provider: a name from --config or, without --config, an embedded one. Without it: all providers of --config"),
+    flag("generic", "cloud-provider", Text, "", Works, "The cloud provider: a name from --config or, without --config, an embedded one. Without it: all providers of --config, or digitalocean under the name digitalocean-cloud-controller-manager"),
     flag("generic", "cloud-config", File, "", Works, "The same as --config; with --cloud-provider=aws also the file of its Go provider, whose section [Global] has the provider's keys"),
     flag("generic", "cluster-name", Text, "kubernetes", Works, "The name under which this cluster owns cloud objects"),
     flag("generic", "cluster-cidr", Cidrs, "", Works, "Ranges of the pods, comma-separated: one, or one of each family. Nodes get their pod CIDRs out of them, routes are made and removed only within them, and the provider gets them; empty: no routes are made"),
     flag("generic", "controllers", List, "*", Works, "Controllers to run: '*' all, 'name' this one, '-name' not this one; the first entry that names a controller counts. The names, with their aliases: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route), node-ipam-controller (nodeipam)"),
-    flag("generic", "kube-api-qps", Float, "20", Works, "Requests per second to the API server, of each Kubernetes client of this program; watches do not count. Neither this nor --kube-api-burst given: no limit, because fairness between clients is the API server's"),
-    flag("generic", "kube-api-burst", Number, "30", Works, "Requests to the API server that each client may begin at once after a pause; see --kube-api-qps"),
+    flag("generic", "kube-api-qps", Float, "-1", Works, "Requests per second to the API server, of each Kubernetes client of this program; watches do not count. Below 0: no limit, because fairness between clients is the API server's (the Go manager: 20)"),
+    flag("generic", "kube-api-burst", Number, "30", Works, "Requests to the API server that each client may begin at once after a pause. Alone it sets --kube-api-qps to 20; where neither is given there is no limit"),
     flag("generic", "kube-api-content-type", Text, "application/vnd.kubernetes.protobuf", Fulfilled(These(&["application/json"]), "nodes are read as protobuf, and everything else is JSON"), "Content type of requests"),
     flag("generic", "min-resync-period", Duration, "12h0m0s", Fulfilled(These(&["0s"]), "the watch cache is never resynchronised on a timer"), "Shortest time between two resyncs"),
     flag("generic", "controller-start-interval", Duration, "0s", Accepted("all controllers start at once"), "Pause between two controller starts"),
-    flag("generic", "allow-untagged-cloud", Bool, "false", Fulfilled(All, "providers have no cluster-ID check, so every cluster may run"), "Whether a cluster without an ID in the cloud may run"),
+    flag("generic", "allow-untagged-cloud", Bool, "false", Fulfilled(All, "a cluster without an ID may run, except with the provider aws, which needs KubernetesClusterID, or an instance whose tags name the cluster"), "Whether a cluster without an ID in the cloud may run"),
     flag("generic", "use-service-account-credentials", Bool, "false", Works, "In enforce mode, each controller acts as a ServiceAccount of its own in kube-system: node-controller, service-controller or route-controller; created if missing. Watches and elections keep the identity of the kubeconfig"),
     flag("generic", "node-sync-period", Duration, "0s", Fulfilled(All, "a no-op upstream, too"), "Time between two looks at all nodes"),
     flag("generic", "node-monitor-period", Duration, "5s", Works, "Time between two looks at NotReady nodes; each asks the cloud at most once about those that are due"),
     flag("generic", "route-reconciliation-period", Duration, "5m0s", Works, "How often all routes are listed although no node has changed; changes of nodes are seen at once (upstream: every 10s, and only then)"),
-    flag("generic", "configure-cloud-routes", Bool, "true", Works, "Whether routes to the nodes' pod CIDRs are made, by a provider that can make them"),
+    flag("generic", "configure-cloud-routes", Bool, "true", Works, "Whether routes to the nodes' pod CIDRs are made, with --cluster-cidr and by a provider that can make them"),
     flag("generic", "allocate-node-cidrs", Bool, "false", Works, "Whether nodes are given pod CIDRs out of --cluster-cidr"),
     flag("generic", "cidr-allocator-type", Text, "RangeAllocator", Works, "How pod CIDRs are chosen; RangeAllocator is the only way"),
     flag("generic", "external-cloud-volume-plugin", Text, "", Fulfilled(All, "unused upstream, too"), "Volume plugin of the former in-tree providers"),
@@ -156,10 +156,10 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("generic", "leader-elect-resource-namespace", Text, "kube-system", Works, "Namespace of the Lease"),
     flag("leader-migration", "enable-leader-migration", Bool, "false", Works, "Whether controllers move between this manager and kube-controller-manager under a Lease of their own"),
     flag("leader-migration", "leader-migration-config", File, "", Works, "File with the migration's configuration (controllermanager.config.k8s.io); empty: the built-in one"),
-    flag("cloud-node-controller", "concurrent-node-syncs", Number, "1", Works, "Nodes initialised side by side. Not given: 16; the default here is the Go manager's"),
-    flag("cloud-node-controller", "concurrent-node-status-updates", Number, "0", Works, "Nodes refreshed side by side; 0: as many as --concurrent-node-syncs"),
+    flag("cloud-node-controller", "concurrent-node-syncs", Number, "16", Works, "How many nodes are initialised at the same time (the Go manager: 1)"),
+    flag("cloud-node-controller", "concurrent-node-status-updates", Number, "0", Works, "How many nodes are refreshed at the same time; 0: as many as --concurrent-node-syncs"),
     flag("misc", "node-status-update-frequency", Duration, "5m0s", Works, "Time between two refreshes of all nodes' addresses"),
-    flag("service-lb-controller", "concurrent-service-syncs", Number, "1", Works, "Services reconciled in parallel; waits for the cloud do not count. Not given: 16; the default here is the Go manager's"),
+    flag("service-lb-controller", "concurrent-service-syncs", Number, "16", Works, "How many Services are reconciled at the same time; those that wait for the cloud do not count (the Go manager: 1)"),
     flag("node-ipam-controller", "node-cidr-mask-size", Number, "0", Works, "Prefix length of a node's pod CIDR, in a cluster with one family; 0: 24 for IPv4 and 64 for IPv6"),
     flag("node-ipam-controller", "node-cidr-mask-size-ipv4", Number, "0", Works, "The same for IPv4, in a cluster with both families too; 0: 24"),
     flag("node-ipam-controller", "node-cidr-mask-size-ipv6", Number, "0", Works, "The same for IPv6; 0: 64"),
@@ -175,7 +175,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("secure serving", "tls-private-key-file", File, "", Works, "PEM file with the key of --tls-cert-file"),
     flag("secure serving", "tls-cipher-suites", List, "", Works, "Cipher suites of TLS 1.2 by their IANA names; those without forward secrecy and with CBC are never offered. Empty: all others"),
     flag("secure serving", "tls-curve-preferences", List, "", Works, "Key exchange groups by their IANA numbers: 29 is X25519, 23 P-256, 24 P-384. Empty: all three"),
-    flag("secure serving", "tls-min-version", Text, "", Works, "Lowest TLS version: VersionTLS12 or VersionTLS13; older ones are never spoken"),
+    flag("secure serving", "tls-min-version", Text, "", Works, "Lowest TLS version: VersionTLS12 or VersionTLS13; older ones are never spoken. Empty: VersionTLS12"),
     flag("secure serving", "tls-sni-cert-key", Repeated, "", Works, "Another certificate and its key, as CERT,KEY or CERT,KEY:NAME,NAME; may be given more than once. Without names: those of the certificate"),
     flag("secure serving", "http2-max-streams-per-connection", Number, "0", Works, "Streams of one HTTP/2 connection; 0: 250"),
     flag("secure serving", "permit-port-sharing", Bool, "false", Works, "Whether several processes may listen on the port (SO_REUSEPORT)"),
@@ -183,13 +183,13 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("authentication", "authentication-kubeconfig", File, "", Works, "Kubeconfig of the API server that reviews tokens; empty: the pod's own service account, or else --kubeconfig"),
     flag("authentication", "authentication-token-webhook-cache-ttl", Duration, "10s", Works, "How long a token's review counts"),
     flag("authentication", "client-ca-file", File, "", Works, "CA of client certificates; empty: the cluster's, from ConfigMap kube-system/extension-apiserver-authentication"),
-    flag("authentication", "requestheader-username-headers", List, "x-remote-user", Works, "Headers with the user name, from a front proxy"),
-    flag("authentication", "requestheader-uid-headers", List, "", Works, "Headers with the user's UID"),
-    flag("authentication", "requestheader-group-headers", List, "x-remote-group", Works, "Headers with groups"),
-    flag("authentication", "requestheader-extra-headers-prefix", List, "x-remote-extra-", Works, "Prefixes of headers with further attributes"),
-    flag("authentication", "requestheader-client-ca-file", File, "", Works, "CA of the front proxy's certificate; empty: the cluster's, with its own header names"),
-    flag("authentication", "requestheader-allowed-names", List, "", Works, "Common names that the front proxy's certificate may have; empty: any"),
-    flag("authentication", "authentication-skip-lookup", Bool, "false", Works, "Whether the cluster's own settings are not read: only the flags count"),
+    flag("authentication", "requestheader-username-headers", List, "x-remote-user", Works, "Headers in which a front proxy gives the user's name, with --requestheader-client-ca-file; without that file the names are the cluster's"),
+    flag("authentication", "requestheader-uid-headers", List, "", Works, "The same for the user's UID"),
+    flag("authentication", "requestheader-group-headers", List, "x-remote-group", Works, "The same for groups"),
+    flag("authentication", "requestheader-extra-headers-prefix", List, "x-remote-extra-", Works, "The same for further attributes: the beginnings of the headers' names"),
+    flag("authentication", "requestheader-client-ca-file", File, "", Works, "CA of the certificate of a front proxy, which may name users in headers; empty: the cluster's, and its names of headers instead of those of these flags"),
+    flag("authentication", "requestheader-allowed-names", List, "", Works, "Common names that the front proxy's certificate may have, with --requestheader-client-ca-file; empty: any"),
+    flag("authentication", "authentication-skip-lookup", Bool, "false", Works, "Whether the cluster's own settings are not read: only the flags count. True under the name digitalocean-cloud-controller-manager, as in that manager"),
     flag("authentication", "authentication-tolerate-lookup-failure", Bool, "false", Works, "Whether the process starts although they cannot be read"),
     flag("authorization", "authorization-kubeconfig", File, "", Works, "Kubeconfig of the API server that reviews access; empty: the pod's own service account, or else --kubeconfig"),
     flag("authorization", "authorization-webhook-cache-authorized-ttl", Duration, "10s", Works, "How long a permission is cached"),

@@ -1,6 +1,6 @@
 //! The configuration that `/configz` shows, in the form of upstream's `CloudControllerManagerConfiguration` v1alpha1
-//! (PROC-010), for tools that read it from the Go binary. It cannot be loaded, as upstream's cannot. Where a flag that
-//! is not given means another value than the Go manager's default, which `--help` names, the value in force is shown.
+//! (PROC-010), for tools that read it from the Go binary. It cannot be loaded, as upstream's cannot. The values in force
+//! are shown.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -365,6 +365,9 @@ mod tests {
             ("resourcenamespace", "leader-elect-resource-namespace"),
             ("clustername", "cluster-name"),
             ("configurecloudroutes", "configure-cloud-routes"),
+            ("qps", "kube-api-qps"),
+            ("concurrentnodesyncs", "concurrent-node-syncs"),
+            ("concurrentservicesyncs", "concurrent-service-syncs"),
         ] {
             let found = fields.iter().find(|(name, _)| name == key);
             let (_, found) = found.unwrap_or_else(|| panic!("{key} is not written"));

@@ -71,8 +71,14 @@ fn upstream_add_flags_every_flag_is_accepted_in_every_spelling_of_pflags() {
 #[test]
 fn upstream_default_flags_names_kinds_and_defaults_are_upstreams() {
     let case = "TestDefaultFlags/01";
-    // Routes follow the changes of nodes here, so that a listing every ten seconds is not needed.
-    let differs = [("route-reconciliation-period", "5m0s")];
+    let differs = [
+        ("concurrent-node-syncs", "16"),
+        ("concurrent-service-syncs", "16"),
+        // No limit.
+        ("kube-api-qps", "-1"),
+        // Routes follow the changes of nodes here, so that a listing every ten seconds is not needed.
+        ("route-reconciliation-period", "5m0s"),
+    ];
     let upstream = include_str!("../upstream_flags.txt").lines().skip(1);
     let mut names = Vec::new();
     for line in upstream {
