@@ -275,7 +275,7 @@ const WITHOUT_A_COMMAND: &str = "Flags without a command are those of `ccm run`.
 fn with_demo(command: clap::Command) -> clap::Command {
     command.subcommand(
         clap::Command::new("demo")
-            .about("Show the main job on a simulated cluster and a simulated cloud, with a real component in the real sandbox (the default)")
+            .about("Show what ccm does, with a real module in the real sandbox, on a simulated cluster and a simulated cloud; also without a command, but not in a pod")
             .arg(output_argument(&["text", "json"]))
             .arg(
                 Arg::new("serve")

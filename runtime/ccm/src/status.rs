@@ -29,10 +29,10 @@ pub(crate) struct StatusCommand {
     /// the demo's page
     #[arg(long, value_name = "URL", default_value = HERE)]
     pub server: Uri,
-    /// A bearer token of a user who may get the path /; without it, the pod's own
+    /// File with the bearer token of a user who has the verb get on the nonResourceURL /; without it, the pod's own
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Certificate authorities of the manager, in PEM form
+    /// Certificate authorities of the manager (PEM); without it: the system's, but see --server
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
     /// How the result is printed

@@ -38,10 +38,11 @@ pub(crate) enum ProviderCommand {
     /// Let a module answer for nodes and Services without a cluster, and show what the manager would do with it
     #[command(after_help = TRY_HELP)]
     Try(Try),
-    /// Test a module against the laws of the contract, with faults injected on its way to the cloud
+    /// Test whether a module keeps the laws of the contract, the rules for all modules, with faults injected on its way
+    /// to the cloud
     #[command(after_help = TEST_HELP)]
     Test(Test),
-    /// Show the additional requests of a new version, like a plan
+    /// Show which rights a new version of a module requests that the old one does not
     #[command(
         after_help = "Example:\n  ccm provider diff ./provider-1.wasm oci://registry.example.com/clouds/hcloud:2.0.0\n\nExit codes: 0 the new version requests nothing more, 1 a version could not be read, 2 it requests more, or a version is refused."
     )]
@@ -129,7 +130,7 @@ pub(crate) struct Pack {
     /// Remove an existing manifest from the component's top level
     #[arg(long, requires = "manifest")]
     pub replace: bool,
-    /// Compress the result; sources recognise it by themselves
+    /// Compress the result; a compressed module needs no setting where it is loaded
     #[arg(long, value_name = "METHOD")]
     pub compress: Option<Compression>,
     /// Write the result to this file; - is standard output
@@ -141,7 +142,7 @@ pub(crate) struct Pack {
     /// Mark the ConfigMap as one that cannot be changed any more
     #[arg(long, requires = "configmap")]
     pub immutable: bool,
-    /// Split the module over several keys of the ConfigMap, each with at most so many bytes before base64
+    /// Put the module into several keys of the ConfigMap, each with at most BYTES bytes of it (before base64)
     #[arg(long, value_name = "BYTES", requires = "configmap", value_parser = value_parser!(u32).range(1..))]
     pub split: Option<u32>,
     #[command(flatten)]
@@ -166,7 +167,7 @@ pub(crate) struct Init {
     /// The object's name, which is recorded as the owner of nodes and Services; without it: the name in the manifest
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Namespace of the Secrets, as --provider-secret-namespace of the manager says
+    /// Namespace of the Secrets that the object names; the same as the manager's --provider-secret-namespace
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     pub secret_namespace: String,
 }
@@ -234,7 +235,7 @@ pub(crate) struct Verify {
     /// A public key (PEM) to verify signatures with; may be given several times
     #[arg(long, value_name = "FILE")]
     pub key: Vec<PathBuf>,
-    /// An identity that may vouch, as its certificate names it
+    /// An identity whose keyless signature counts, as its certificate names it, such as an e-mail address
     #[arg(
         long,
         value_name = "NAME",
@@ -243,7 +244,7 @@ pub(crate) struct Verify {
         requires = "trust_root"
     )]
     pub certificate_identity: Option<String>,
-    /// The same as a regular expression that the whole name has to match
+    /// The same as a regular expression, which has to match the whole name
     #[arg(
         long,
         value_name = "PATTERN",
@@ -252,13 +253,13 @@ pub(crate) struct Verify {
         requires = "trust_root"
     )]
     pub certificate_identity_regexp: Option<String>,
-    /// The issuer that must have verified the identity
+    /// The OpenID Connect issuer that has to have verified the identity
     #[arg(long, value_name = "URL", requires = "identity")]
     pub certificate_oidc_issuer: Option<String>,
     /// The authorities to trust for identities, in Sigstore's form (trusted_root.json)
     #[arg(long, value_name = "FILE", requires = "identity")]
     pub trust_root: Option<PathBuf>,
-    /// Refuse older versions
+    /// Refuse versions older than this one, such as 1.2.0
     #[arg(long, value_name = "VERSION")]
     pub minimum_version: Option<String>,
     #[command(flatten)]
@@ -318,16 +319,17 @@ pub(crate) struct ModuleOptions {
 /// How registries and clusters are reached.
 #[derive(Args)]
 pub(crate) struct RegistryArguments {
-    /// Credentials of registries, in docker's form; without it: $DOCKER_CONFIG/config.json, ~/.docker/config.json
+    /// Logins of registries, in the form of docker's config.json; without it: $DOCKER_CONFIG/config.json,
+    /// ~/.docker/config.json
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     pub registry_config: Option<PathBuf>,
-    /// The only certificates (PEM) to trust of registries; without it: the system's
+    /// Certificate authorities of registries (PEM), the only ones that are trusted then; without it: the system's
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     pub ca_file: Option<PathBuf>,
     /// Speak HTTP without TLS; only to a registry on this machine's loopback
     #[arg(long, help_heading = "Registries")]
     pub plain_http: bool,
-    /// Reach registries through the proxy of HTTPS_PROXY, but for what NO_PROXY names
+    /// Reach registries through the proxy in HTTPS_PROXY, except the hosts in NO_PROXY
     #[arg(long, help_heading = "Registries")]
     pub proxy_from_environment: bool,
     #[command(flatten)]
@@ -354,8 +356,8 @@ pub(crate) struct ConfigCheck {
     /// [Global]
     #[arg(long, value_name = "NAME")]
     pub cloud_provider: Option<String>,
-    /// Variables and files that it names, or that a shipped module without grants needs, and this machine does not have are
-    /// mistakes: ccm will run here
+    /// For the machine where ccm will run: also a mistake is a variable or a file that the configuration, or a shipped
+    /// module without grants, needs and this machine does not have
     #[arg(long)]
     pub require_inputs: bool,
     #[command(flatten)]

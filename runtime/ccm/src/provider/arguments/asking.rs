@@ -83,10 +83,10 @@ pub(crate) struct AskedAbout {
     /// The manager's --cluster-cidr
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = range)]
     pub cluster_cidr: Vec<String>,
-    /// Allow changes at the cloud
+    /// Allow changes at the cloud, which may cost money; without it, none is made
     #[arg(long)]
     pub allow_changes: bool,
-    /// How long something that is pending is waited for
+    /// How long to wait for what the cloud has begun and not finished, such as a new load balancer
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = go_duration)]
     pub timeout: Duration,
 }
@@ -140,7 +140,7 @@ pub(crate) struct Test {
     /// Only these laws; without it: those of all interfaces that the module enables
     #[arg(long, value_name = "SUITE", value_delimiter = ',')]
     pub suite: Vec<Suite>,
-    /// A provider ID of this cloud that no machine has
+    /// A provider ID of this cloud that no machine has, such as acme://m-404
     #[arg(long, value_name = "PROVIDER_ID")]
     pub gone: Option<String>,
     /// The Service (YAML) whose load balancers are made, each under another name and UID; without it: one with two TCP ports
