@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use tokio::time::Instant;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
@@ -105,7 +106,24 @@ fn is_dull(effect: &str) -> bool {
         .any(|word| effect.starts_with(word))
 }
 
+/// Whether an event is read at all. Spans and the many events of libraries below INFO cost nothing where they are not.
+fn is_read(metadata: &Metadata<'_>) -> bool {
+    let is_of_transcript = matches!(metadata.target(), "decision" | "waiting" | "initialised");
+    metadata.is_event() && (is_of_transcript || *metadata.level() <= Level::INFO)
+}
+
 impl<S: Subscriber> Layer<S> for Transcript {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        match is_read(metadata) {
+            true => Interest::always(),
+            false => Interest::never(),
+        }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        is_read(metadata)
+    }
+
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
