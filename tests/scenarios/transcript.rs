@@ -106,7 +106,7 @@ fn is_dull(effect: &str) -> bool {
         .any(|word| effect.starts_with(word))
 }
 
-/// Whether an event is read at all. Spans and the many events of libraries below INFO cost nothing where they are not.
+/// Whether this is an event that is read. Spans, and the many events of libraries below INFO, are not even recorded.
 fn is_read(metadata: &Metadata<'_>) -> bool {
     let is_of_transcript = matches!(metadata.target(), "decision" | "waiting" | "initialised");
     metadata.is_event() && (is_of_transcript || *metadata.level() <= Level::INFO)

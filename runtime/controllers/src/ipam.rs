@@ -87,7 +87,7 @@ impl Ipam {
         };
         cluster.planner.expect_passes(1);
         let before: Vec<Ended> = former.iter().map(|_| pause()).collect();
-        // That of the successor is expected by now.
+        // Only now, when the first pass of the successor is expected: the plan is not complete in between.
         if former.is_some_and(|ipam| ipam.is_awaited.load(Ordering::Acquire)) {
             cluster.planner.end_passes(1);
         }

@@ -340,8 +340,8 @@ impl Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         let mut state = self.kept.state.lock();
-        // Another lead may have started meanwhile, because this one was too old or something changed.
         let own = self.sender.subscribe();
+        // Another lead may have started meanwhile, because this one was too old or something changed.
         if state
             .under_way
             .get(&self.key)
