@@ -1,4 +1,4 @@
-//! Third-party programs for tests: built from source on first use, and kept in the user's cache.
+//! Third-party programs and packages for tests: built from source or installed on first use, and kept in the user's cache.
 //!
 //! A folder's name contains a digest of the sources, so changed sources cause a new build. Folders lie outside the
 //! checkout, so that a clean checkout does not, and appear atomically.
@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-/// The cache folder of the programs `name`; runs `build` to fill it if it does not exist. The sources are these
+/// The cache folder of the programs or packages `name`; runs `build` to fill it if it does not exist. The sources are these
 /// `files` in a folder.
 pub(crate) fn folder(
     name: &str,
