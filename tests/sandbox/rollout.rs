@@ -8,6 +8,7 @@
 //! - `metrics`: the series of the version that serves.
 //! - `plans`: the changes that a version would make to correct load balancers.
 //! - `restarts`: the next process after the last one has ended.
+//! - `sources`: another source in the place of the one that a provider began with.
 
 mod checks;
 mod journeys;
@@ -15,6 +16,7 @@ mod metrics;
 mod plans;
 mod restarts;
 mod shipped;
+mod sources;
 mod world;
 
 use ccm_tests::harness;
@@ -27,6 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         metrics::TESTS,
         plans::TESTS,
         restarts::TESTS,
+        sources::TESTS,
     ];
     harness::table("rollout", &tests.concat())
 }

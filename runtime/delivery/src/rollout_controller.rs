@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::rollout::{
-    Loaded, Record, Role, RolloutDecision, RolloutFacts, RolloutRules, decide,
+    Loaded, Record, Role, RolloutDecision, RolloutEffect, RolloutFacts, RolloutRules, decide,
 };
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
@@ -209,6 +209,10 @@ impl RolloutController {
 
     /// Runs until the future is dropped. A panic of its tasks is one of its own.
     pub async fn run(mut self) {
+        // The location of the source comes first: it may pin a stored module.
+        if let Some(report) = self.source_watcher.next().await {
+            self.absorb_source_report(report);
+        }
         self.look();
         loop {
             let wake = self.settle();
@@ -377,7 +381,13 @@ impl RolloutController {
         match report {
             SourceReport::Located(place) => {
                 tracing::info!(target: "rollout", provider = %self.name, source = %place, "watching the source");
-                self.place = place;
+                if self.place != place {
+                    self.place = place;
+                    // The former location may have pinned what was offered and what is being judged.
+                    self.offered = None;
+                    self.perform(&RolloutEffect::Abandon);
+                    self.facts.performed(&RolloutEffect::Abandon, now);
+                }
                 // Withdraws the offer of the previous source.
                 self.facts.unoffered("", true);
             }

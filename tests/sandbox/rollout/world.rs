@@ -175,6 +175,8 @@ impl LoadPolicyOf for Granting {
 
 /// A running rollout controller, and what surrounds it.
 pub(crate) struct World {
+    /// Replaces the source.
+    pub(crate) sources: mpsc::Sender<Box<dyn Source>>,
     offers: mpsc::UnboundedSender<Result<Artifact, SourceError>>,
     /// What the source has beside its offers, or how many times it was asked in vain.
     pub(crate) found: Arc<Mutex<Result<Artifact, u32>>>,
@@ -289,6 +291,7 @@ impl World {
             pace: PACE,
         });
         World {
+            sources,
             offers,
             found,
             record_store,
