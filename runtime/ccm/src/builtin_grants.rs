@@ -104,7 +104,7 @@ pub(crate) fn recognise(digest: &Digest) -> Option<&'static str> {
         .map(|(name, _)| *name)
 }
 
-/// Current contents of the files from which a provider's built-in profile reads secrets and authorities, for detecting a
+/// Current contents of the files from which a provider's built-in grants read secrets and authorities, for detecting a
 /// rotation. Unreadable ones are left out.
 pub(crate) fn ambient(config: &ProviderConfig, context: &ConfigContext<'_>) -> Vec<Secret> {
     if config.grants.is_some() {
@@ -195,7 +195,7 @@ pub(crate) fn grants(
     read
 }
 
-/// The metadata service that knows the region of this machine, if the provider's built-in profile needs the region and
+/// The metadata service that knows the region of this machine, if the provider's built-in grants need the region and
 /// no variable names it.
 pub(crate) fn region_issuer(
     config: &ProviderConfig,
@@ -206,7 +206,7 @@ pub(crate) fn region_issuer(
 }
 
 /// The metadata service that knows the ID of the instance that this machine is, if the module of the provider's
-/// built-in profile finds the cluster's ID in its tags and no setting names either ID.
+/// built-in grants find the cluster's ID in its tags and no setting names either ID.
 pub(crate) fn instance_issuer(
     config: &ProviderConfig,
     context: &ConfigContext<'_>,
@@ -215,7 +215,7 @@ pub(crate) fn instance_issuer(
     metadata_issuer(config, context).filter(|_| !is_named)
 }
 
-/// The metadata service of this machine, if the provider has a built-in profile of AWS.
+/// The metadata service of this machine, if the provider has built-in grants of AWS.
 fn metadata_issuer(config: &ProviderConfig, context: &ConfigContext<'_>) -> Option<Issuer> {
     let Location::Embedded(guest) = &config.source else {
         return None;

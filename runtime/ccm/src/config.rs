@@ -56,7 +56,7 @@ pub(crate) struct ProviderConfig {
     pub trust: TrustPolicy,
     /// Values of the manifest's configuration keys.
     pub values: BTreeMap<String, String>,
-    /// The operator's grants; `None`: the built-in profile, which only shipped modules have.
+    /// The operator's grants; `None`: the built-in grants, which only shipped modules have.
     pub grants: Option<Grants>,
     /// The proxy of the targets that have none of their own.
     pub proxy: ProxyChoice,
@@ -68,13 +68,13 @@ pub(crate) struct ProviderConfig {
     pub load_balancers: LoadBalancerConfig,
     /// How new versions are rolled out.
     pub rollout: RolloutRules,
-    /// Secrets and authorities that a shipped module's built-in profile reads from files; stored here so that a rotation
+    /// Secrets and authorities that a shipped module's built-in grants read from files; stored here so that a rotation
     /// counts as a change.
     pub ambient: Vec<Secret>,
-    /// The region of this machine, for a built-in profile that needs it and has no variable for it; or why it is
+    /// The region of this machine, for built-in grants that need it and have no variable for it; or why it is
     /// unknown.
     pub region: Option<Result<String, String>>,
-    /// The ID of the instance that this machine is, for a built-in profile whose module finds the cluster's ID in its
+    /// The ID of the instance that this machine is, for built-in grants whose module finds the cluster's ID in its
     /// tags; or why it is unknown.
     pub instance: Option<Result<String, String>>,
 }

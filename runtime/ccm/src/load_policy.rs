@@ -1,4 +1,4 @@
-//! Load policy of a configured provider's module: configured grants, or the built-in profile for exactly the bytes that
+//! Load policy of a configured provider's module: configured grants, or the built-in grants for exactly the bytes that
 //! this program ships. Reads variables and files; fetches nothing.
 
 use std::collections::{BTreeMap, BTreeSet};

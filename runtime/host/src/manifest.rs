@@ -242,7 +242,7 @@ impl Manifest {
         grant_check::narrow(self, grants)
     }
 
-    /// Grants of exactly the required rights, without credentials: the start of a shipped module's built-in profile,
+    /// Grants of exactly the required rights, without credentials: the start of a shipped module's built-in grants,
     /// and of an operator's own grants. Optional targets are left out; see [`Target::as_grant`]. Never use it for an
     /// untrusted module.
     pub fn as_grants(&self) -> Grants {

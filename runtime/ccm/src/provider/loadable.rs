@@ -45,7 +45,7 @@ pub(super) struct Loadable {
 
 /// The grants and settings that a module is loaded with.
 enum LoadPolicyChoice {
-    /// Those of a configuration, or of the built-in profile of a shipped module.
+    /// Those of a configuration, or of the built-in grants of a shipped module.
     Configured {
         policy: Box<ConfiguredLoadPolicy>,
         /// Path of the configuration, for errors.
