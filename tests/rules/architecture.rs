@@ -1,4 +1,4 @@
-//! `ARCHITECTURE.md` is short and names only files that exist, as do the pages about tests and about safety.
+//! `ARCHITECTURE.md` is short and names only files that exist, as do the pages about tests and hostile cases.
 
 use std::collections::BTreeSet;
 
@@ -29,10 +29,10 @@ fn every_path_of_the_architecture_exists() {
 
 /// Pages about tests name files by their path from the page's folder or from `tests`, or by the name alone.
 #[test]
-fn every_file_that_the_pages_about_tests_and_safety_name_exists() {
+fn every_file_that_the_pages_about_tests_and_hostile_cases_name_exists() {
     let mut pages = files(&["tests"], "md");
     pages.retain(|page| page.ends_with("/README.md"));
-    pages.push("deploy/docs/safety.md".to_owned());
+    pages.extend(["tests/hostile.md", "deploy/docs/safety.md"].map(str::to_owned));
     let mut missing = Vec::new();
     for page in pages {
         let (folder, _) = page.rsplit_once('/').unwrap();
