@@ -27,7 +27,7 @@ use super::ready_yet_gone::Contradictions;
 use super::remaining_witnesses::LastOfScheme;
 use super::survey::{LookupGroup, Survey, scheme};
 use super::survey_bisection::Halving;
-use super::witness::Witnesses;
+use super::witness::Witness;
 use super::{Now, has_shutdown_key_and_effect};
 
 /// Inputs of one pass: the current state of the cluster.
@@ -54,12 +54,11 @@ impl Pass<'_> {
 #[derive(Debug, Default)]
 pub struct Memory {
     histories: BTreeMap<String, NodeHistory>,
-    /// By name: UID, and since when the node is seen.
-    seen: HashMap<String, (String, Seen)>,
+    /// All nodes, by name.
+    witnesses: HashMap<String, Witness>,
     has_seen_all: bool,
     /// The nodes of the last pass.
     passed: Option<NodeSetVersion>,
-    witnesses: Witnesses,
     contradictions: Contradictions,
     /// Time and rules of the last pass.
     last_pass: Option<(Now, Arc<LifecycleRules>)>,
@@ -156,22 +155,20 @@ impl Memory {
             true => Seen::new(pass.now.moment),
             false => Seen::before(node, pass.now),
         };
-        let mut seen = HashMap::with_capacity(pass.nodes.len());
+        let mut before = std::mem::take(&mut self.witnesses);
+        self.witnesses.reserve(pass.nodes.len());
         for node in pass.nodes {
-            let uid = node.uid();
-            let known = self.seen.remove(node.name());
-            let at = match known {
-                Some((known, at)) if known == uid => at,
-                Some(_) | None => first_seen(node),
-            };
-            seen.insert(node.name().to_owned(), (uid.to_owned(), at));
+            let known = before.remove(node.name());
+            let known = known.filter(|one| one.uid == node.uid());
+            let witness = known.unwrap_or_else(|| Witness::new(node, first_seen(node)));
+            self.witnesses.insert(node.name().to_owned(), witness);
         }
-        self.seen = seen;
         self.has_seen_all = self.has_seen_all || !pass.nodes.is_empty();
-        let seen = &self.seen;
-        self.histories.retain(|name, _| seen.contains_key(name));
-        let is_there = |name: &str, uid: &str| seen.get(name).is_some_and(|(now, _)| now == uid);
-        self.witnesses.retain(is_there);
+        let witnesses = &self.witnesses;
+        self.histories
+            .retain(|name, _| witnesses.contains_key(name));
+        let is_there =
+            |name: &str, uid: &str| witnesses.get(name).is_some_and(|one| one.uid == uid);
         self.contradictions.retain(is_there);
     }
 
@@ -230,10 +227,7 @@ impl Memory {
             self.absorb_answer(survey, node, lookup, is_complete, &found, at);
         }
         for (node, _) in &answers {
-            match found.contains(node.name()) {
-                true => self.witnesses.was_found(node),
-                false => self.witnesses.was_not_found(node),
-            }
+            self.was_looked_up(node, found.contains(node.name()));
         }
     }
 
@@ -249,7 +243,7 @@ impl Memory {
         if has_crashed {
             // One of these may be the cause.
             for witness in &survey.witnesses {
-                self.witnesses.was_not_found(witness);
+                self.was_looked_up(witness, false);
             }
         }
         for node in &survey.about {
@@ -303,7 +297,14 @@ impl Memory {
         let is_old = last.is_some_and(|(now, rules)| {
             self.seen_since(node, now.moment).age(now.moment) >= rules.min_age
         });
-        is_old || self.witnesses.is_known(node)
+        is_old || self.witness(node).is_some_and(|one| one.is_known)
+    }
+
+    fn was_looked_up(&mut self, node: &PrunedNode, is_found: bool) {
+        let witness = self.witnesses.get_mut(node.name());
+        if let Some(witness) = witness.filter(|one| one.uid == node.uid()) {
+            witness.was_looked_up(is_found);
+        }
     }
 
     fn absorb_answer(
@@ -423,8 +424,12 @@ impl Memory {
     }
 
     fn seen_since(&self, node: &PrunedNode, now: Moment) -> Seen {
-        let seen = self.seen.get(node.name());
-        seen.map_or(Seen::new(now), |(_, seen)| *seen)
+        self.witness(node).map_or(Seen::new(now), |one| one.seen)
+    }
+
+    fn witness(&self, node: &PrunedNode) -> Option<&Witness> {
+        let witness = self.witnesses.get(node.name());
+        witness.filter(|one| one.uid == node.uid())
     }
 
     fn contradicted_by(&self, pass: &Pass<'_>) -> Option<String> {

@@ -1,8 +1,7 @@
-//! Ranks nodes as witnesses: a node found under its provider ID before is the best evidence that an answer is about
-//! this cluster. Performs no I/O.
+//! What is remembered of each node, and its rank as a witness: a node found under its provider ID before is the best
+//! evidence that an answer is about this cluster. Performs no I/O.
 
-use std::collections::BTreeMap;
-
+use super::deletion_guard::Seen;
 use super::ready_yet_gone::Contradictions;
 use crate::node::object::PrunedNode;
 
@@ -10,57 +9,48 @@ use crate::node::object::PrunedNode;
 /// which finds no node, changes no ranking.
 const MAX_MISSES: u32 = 3;
 
-/// Look-up results of witness nodes.
-#[derive(Debug, Default)]
-pub(super) struct Witnesses {
-    /// UIDs of nodes found under their provider ID, by name.
-    known: BTreeMap<String, String>,
-    /// By name: UID, and number of consecutive look-ups that did not find the node.
-    misses: BTreeMap<String, (String, u32)>,
+/// What is remembered of one node, Ready or not.
+#[derive(Debug)]
+pub(super) struct Witness {
+    pub(super) uid: String,
+    /// Since when it is seen.
+    pub(super) seen: Seen,
+    /// Whether it was found under its provider ID once.
+    pub(super) is_known: bool,
+    /// Number of consecutive look-ups that did not find it.
+    misses: u32,
 }
 
-impl Witnesses {
-    /// The node was found under its provider ID.
-    pub(super) fn was_found(&mut self, node: &PrunedNode) {
-        self.misses.remove(node.name());
-        let (name, uid) = (node.name().to_owned(), node.uid().to_owned());
-        self.known.insert(name, uid);
+impl Witness {
+    pub(super) fn new(node: &PrunedNode, seen: Seen) -> Witness {
+        Witness {
+            uid: node.uid().to_owned(),
+            seen,
+            is_known: false,
+            misses: 0,
+        }
     }
 
-    /// The node was looked up and not found, or may have caused the lack of an answer.
-    pub(super) fn was_not_found(&mut self, node: &PrunedNode) {
-        let (name, uid) = (node.name().to_owned(), node.uid().to_owned());
-        self.misses.entry(name).or_insert((uid, 0)).1 += 1;
+    /// Notes a look-up: it has found the node under its provider ID, or has not, or the node may have caused the lack of
+    /// an answer.
+    pub(super) fn was_looked_up(&mut self, is_found: bool) {
+        self.is_known |= is_found;
+        self.misses = match is_found {
+            true => 0,
+            false => self.misses.saturating_add(1),
+        };
     }
 
-    /// Whether the node was found once.
-    pub(super) fn is_known(&self, node: &PrunedNode) -> bool {
-        self.known
-            .get(node.name())
-            .is_some_and(|known| known == node.uid())
-    }
-
-    /// Rank of a witness; lower is better. The first contradicted node is asked again so that the contradiction can
-    /// end; more of them would displace known good witnesses.
-    pub(super) fn rank(&self, node: &PrunedNode, contradictions: &Contradictions) -> u8 {
-        let misses = self.misses.get(node.name());
-        let is_often_missed =
-            misses.is_some_and(|(who, times)| who == node.uid() && *times >= MAX_MISSES);
-        match (
-            self.is_known(node),
-            contradictions.contains(node.name(), node.uid()),
-        ) {
-            _ if contradictions.first() == Some(node.name()) => 0,
+    /// Rank of the node with this name; lower is better. The first contradicted node is asked again so that the
+    /// contradiction can end; more of them would displace known good witnesses.
+    pub(super) fn rank(&self, name: &str, contradictions: &Contradictions) -> u8 {
+        let is_often_missed = self.misses >= MAX_MISSES;
+        match (self.is_known, contradictions.contains(name, &self.uid)) {
+            _ if contradictions.first() == Some(name) => 0,
             (true, false) if !is_often_missed => 0,
             (false, false) if !is_often_missed => 1,
             (_, true) => 2,
             (_, false) => 3,
         }
-    }
-
-    /// Drops nodes for whose name and UID `is_there` is false.
-    pub(super) fn retain(&mut self, is_there: impl Fn(&str, &str) -> bool) {
-        self.known.retain(|name, uid| is_there(name, uid));
-        self.misses.retain(|name, (uid, _)| is_there(name, uid));
     }
 }

@@ -69,7 +69,10 @@ impl Memory {
             if !matches!(owner, Owner::Recorded | Owner::Implied) || self.is_called_gone(node) {
                 continue;
             }
-            let rank = self.witnesses.rank(node, &self.contradictions);
+            let Some(witness) = self.witness(node) else {
+                continue;
+            };
+            let rank = witness.rank(node.name(), &self.contradictions);
             best.push((rank, !node.is_ready(), node));
             best.sort_by_key(|(rank, is_not_ready, _)| (*is_not_ready, *rank));
             best.truncate(count);
