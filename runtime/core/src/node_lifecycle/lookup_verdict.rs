@@ -2,14 +2,14 @@
 
 use crate::node::object::PrunedNode;
 
-use super::not_ready_history::Noted;
+use super::facts::Finding;
 use crate::cloud::instance::{Instance, Lookup};
 
 /// The power state of an existing machine; `None`: unknown.
-pub(super) fn power(instance: &Instance) -> Option<Noted> {
+pub(super) fn power(instance: &Instance) -> Option<Finding> {
     match instance.shutdown {
-        Some(true) => Some(Noted::ShutDown),
-        Some(false) => Some(Noted::Running),
+        Some(true) => Some(Finding::ShutDown),
+        Some(false) => Some(Finding::Running),
         None => None,
     }
 }

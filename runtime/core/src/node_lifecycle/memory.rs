@@ -189,7 +189,7 @@ impl Memory {
             history.reset_backoff(now);
         }
         if history.next <= now && !history.is_busy {
-            history.finding = Some(Noted::Back);
+            history.finding = Some(Noted::Other(Finding::Back));
         }
     }
 
@@ -353,7 +353,8 @@ impl Memory {
             Lookup::NotMine => history.is_called_found(at),
             Lookup::Found(instance) => {
                 history.is_called_found(at);
-                history.finding = power(instance).filter(|_| is_its_machine(node, instance));
+                let power = power(instance).filter(|_| is_its_machine(node, instance));
+                history.finding = power.map(Noted::Other);
             }
         }
         // No reconciliation follows that could say so.
@@ -388,13 +389,7 @@ impl Memory {
                 continue;
             };
             let finding = match (history.finding.take(), &history.gone) {
-                (Some(Noted::Uncounted), _) => match history.uncounted() {
-                    Some(held) => Finding::Held(held.clone()),
-                    None => continue,
-                },
-                (Some(Noted::Back), _) => Finding::Back,
-                (Some(Noted::Running), _) => Finding::Running,
-                (Some(Noted::ShutDown), _) => Finding::ShutDown,
+                (Some(Noted::Other(finding)), _) => finding,
                 (Some(Noted::Gone), Some(gone)) => Finding::Gone(Box::new(Evidence {
                     not_ready_since: history.not_ready_since,
                     seen,

@@ -11,6 +11,7 @@ use crate::node::object::PrunedNode;
 use crate::reconciliation::retry::Backoff;
 
 use super::deletion_guard::Held;
+use super::facts::Finding;
 use super::survey::LookupGroup;
 
 /// Delays between look-ups for a node that is NotReady and found: its kubelet has died, or its machine is about to.
@@ -43,8 +44,8 @@ pub(super) struct NodeHistory {
     pub(super) earliest: Moment,
     pub(super) gone: Option<Gone>,
     pub(super) group: LookupGroup,
-    /// Why the latest answers did not count, and how many in a row.
-    uncounted: Option<(Held, u32)>,
+    /// Number of consecutive answers that did not count.
+    uncounted: u32,
     changes: u32,
     changed: Option<Moment>,
     /// It is young and awaits initialisation: the node controller looks it up.
@@ -57,18 +58,12 @@ pub(super) struct NodeHistory {
 }
 
 /// Result of a pass for a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Noted {
-    /// The node is Ready.
-    Back,
-    /// The node's machine runs.
-    Running,
-    /// Its machine is switched off.
-    ShutDown,
     /// Its machine is called gone; valid as long as [`NodeHistory::gone`] is set.
     Gone,
-    /// Repeated answers do not count: the machine cannot be identified, or the answer is incomplete.
-    Uncounted,
+    /// Any other finding.
+    Other(Finding),
 }
 
 /// Maximum number of nodes that are named as found: one proves that the answers are about this cluster.
@@ -100,7 +95,7 @@ impl NodeHistory {
             earliest: now,
             gone: None,
             group: LookupGroup::Identified,
-            uncounted: None,
+            uncounted: 0,
             changes: 0,
             changed: None,
             is_starting: false,
@@ -132,23 +127,17 @@ impl NodeHistory {
 
     /// Notes an answer that does not count, for this reason.
     pub(super) fn is_uncounted(&mut self, held: Held) {
-        let before = self.uncounted.take().map_or(0, |(_, before)| before);
-        let times = before.saturating_add(1);
-        if times >= UNCOUNTED {
-            self.finding = Some(Noted::Uncounted);
+        self.uncounted = self.uncounted.saturating_add(1);
+        if self.uncounted >= UNCOUNTED {
+            self.finding = Some(Noted::Other(Finding::Held(held)));
         }
-        self.uncounted = Some((held, times));
     }
 
     /// Notes an answer that counts.
     pub(super) fn counts(&mut self) {
-        self.uncounted = None;
+        self.uncounted = 0;
+        self.finding = None;
         self.group = LookupGroup::Identified;
-    }
-
-    /// Why the last answer did not count.
-    pub(super) fn uncounted(&self) -> Option<&Held> {
-        self.uncounted.as_ref().map(|(held, _)| held)
     }
 
     /// Notes a complete answer, requested at `asked` and received `now`, that calls it gone; `found` are the existing
