@@ -59,13 +59,13 @@ impl Mutant {
     pub(crate) fn tamper(self, evidence: &mut Evidence) {
         match self {
             Mutant::OneAnswer => {
-                evidence.first = Moment(Duration::ZERO);
+                evidence.gone.first = Moment(Duration::ZERO);
                 evidence.enough = 1;
-                evidence.is_fresh = true;
+                evidence.gone.is_fresh = true;
                 // The first answer comes before any node is known good; the next would know one.
-                evidence.known_good.insert("somebody".to_owned());
+                evidence.gone.known_good.insert("somebody".to_owned());
             }
-            Mutant::NobodyVouches => drop(evidence.known_good.insert("nobody".to_owned())),
+            Mutant::NobodyVouches => drop(evidence.gone.known_good.insert("nobody".to_owned())),
             Mutant::NoContradiction => evidence.contradicted_by = None,
             Mutant::NoMass => evidence.mass_until = None,
             Mutant::AtOnce

@@ -1,7 +1,6 @@
 //! The conditions between "gone" and a deletion, each a small function with its reason. Deletes nothing; a held
 //! deletion is reported, and the node is looked up again.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::settings::LifecycleRules;
 use crate::well_known::{DELETE_UNTIL, LEAVING_TAINTS};
 
 use super::Now;
+use super::not_ready_history::Gone;
 
 /// Maximum delay between look-ups of a held node: one minute of the 90 s that a justified deletion may take.
 const SLOW: Duration = Duration::from_secs(60);
@@ -28,18 +28,10 @@ pub struct Evidence {
     pub not_ready_since: Moment,
     /// Since when this process has seen it.
     pub seen: Seen,
-    /// Receipt of the first answer in an unbroken row of complete ones that call it gone.
-    pub first: Moment,
-    /// When the last one was requested.
-    pub last: Moment,
-    /// Number of answers in the row.
-    pub answers: u32,
+    /// The answers that call it gone.
+    pub gone: Gone,
     /// Required number of answers: two, and one more for each time that this node was called gone and then found.
     pub enough: u32,
-    /// Whether the last one used no cached data.
-    pub is_fresh: bool,
-    /// Up to three nodes that both the first and the last answer found under their stored provider ID.
-    pub known_good: BTreeSet<String>,
     /// A Ready node that was found before, or is old enough to be listed, and is called gone now; for less than
     /// [`LifecycleRules::mass_hold`].
     pub contradicted_by: Option<String>,
@@ -52,11 +44,11 @@ pub struct Evidence {
 impl Evidence {
     /// Why the node is deleted, for the audit log.
     pub(super) fn reason(&self) -> String {
-        let row = self.first.until(self.last).as_secs();
-        let found: Vec<&str> = self.known_good.iter().map(String::as_str).collect();
+        let row = self.gone.first.until(self.gone.last).as_secs();
+        let found: Vec<&str> = self.gone.known_good.iter().map(String::as_str).collect();
         format!(
             "{} complete answers over {row} s call its machine gone; the last one used nothing that was kept; found in the same answers: {}",
-            self.answers,
+            self.gone.answers,
             if found.is_empty() {
                 "nobody".to_owned()
             } else {
@@ -193,11 +185,10 @@ impl Seen {
 /// and come at least this long after the first. A provider that has changed its answer about this node needs more
 /// answers over a longer time.
 fn is_confirmed(evidence: &Evidence, rules: &LifecycleRules) -> Result<(), Held> {
-    let gaps = evidence.enough.saturating_sub(1).max(1);
-    let until = evidence
-        .first
-        .after(rules.confirm_after.saturating_mul(gaps));
-    if !evidence.is_fresh || evidence.answers < evidence.enough || evidence.last < until {
+    let (gone, enough) = (&evidence.gone, evidence.enough);
+    let gaps = enough.saturating_sub(1).max(1);
+    let until = gone.first.after(rules.confirm_after.saturating_mul(gaps));
+    if !gone.is_fresh || gone.answers < enough || gone.last < until {
         return Err(Held::Unconfirmed(until));
     }
     Ok(())
@@ -208,7 +199,7 @@ fn is_confirmed(evidence: &Evidence, rules: &LifecycleRules) -> Result<(), Held>
 /// pools are scaled to zero every night.
 fn has_known_good(evidence: &Evidence, last_may_go: bool) -> Result<(), Held> {
     let is_allowed = last_may_go && evidence.is_last;
-    if evidence.known_good.is_empty() && !is_allowed {
+    if evidence.gone.known_good.is_empty() && !is_allowed {
         return Err(Held::NoKnownGood);
     }
     Ok(())

@@ -393,12 +393,8 @@ impl Memory {
                 (Some(Noted::Gone), Some(gone)) => Finding::Gone(Box::new(Evidence {
                     not_ready_since: history.not_ready_since,
                     seen,
-                    first: gone.first,
-                    last: gone.last,
-                    answers: gone.answers,
+                    gone: gone.clone(),
                     enough: history.enough(pass.now.moment),
-                    is_fresh: gone.is_fresh,
-                    known_good: gone.known_good.clone(),
                     contradicted_by: contradicted_by.clone(),
                     mass_until: self.mass_outage.until(node.name(), pass.rules.mass_hold),
                     is_last: last.is_last(node),

@@ -70,16 +70,20 @@ pub(super) enum Noted {
 pub(super) const NAMED: usize = 3;
 
 /// An unbroken row of complete answers that call the node gone.
-#[derive(Debug, Clone)]
-pub(super) struct Gone {
-    pub(super) first: Moment,
-    pub(super) last: Moment,
-    pub(super) answers: u32,
-    pub(super) is_fresh: bool,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gone {
+    /// Receipt of the first answer.
+    pub first: Moment,
+    /// When the last one was requested.
+    pub last: Moment,
+    /// Number of answers in the row.
+    pub answers: u32,
+    /// Whether the last one used no cached data.
+    pub is_fresh: bool,
     /// Nodes found by the previous answer, of which all nodes of that answer share one set.
     pub(super) found_first: Arc<BTreeSet<String>>,
-    /// A few of the nodes found by both the previous and the last answer.
-    pub(super) known_good: BTreeSet<String>,
+    /// Up to three nodes that both the previous and the last answer found under their stored provider ID.
+    pub known_good: BTreeSet<String>,
 }
 
 impl NodeHistory {

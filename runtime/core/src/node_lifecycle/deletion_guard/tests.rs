@@ -1,6 +1,8 @@
 //! Each condition alone: a node that may be deleted, with one thing changed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -37,12 +39,15 @@ fn evidence_about(node: &PrunedNode) -> Evidence {
     Evidence {
         not_ready_since: at(NOW - 30),
         seen: Seen::before(node, now()),
-        first: at(NOW - 10),
-        last: at(NOW),
-        answers: 2,
+        gone: Gone {
+            first: at(NOW - 10),
+            last: at(NOW),
+            answers: 2,
+            is_fresh: true,
+            found_first: Arc::default(),
+            known_good: ["b".to_owned()].into(),
+        },
         enough: 2,
-        is_fresh: true,
-        known_good: ["b".to_owned()].into(),
         contradicted_by: None,
         mass_until: None,
         is_last: false,
@@ -94,19 +99,19 @@ fn each_condition_holds_alone() {
             all,
         ),
         ("young", |one| one.seen = Seen::new(at(NOW - 299)), all),
-        ("unconfirmed", |one| one.first = at(NOW - 9), all),
-        ("unconfirmed", |one| one.is_fresh = false, all),
-        ("unconfirmed", |one| one.answers = 1, all),
+        ("unconfirmed", |one| one.gone.first = at(NOW - 9), all),
+        ("unconfirmed", |one| one.gone.is_fresh = false, all),
+        ("unconfirmed", |one| one.gone.answers = 1, all),
         ("unconfirmed", |one| one.enough = 3, all),
         (
             "no-known-good-node",
-            |one| one.known_good.clear(),
+            |one| one.gone.known_good.clear(),
             &["nothing", "taint", "selector"],
         ),
         (
             "no-known-good-node",
             |one| {
-                one.known_good.clear();
+                one.gone.known_good.clear();
                 one.is_last = true;
             },
             &["nothing"],
@@ -178,7 +183,7 @@ fn f16_a_clock_that_is_set_meanwhile_makes_no_node_older_or_younger() {
 fn a_node_without_provider_id_stays_until_a_person_says_so() {
     let rules = LifecycleRules::default();
     let mut unwitnessed = evidence();
-    unwitnessed.known_good.clear();
+    unwitnessed.gone.known_good.clear();
     for (until, verdict_of_it) in [
         ("", Err("no-provider-id")),
         ("tomorrow", Err("no-provider-id")),
@@ -205,7 +210,7 @@ fn delete_last_node_counts_only_when_no_other_node_could_vouch() {
         ..LifecycleRules::default()
     };
     let mut unwitnessed = evidence();
-    unwitnessed.known_good.clear();
+    unwitnessed.gone.known_good.clear();
     assert_eq!(
         verdict(&node(|_| {}), &unwitnessed, &rules),
         Err("no-known-good-node")
@@ -239,10 +244,10 @@ fn a_scale_down_that_was_announced_is_no_mass() {
 #[test]
 fn f15_a_provider_that_changed_its_mind_has_to_say_it_longer() {
     let mut contradicted = evidence();
-    (contradicted.enough, contradicted.answers) = (4, 4);
-    contradicted.first = at(NOW - 29);
+    (contradicted.enough, contradicted.gone.answers) = (4, 4);
+    contradicted.gone.first = at(NOW - 29);
     assert_eq!(judged(&contradicted), Err("unconfirmed"));
-    contradicted.first = at(NOW - 30);
+    contradicted.gone.first = at(NOW - 30);
     assert_eq!(judged(&contradicted), Ok(()));
 }
 

@@ -141,7 +141,7 @@ fn counts_for_nothing(old: &[Arc<PrunedNode>], new: &[Arc<PrunedNode>]) {
         let [Finding::Gone(evidence)] = findings.as_slice() else {
             panic!("{late:?}: {findings:?}");
         };
-        assert_eq!(evidence.answers, 1, "{late:?}");
+        assert_eq!(evidence.gone.answers, 1, "{late:?}");
     }
 }
 
@@ -161,7 +161,7 @@ fn two_answers_are_as_far_apart_as_the_receipt_of_one_and_the_request_of_the_nex
         let Finding::Gone(evidence) = &facts[0].finding else {
             panic!("{:?}", facts[0].finding);
         };
-        spans.push((evidence.first, evidence.last));
+        spans.push((evidence.gone.first, evidence.gone.last));
         let when = When::Retry {
             after: Duration::from_secs(5),
             why: "a second answer is required".to_owned(),
