@@ -211,16 +211,13 @@ impl Activity {
         is_deletion: bool,
         now: Timestamp,
     ) {
-        let why = match when {
-            When::AwaitChange => {
-                let mut state = self.0.lock();
-                // Most objects do not wait; nothing is allocated for them while none does.
-                if !state.waiting.is_empty() {
-                    state.waiting.remove(&key(about));
-                }
-                return;
+        let Some(why) = when.why() else {
+            let mut state = self.0.lock();
+            // Most objects do not wait; nothing is allocated for them while none does.
+            if !state.waiting.is_empty() {
+                state.waiting.remove(&key(about));
             }
-            When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => why,
+            return;
         };
         let next = after.and_then(|after| SignedDuration::try_from(after).ok());
         let next = next.and_then(|after| now.checked_add(after).ok());

@@ -404,12 +404,9 @@ impl Controller for IpamController {
                 {
                     watch.leave(name);
                 }
-                match when {
-                    _ if has_found => Some(now),
-                    When::Retry { after, .. } | When::NotBefore { after, .. } => {
-                        Some(now.after(after))
-                    }
-                    When::AwaitChange | When::Blocked { .. } => None,
+                match has_found {
+                    true => Some(now),
+                    false => when.after().map(|after| now.after(after)),
                 }
             }
             None => {

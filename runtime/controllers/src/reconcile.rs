@@ -426,10 +426,7 @@ impl Wait<'_> {
     /// Logs the reason and the next attempt, and shows them among what waits. An object that is done is not shown any more.
     pub(crate) fn report(&self, when: &When, activity: &Activity, clock: Clock) {
         self.log(when);
-        let after = match when {
-            When::AwaitChange | When::Blocked { .. } => None,
-            When::Retry { after, .. } | When::NotBefore { after, .. } => Some(clock.timer(*after)),
-        };
+        let after = when.after().map(|after| clock.timer(after));
         activity.ended(self.about, when, self.attempt, after, self.is_deletion);
     }
 

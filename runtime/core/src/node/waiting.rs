@@ -9,9 +9,10 @@ use crate::moment::Moment;
 use crate::node::answer_check::{self, Unusable};
 use crate::node::object::PrunedNode;
 use crate::node::ownership::Verdict;
+use crate::reconciliation::conclusion::Next;
 use crate::reconciliation::effect::{ClusterError, Decision, When};
 use crate::reconciliation::event::reasons;
-use crate::reconciliation::retry::{self, Backoff, Retry};
+use crate::reconciliation::retry::{self, Backoff};
 use crate::safety::brake::Brake;
 use crate::safety::budget_reservation::why_refused;
 
@@ -267,14 +268,14 @@ impl Obstacle<'_> {
         )
     }
 
-    fn retry(&self, failures: u32) -> Retry {
+    fn retry(&self, failures: u32) -> Next<Duration> {
         let backoff: Backoff = match self {
             Obstacle::Provider(error) => return retry::after(error, failures),
             Obstacle::Cluster(error) => retry::cluster(error),
             Obstacle::Unconfirmed { again, .. } | Obstacle::RefusedAfterBudget { again, .. } => {
-                return Retry::After(*again);
+                return Next::At(*again);
             }
-            Obstacle::Braked { again, .. } => return Retry::After(retry::braked(*again)),
+            Obstacle::Braked { again, .. } => return Next::At(retry::braked(*again)),
             Obstacle::Candidates { .. }
             | Obstacle::Gone
             | Obstacle::NotMine { .. }
@@ -285,6 +286,6 @@ impl Obstacle<'_> {
             // log show it for as long as it lasts.
             Obstacle::NodeIp(_) | Obstacle::Foreign(_) | Obstacle::Unserved(_) => retry::PERSON,
         };
-        Retry::After(backoff.after(failures))
+        Next::At(backoff.after(failures))
     }
 }

@@ -452,13 +452,11 @@ impl Memory {
         }
         history.is_busy = false;
         history.past = facts.left_behind(now);
-        match when {
-            When::Retry { after, .. } | When::NotBefore { after, .. } => {
-                history.next = now.after(*after);
-            }
+        match when.after() {
+            Some(after) => history.next = now.after(after),
             // Deleted, with the watch event still to come; or withheld by the mode.
-            _ if matches!(facts.finding, Finding::Gone(_)) => history.next = now.after(LATER),
-            When::AwaitChange | When::Blocked { .. } => {}
+            None if matches!(facts.finding, Finding::Gone(_)) => history.next = now.after(LATER),
+            None => {}
         }
     }
 

@@ -1,5 +1,7 @@
 //! The result of a reconciliation, and when the next one of its object is due. Stores nothing.
 
+use std::time::Duration;
+
 use super::effect::When;
 use crate::moment::Moment;
 
@@ -20,17 +22,28 @@ pub struct Conclusion<F, R> {
 impl<F, R> Conclusion<F, R> {
     /// Whether the object is put back because something failed or is not finished.
     pub fn is_retried(&self) -> bool {
-        matches!(self.when, When::Retry { .. } | When::NotBefore { .. })
+        self.when.after().is_some()
     }
 }
 
-/// When the next reconciliation of an object is due.
+/// When the next reconciliation of an object is due. `T`: a moment, or the delay until then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum Next<T = Moment> {
     /// When the object changes.
     OnChange,
-    /// At this moment, or earlier when the object changes.
-    At(Moment),
-    /// At this moment and not earlier.
-    NotBefore(Moment),
+    /// Then, or earlier when the object changes.
+    At(T),
+    /// Then and not earlier, whatever changes: the cloud requested it.
+    NotBefore(T),
+}
+
+impl Next<Duration> {
+    /// The end of a reconciliation that is followed by this one, and the reason for waiting.
+    pub fn when(self, why: String) -> When {
+        match self {
+            Next::At(after) => When::Retry { after, why },
+            Next::NotBefore(after) => When::NotBefore { after, why },
+            Next::OnChange => When::Blocked { why },
+        }
+    }
 }

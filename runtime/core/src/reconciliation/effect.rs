@@ -296,6 +296,14 @@ impl When {
         }
     }
 
+    /// Time until the object is reconciled again, unless only its change causes that.
+    pub fn after(&self) -> Option<Duration> {
+        match self {
+            When::AwaitChange | When::Blocked { .. } => None,
+            When::Retry { after, .. } | When::NotBefore { after, .. } => Some(*after),
+        }
+    }
+
     /// When the object is reconciled again, without the reason: for people, so that the time is rounded.
     pub fn next(&self) -> String {
         match self {

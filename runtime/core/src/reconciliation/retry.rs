@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::Pending;
-use crate::reconciliation::effect::{ClusterError, When};
+use crate::reconciliation::conclusion::Next;
+use crate::reconciliation::effect::ClusterError;
 
 /// Exponential backoff: `first · 2ⁿ⁻¹` after n failures, at most `most`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,49 +66,27 @@ impl Backoff {
     }
 }
 
-/// Whether and when a failed cloud call is repeated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
-    /// After this delay, or earlier when the object changes.
-    After(Duration),
-    /// After this delay and not earlier, whatever changes: the cloud requested it.
-    NotBefore(Duration),
-    /// Only when the object changes.
-    OnChange,
-}
-
-impl Retry {
-    /// The end of a reconciliation with this retry, and the reason for waiting.
-    pub fn when(self, why: String) -> When {
-        match self {
-            Retry::After(after) => When::Retry { after, why },
-            Retry::NotBefore(after) => When::NotBefore { after, why },
-            Retry::OnChange => When::Blocked { why },
-        }
-    }
-}
-
-/// What to do after a cloud call failed with `error`, for the `failures`-th time in a row (from 1).
-pub fn after(error: &ProviderError, failures: u32) -> Retry {
+/// When to repeat a cloud call that failed with `error`, for the `failures`-th time in a row (from 1).
+pub fn after(error: &ProviderError, failures: u32) -> Next<Duration> {
     match error {
         ProviderError::Throttled {
             retry_after: Some(asked),
             ..
-        } => Retry::NotBefore((*asked).clamp(ASKED.0, ASKED.1)),
+        } => Next::NotBefore((*asked).clamp(ASKED.0, ASKED.1)),
         ProviderError::Throttled {
             retry_after: None, ..
-        } => Retry::NotBefore(CLOUD.after(failures)),
-        ProviderError::Elsewhere => Retry::OnChange,
-        ProviderError::Held(again) => Retry::After(braked(*again)),
+        } => Next::NotBefore(CLOUD.after(failures)),
+        ProviderError::Elsewhere => Next::OnChange,
+        ProviderError::Held(again) => Next::At(braked(*again)),
         ProviderError::Unavailable(_)
         | ProviderError::Interrupted(_)
         | ProviderError::NotBegun(_)
         | ProviderError::TimedOut(_)
         | ProviderError::Trapped(_)
         | ProviderError::Internal(_)
-        | ProviderError::Conflict { .. } => Retry::After(CLOUD.after(failures)),
+        | ProviderError::Conflict { .. } => Next::At(CLOUD.after(failures)),
         ProviderError::Invalid(_) | ProviderError::Denied(_) | ProviderError::Unsupported(_) => {
-            Retry::After(PERSON.after(failures))
+            Next::At(PERSON.after(failures))
         }
     }
 }
@@ -187,30 +166,30 @@ mod tests {
             };
             assert_eq!(
                 after(&error, 5),
-                Retry::NotBefore(Duration::from_secs(honoured))
+                Next::NotBefore(Duration::from_secs(honoured))
             );
         }
         let silent = ProviderError::Throttled {
             message: String::new(),
             retry_after: None,
         };
-        assert_eq!(after(&silent, 3), Retry::NotBefore(Duration::from_secs(4)));
+        assert_eq!(after(&silent, 3), Next::NotBefore(Duration::from_secs(4)));
     }
 
     #[test]
     fn a_persons_mistake_is_retried_slower_than_an_outage() {
         let outage = ProviderError::Unavailable(String::new());
         let mistake = ProviderError::Denied(String::new());
-        assert_eq!(after(&outage, 1), Retry::After(Duration::from_secs(1)));
-        assert_eq!(after(&outage, 40), Retry::After(Duration::from_secs(300)));
+        assert_eq!(after(&outage, 1), Next::At(Duration::from_secs(1)));
+        assert_eq!(after(&outage, 40), Next::At(Duration::from_secs(300)));
         for blameless in [ProviderError::Interrupted, ProviderError::NotBegun] {
             let blameless = blameless(String::new());
             assert_eq!(after(&blameless, 1), after(&outage, 1));
             assert!(!blameless.is_crash() && !needs_a_person(&blameless));
         }
-        assert_eq!(after(&mistake, 1), Retry::After(Duration::from_secs(10)));
-        assert_eq!(after(&mistake, 40), Retry::After(Duration::from_secs(300)));
-        assert_eq!(after(&ProviderError::Elsewhere, 1), Retry::OnChange);
+        assert_eq!(after(&mistake, 1), Next::At(Duration::from_secs(10)));
+        assert_eq!(after(&mistake, 40), Next::At(Duration::from_secs(300)));
+        assert_eq!(after(&ProviderError::Elsewhere, 1), Next::OnChange);
         assert!(needs_a_person(&mistake) && !needs_a_person(&outage));
         // The configuration may change, or the module.
         for kind in [ProviderError::Invalid, ProviderError::Unsupported] {
@@ -234,7 +213,7 @@ mod tests {
     fn what_a_brake_holds_is_tried_again_within_one_second_and_five_minutes() {
         for (again, pause) in [(0, 1), (90, 90), (600, 300)] {
             let held = ProviderError::Held(Duration::from_secs(again));
-            let expected = Retry::After(Duration::from_secs(pause));
+            let expected = Next::At(Duration::from_secs(pause));
             assert_eq!(after(&held, 5), expected, "{again}");
         }
     }

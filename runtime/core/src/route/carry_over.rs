@@ -7,8 +7,9 @@ use super::change::{Change, Doing, End};
 use super::destination_state::{Attempts, Wait};
 use super::facts::Facts;
 use crate::moment::Moment;
+use crate::reconciliation::conclusion::Next;
 use crate::reconciliation::effect::{ClusterError, When};
-use crate::reconciliation::retry::{self, Retry};
+use crate::reconciliation::retry;
 use crate::safety::brake::Brake;
 
 /// State that a reconciliation leaves behind, for [`Memory::conclude`](super::Memory::conclude).
@@ -138,10 +139,10 @@ fn wait(change: &Change, end: &End, now: Moment) -> Option<(Wait, Duration, Stri
             let why = format!("the route to {destination} could not be {doing}: {error}");
             let failures = change.attempts.failures.saturating_add(1);
             match retry::after(error, failures) {
-                Retry::After(after) => (backoff, after, why),
-                Retry::NotBefore(after) => (Wait::Backoff { is_firm: true }, after, why),
+                Next::At(after) => (backoff, after, why),
+                Next::NotBefore(after) => (Wait::Backoff { is_firm: true }, after, why),
                 // Retrying cannot help: only a change elsewhere can, and that may never come.
-                Retry::OnChange => (backoff, retry::PERSON.most, why),
+                Next::OnChange => (backoff, retry::PERSON.most, why),
             }
         }
     })

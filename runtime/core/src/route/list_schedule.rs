@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::cloud::error::ProviderError;
 use crate::moment::Moment;
-use crate::reconciliation::retry::{self, Backoff, Retry};
+use crate::reconciliation::conclusion::Next;
+use crate::reconciliation::retry::{self, Backoff};
 use crate::settings::RouteSettings;
 
 /// Without a listing no new node gets a route, so a failed listing is retried within 30 s.
@@ -112,12 +113,12 @@ impl ListSchedule {
         let grown = LISTING.after(self.failures);
         let after = match retry::after(error, self.failures) {
             // The delay that the cloud requested.
-            Retry::NotBefore(asked) if has_asked(error) => asked,
-            Retry::OnChange => settings.resync,
-            Retry::After(_) if retry::needs_a_person(error) => {
+            Next::NotBefore(asked) if has_asked(error) => asked,
+            Next::OnChange => settings.resync,
+            Next::At(_) if retry::needs_a_person(error) => {
                 retry::PERSON.after(self.failures).min(LISTING.most)
             }
-            Retry::NotBefore(_) | Retry::After(_) => grown,
+            Next::NotBefore(_) | Next::At(_) => grown,
         };
         self.not_before = Some(now.after(after));
         after

@@ -11,10 +11,11 @@ use crate::cloud::error::{Owner, ProviderError};
 use crate::cloud::load_balancer::Pending;
 use crate::moment::{Moment, Now};
 use crate::node::answer_check::quoted;
+use crate::reconciliation::conclusion::Next;
 use crate::reconciliation::effect::When;
 use crate::reconciliation::event::reasons;
 use crate::reconciliation::patch::ServicePatch;
-use crate::reconciliation::retry::{self, Backoff, Retry};
+use crate::reconciliation::retry::{self, Backoff};
 use crate::safety::brake::Brake;
 use crate::safety::permit::Mode;
 use crate::well_known::DELETE_UNTIL;
@@ -396,20 +397,20 @@ impl Obstacle<'_> {
         }
     }
 
-    fn retry(&self, facts: &Facts, failures: u32) -> Retry {
+    fn retry(&self, facts: &Facts, failures: u32) -> Next<Duration> {
         let backoff = match self {
             Obstacle::Provider(_, error) => return retry::after(error, failures),
-            Obstacle::Pending { pending, .. } => return Retry::After(retry::polled(pending)),
+            Obstacle::Pending { pending, .. } => return Next::At(retry::polled(pending)),
             Obstacle::Begun { again }
             | Obstacle::Removal { again }
             | Obstacle::EnsureFailure { again, .. }
             | Obstacle::Late { again }
-            | Obstacle::Emptied { again } => return Retry::After((*again).max(retry::POLLED.0)),
+            | Obstacle::Emptied { again } => return Next::At((*again).max(retry::POLLED.0)),
             // The other provider's controller acts on the same change of the Service.
             Obstacle::NodesUnsynced | Obstacle::ServicesUnsynced | Obstacle::Kept(_) => {
-                return Retry::After(retry::CLOUD.first);
+                return Next::At(retry::CLOUD.first);
             }
-            Obstacle::Braked { again, .. } => return Retry::After(retry::braked(*again)),
+            Obstacle::Braked { again, .. } => return Next::At(retry::braked(*again)),
             Obstacle::Cluster(trouble) => cluster_backoff(facts, trouble),
             Obstacle::StillThere | Obstacle::Unproven => retry::CLOUD,
             Obstacle::SourceRanges(_)
@@ -419,7 +420,7 @@ impl Obstacle<'_> {
             | Obstacle::OtherAccount { .. }
             | Obstacle::Taken(_) => retry::PERSON,
         };
-        Retry::After(backoff.after(failures))
+        Next::At(backoff.after(failures))
     }
 }
 

@@ -188,7 +188,7 @@ impl TriedModule {
             service = facts.service;
             past = retained;
             report.ended(&when);
-            let (When::Retry { after, .. } | When::NotBefore { after, .. }) = when else {
+            let Some(after) = when.after() else {
                 return report;
             };
             if !past.is_pending() || Instant::now() + after > until {

@@ -485,16 +485,11 @@ impl Run {
 
     /// The delay until the next reconciliation.
     pub(super) fn again(&self) -> Duration {
-        match &self.end {
-            When::Retry { after, .. } | When::NotBefore { after, .. } => *after,
-            other => panic!("nobody comes back: {other}"),
-        }
+        let after = self.end.after();
+        after.unwrap_or_else(|| panic!("nobody comes back: {}", self.end))
     }
 
     pub(super) fn why(&self) -> &str {
-        match &self.end {
-            When::Retry { why, .. } | When::NotBefore { why, .. } | When::Blocked { why } => why,
-            When::AwaitChange => "",
-        }
+        self.end.why().unwrap_or_default()
     }
 }
