@@ -305,6 +305,12 @@ fn every_reason_of_a_condition_is_explained() {
         ),
         (
             &of_services,
+            "runtime/core/src/cloud/error.rs",
+            "fn names(",
+            "\n    }",
+        ),
+        (
+            &of_services,
             "runtime/core/src/service/waiting.rs",
             "fn condition(",
             "\n    }",

@@ -115,49 +115,50 @@ impl ProviderError {
     }
 
     /// The same case with another text.
-    pub fn with_text(self, change: impl FnOnce(String) -> String) -> ProviderError {
-        match self {
-            ProviderError::Invalid(text) => ProviderError::Invalid(change(text)),
-            ProviderError::Denied(text) => ProviderError::Denied(change(text)),
-            ProviderError::Conflict { message, owner } => ProviderError::Conflict {
-                message: change(message),
-                owner,
-            },
-            ProviderError::Throttled {
-                message,
-                retry_after,
-            } => ProviderError::Throttled {
-                message: change(message),
-                retry_after,
-            },
-            ProviderError::Unavailable(text) => ProviderError::Unavailable(change(text)),
-            ProviderError::Unsupported(text) => ProviderError::Unsupported(change(text)),
-            ProviderError::Elsewhere => ProviderError::Elsewhere,
-            ProviderError::Internal(text) => ProviderError::Internal(change(text)),
-            ProviderError::TimedOut(text) => ProviderError::TimedOut(change(text)),
-            ProviderError::Trapped(text) => ProviderError::Trapped(change(text)),
-            ProviderError::Interrupted(text) => ProviderError::Interrupted(change(text)),
-            ProviderError::NotBegun(text) => ProviderError::NotBegun(change(text)),
-            ProviderError::Held(again) => ProviderError::Held(again),
+    pub fn with_text(mut self, change: impl FnOnce(String) -> String) -> ProviderError {
+        match &mut self {
+            ProviderError::Invalid(text)
+            | ProviderError::Denied(text)
+            | ProviderError::Conflict { message: text, .. }
+            | ProviderError::Throttled { message: text, .. }
+            | ProviderError::Unavailable(text)
+            | ProviderError::Unsupported(text)
+            | ProviderError::Internal(text)
+            | ProviderError::TimedOut(text)
+            | ProviderError::Trapped(text)
+            | ProviderError::Interrupted(text)
+            | ProviderError::NotBegun(text) => *text = change(std::mem::take(text)),
+            ProviderError::Elsewhere | ProviderError::Held(_) => {}
         }
+        self
     }
 
     /// A fixed name per case, for metrics and log fields.
     pub fn reason(&self) -> &'static str {
+        self.names().0
+    }
+
+    /// The case as the reason of a condition.
+    pub(crate) fn condition_reason(&self) -> &'static str {
+        self.names().1
+    }
+
+    /// The fixed name of the case, and its name as the reason of a condition.
+    fn names(&self) -> (&'static str, &'static str) {
         match self {
-            ProviderError::Invalid(_) => "invalid",
-            ProviderError::Denied(_) => "denied",
-            ProviderError::Conflict { .. } => "conflict",
-            ProviderError::Throttled { .. } => "throttled",
-            ProviderError::Unavailable(_) => "unavailable",
-            ProviderError::Unsupported(_) => "unsupported",
-            ProviderError::Elsewhere => "elsewhere",
-            ProviderError::Internal(_) => "internal",
-            ProviderError::TimedOut(_) => "timed-out",
-            ProviderError::Trapped(_) => "trapped",
-            ProviderError::Interrupted(_) => "interrupted",
-            ProviderError::NotBegun(_) => "not-begun",
-            ProviderError::Held(_) => "held",
+            ProviderError::Invalid(_) => ("invalid", "Invalid"),
+            ProviderError::Denied(_) => ("denied", "Denied"),
+            ProviderError::Conflict { .. } => ("conflict", "Conflict"),
+            ProviderError::Throttled { .. } => ("throttled", "Throttled"),
+            ProviderError::Unavailable(_) => ("unavailable", "Unavailable"),
+            ProviderError::Unsupported(_) => ("unsupported", "Unsupported"),
+            ProviderError::Elsewhere => ("elsewhere", "Elsewhere"),
+            ProviderError::Internal(_) => ("internal", "Internal"),
+            ProviderError::TimedOut(_) => ("timed-out", "TimedOut"),
+            ProviderError::Trapped(_) => ("trapped", "Trapped"),
+            ProviderError::Interrupted(_) => ("interrupted", "Interrupted"),
+            ProviderError::NotBegun(_) => ("not-begun", "NotBegun"),
+            ProviderError::Held(_) => ("held", "Throttled"),
         }
     }
 }

@@ -5,7 +5,6 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::stored_state::condition;
-use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::LoadBalancerStatus;
 use crate::moment::Now;
 use crate::node::answer_check;
@@ -72,24 +71,6 @@ pub(super) fn ports(service: &Service, status: &LoadBalancerStatus, now: Now) ->
         &message,
         now,
     )
-}
-
-/// The error kind as a condition reason.
-pub(super) fn reason(error: &ProviderError) -> &'static str {
-    match error {
-        ProviderError::Invalid(_) => "Invalid",
-        ProviderError::Denied(_) => "Denied",
-        ProviderError::Conflict { .. } => "Conflict",
-        ProviderError::Throttled { .. } | ProviderError::Held(_) => "Throttled",
-        ProviderError::Unavailable(_) => "Unavailable",
-        ProviderError::Unsupported(_) => "Unsupported",
-        ProviderError::Elsewhere => "Elsewhere",
-        ProviderError::Internal(_) => "Internal",
-        ProviderError::TimedOut(_) => "TimedOut",
-        ProviderError::Trapped(_) => "Trapped",
-        ProviderError::Interrupted(_) => "Interrupted",
-        ProviderError::NotBegun(_) => "NotBegun",
-    }
 }
 
 /// The condition about the load balancer itself.

@@ -375,7 +375,7 @@ impl Obstacle<'_> {
         let lasts = facts.past.failures > 0;
         match self {
             Obstacle::Provider(_, error) => {
-                (lasts || retry::needs_a_person(error)).then(|| conditions::reason(error))
+                (lasts || retry::needs_a_person(error)).then(|| error.condition_reason())
             }
             Obstacle::Braked {
                 brake: Brake::CloudMutations,
