@@ -186,6 +186,7 @@ fn the_runbook_about_missing_routes_names_the_event_of_each_cause() {
         reasons::CLUSTER_CIDR_MISCONFIGURED,
         reasons::POD_CIDR_OVERLAPS,
     ] {
+        let reason = reason.reason;
         assert!(section.contains(&format!("`{reason}`")), "{reason}");
     }
 }

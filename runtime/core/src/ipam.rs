@@ -19,9 +19,8 @@ mod holder;
 mod memory;
 pub mod other_allocator;
 
-use crate::cloud::instance::{CloudEvent, EventType};
 use crate::reconciliation::effect::{ClusterError, Decision, When};
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::reasons::{self, EventReason};
 use crate::reconciliation::patch::PodCidrsPatch;
 use crate::reconciliation::retry;
 
@@ -76,7 +75,7 @@ fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision<IpamEffect> {
 /// No block is free (IPAM-025). Freeing a block wakes a waiting node; the timed retry covers releases that were not
 /// noticed.
 fn wait(facts: &Facts, exhausted: Exhausted) -> Decision<IpamEffect> {
-    if facts.past.reported.as_deref() != Some(reasons::CIDR_NOT_AVAILABLE)
+    if facts.past.reported.as_deref() != Some(reasons::CIDR_NOT_AVAILABLE.reason)
         && facts.state.reported.is_none()
     {
         return record_event(facts, reasons::CIDR_NOT_AVAILABLE, &exhausted.to_string());
@@ -92,7 +91,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
     let failures = facts.past.failures.saturating_add(1);
     let is_worth_it = !error.is_away() || failures >= REPORT_AFTER_FAILURES;
     if is_worth_it
-        && facts.past.reported.as_deref() != Some(reasons::CIDR_ASSIGNMENT_FAILED)
+        && facts.past.reported.as_deref() != Some(reasons::CIDR_ASSIGNMENT_FAILED.reason)
         && facts.state.reported.is_none()
     {
         return record_event(facts, reasons::CIDR_ASSIGNMENT_FAILED, &error.to_string());
@@ -110,21 +109,20 @@ fn report(facts: &Facts) -> Decision<IpamEffect> {
     }
     let effects = facts.invalid_pod_cidrs.iter().map(|invalid| {
         let message = format!("{invalid}; the manager leaves it as it is");
-        event(facts, reasons::INVALID_POD_CIDR, message)
+        event(facts, reasons::INVALID_POD_CIDR, &message)
     });
     Decision::Do(effects.collect())
 }
 
 /// An Event in upstream's format.
-fn record_event(facts: &Facts, reason: &'static str, why: &str) -> Decision<IpamEffect> {
+fn record_event(facts: &Facts, reason: &EventReason, why: &str) -> Decision<IpamEffect> {
     let name = facts.node.name();
-    let message = format!("Node {name} status is now: {reason} ({why})");
-    Decision::Do(vec![event(facts, reason, message)])
+    let message = format!("Node {name} status is now: {} ({why})", reason.reason);
+    Decision::Do(vec![event(facts, reason, &message)])
 }
 
-fn event(facts: &Facts, reason: &'static str, message: String) -> IpamEffect {
-    let event = CloudEvent::new(EventType::Warning, reason, message);
-    IpamEffect::RecordEvent(facts.node.node_ref(), event)
+fn event(facts: &Facts, reason: &EventReason, message: &str) -> IpamEffect {
+    IpamEffect::RecordEvent(facts.node.node_ref(), reason.event(message))
 }
 
 #[cfg(test)]

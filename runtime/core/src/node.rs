@@ -27,7 +27,7 @@ mod waiting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cloud::instance::{Address, CloudEvent, EventType, Instance, Lookup};
+use crate::cloud::instance::{Address, CloudEvent, Instance, Lookup};
 use crate::moment::Moment;
 use crate::node::object::PrunedNode;
 use crate::reconciliation::effect::{Decision, When};
@@ -362,8 +362,7 @@ fn provider_events(looked: Option<&Looked>) -> Vec<CloudEvent> {
 
 /// The Event after an initialisation (NODE-046).
 fn synced() -> CloudEvent {
-    let message = "Node synced successfully".to_owned();
-    CloudEvent::new(EventType::Normal, reasons::SYNCED, message)
+    reasons::SYNCED.event("Node synced successfully")
 }
 
 /// The value of the annotation, if it exists, even if empty (NODE-025).

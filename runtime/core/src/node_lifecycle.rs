@@ -26,12 +26,10 @@ mod witness;
 
 use k8s_openapi::api::core::v1::Taint;
 
-use crate::cloud::instance::{CloudEvent, EventType};
 use crate::moment::Now;
-use crate::node::answer_check;
 use crate::node::ownership::owner;
 use crate::reconciliation::effect::{ClusterError, Decision, When};
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::reasons::{self, EventReason};
 use crate::reconciliation::patch::{NodePatch, TaintChange, Taints};
 use crate::reconciliation::retry;
 use crate::safety::brake::{Brake, Rise};
@@ -199,12 +197,7 @@ fn delete(
     if facts.past.failures == 0 && facts.state.event_reasons.is_empty() {
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
-        effects.push(event(
-            facts,
-            EventType::Normal,
-            reasons::DELETING_NODE,
-            &message,
-        ));
+        effects.push(event(facts, reasons::DELETING_NODE, &message));
     }
     let deletion = NodeDeletion {
         resource_version: facts.node.resource_version().to_owned(),
@@ -252,12 +245,7 @@ fn report_held(
         return None;
     }
     let effect = LifecycleEffect::Hold(facts.node.node_ref(), held.condition());
-    let event = event(
-        facts,
-        EventType::Warning,
-        reasons::NODE_DELETION_HELD,
-        &answer_check::message(why),
-    );
+    let event = event(facts, reasons::NODE_DELETION_HELD, why);
     Some(Decision::Do(vec![effect, event]))
 }
 
@@ -294,22 +282,19 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<LifecycleEffect> {
 const SOON: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// `None`: already reported, in this reconciliation or recently.
-fn report(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision<LifecycleEffect>> {
+fn report(
+    facts: &Facts,
+    reason: &'static EventReason,
+    why: &str,
+) -> Option<Decision<LifecycleEffect>> {
     if facts.has_recorded(reason) || facts.past.reported == Some(reason) {
         return None;
     }
-    let message = answer_check::message(why);
-    Some(Decision::Do(vec![event(
-        facts,
-        EventType::Warning,
-        reason,
-        &message,
-    )]))
+    Some(Decision::Do(vec![event(facts, reason, why)]))
 }
 
-fn event(facts: &Facts, event_type: EventType, reason: &str, message: &str) -> LifecycleEffect {
-    let event = CloudEvent::new(event_type, reason, message.to_owned());
-    LifecycleEffect::RecordEvent(facts.node.node_ref(), event)
+fn event(facts: &Facts, reason: &EventReason, message: &str) -> LifecycleEffect {
+    LifecycleEffect::RecordEvent(facts.node.node_ref(), reason.event(message))
 }
 
 /// The taint of LIFE-013.

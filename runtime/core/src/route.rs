@@ -30,9 +30,7 @@ mod route_diff;
 
 use std::time::Duration;
 
-use crate::cloud::instance::{CloudEvent, EventType};
 use crate::moment::Now;
-use crate::node::answer_check;
 use crate::reconciliation::effect::{Decision, When};
 use crate::reconciliation::retry::Backoff;
 
@@ -79,10 +77,6 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<RouteEffect, (When, CarryOver
         }
     }
     Decision::Done(carry_over::finished(facts, now.moment))
-}
-
-fn warning(reason: &str, message: &str) -> CloudEvent {
-    CloudEvent::new(EventType::Warning, reason, answer_check::message(message))
 }
 
 #[cfg(test)]

@@ -36,10 +36,9 @@ mod waiting;
 mod work;
 mod world;
 
-use crate::cloud::instance::{CloudEvent, EventType};
 use crate::moment::{Moment, Now};
 use crate::reconciliation::effect::{Decision, When};
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::reasons::{self, EventReason};
 use crate::safety::permit::Mode;
 
 pub use account_proof::{Account, is_same};
@@ -257,7 +256,7 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
     {
         return Step::LeftAlone(why);
     }
-    Step::Do(vec![warning(reasons::LOAD_BALANCER_NOT_SERVED, &why)])
+    Step::Do(vec![record(reasons::LOAD_BALANCER_NOT_SERVED, &why)])
 }
 
 /// In observe mode no changes are computed: the only call is a look-up at the provider.
@@ -274,17 +273,13 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
     })
 }
 
-fn normal(reason: &str, message: &str) -> ServiceAction {
-    event(EventType::Normal, reason, message)
+fn record(reason: &EventReason, message: &str) -> ServiceAction {
+    ServiceAction::RecordEvent(reason.event(message))
 }
 
-fn warning(reason: &str, message: &str) -> ServiceAction {
-    event(EventType::Warning, reason, message)
-}
-
-fn event(event_type: EventType, reason: &str, message: &str) -> ServiceAction {
-    let message = crate::node::answer_check::message(message);
-    ServiceAction::RecordEvent(CloudEvent::new(event_type, reason, message))
+/// Records the Event, unless this reconciliation has recorded one with this reason.
+fn record_once(facts: &Facts, reason: &EventReason, message: &str) -> Option<ServiceAction> {
+    (!facts.has_recorded(reason)).then(|| record(reason, message))
 }
 
 #[cfg(test)]

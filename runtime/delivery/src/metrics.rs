@@ -110,12 +110,13 @@ impl Metrics {
 /// What an Event with this reason reports of a version, as the value of the label, which alerts select. `None`: nothing
 /// that is counted.
 fn result(reason: &str) -> Option<&'static str> {
-    match reason {
-        reasons::PROVIDER_ACTIVATED => Some("activated"),
-        reasons::PROVIDER_REJECTED => Some("rejected"),
-        reasons::PROVIDER_ROLLED_BACK => Some("rolled-back"),
-        _ => None,
-    }
+    let counted = [
+        (reasons::PROVIDER_ACTIVATED, "activated"),
+        (reasons::PROVIDER_REJECTED, "rejected"),
+        (reasons::PROVIDER_ROLLED_BACK, "rolled-back"),
+    ];
+    let found = counted.into_iter().find(|(one, _)| one.reason == reason);
+    found.map(|(_, result)| result)
 }
 
 /// Builds the labels of the serving version.
@@ -145,7 +146,7 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         metrics.stands(None, &info("hcloud", "sha256:0", "0.2.0", ACTIVE));
-        metrics.reported("hcloud", reasons::PROVIDER_ACTIVATED);
+        metrics.reported("hcloud", reasons::PROVIDER_ACTIVATED.reason);
         metrics.loaded("hcloud", Duration::from_secs(1));
         let found = encode(&registry, Format::Classic).unwrap();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/metrics/versions.txt");
@@ -164,6 +165,7 @@ mod tests {
             (reasons::PROVIDER_ROLLED_BACK, Some("rolled-back")),
             (reasons::PROVIDER_DISTRUSTED, None),
         ] {
+            let reason = reason.reason;
             assert_eq!(result(reason), expected, "{reason}");
         }
     }
@@ -177,7 +179,7 @@ mod tests {
             let version = format!("version {number} of a guest's own choice");
             let now = info("cloud", &format!("sha256:{number}"), &version, ACTIVE);
             metrics.stands(before.as_ref(), &now);
-            metrics.reported("cloud", reasons::PROVIDER_ACTIVATED);
+            metrics.reported("cloud", reasons::PROVIDER_ACTIVATED.reason);
             metrics.loaded("cloud", Duration::from_secs(1));
             before = Some(now);
         }

@@ -1,6 +1,5 @@
 //! Events about the Lease, as client-go's elector records them (PROC-043). Builds values; sends nothing.
 
-use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::reconciliation::event::EventSubject;
 use ccm_core::reconciliation::event::reasons;
 use ccm_core::well_known::COMPONENT;
@@ -28,6 +27,5 @@ pub(super) fn event(
         component: COMPONENT,
     };
     let message = format!("{} {what}", settings.identity);
-    let event = CloudEvent::new(EventType::Normal, reasons::LEADER_ELECTION, message);
-    about.event(&event, now)
+    about.event(&reasons::LEADER_ELECTION.event(&message), now)
 }

@@ -6,11 +6,11 @@ pub(crate) mod address;
 
 use thiserror::Error;
 
-use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instance};
+use crate::cloud::instance::{Address, AddressType, CloudEvent, Instance};
 use crate::cloud::provider_id::{ProviderId, ProviderIdError};
 use crate::name_syntax;
 use crate::node::index::AddressClash;
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::{message, reasons};
 use crate::settings::AddressRules;
 use crate::well_known::{CONTROL_PLANE, RESERVED_DOMAINS};
 
@@ -18,8 +18,6 @@ use crate::well_known::{CONTROL_PLANE, RESERVED_DOMAINS};
 pub const MAX_ADDRESSES: usize = 64;
 /// Additional labels beyond this number are left out: the contract's limit.
 pub const MAX_LABELS: usize = 64;
-/// Longest recorded Event message, in bytes: the API server's limit.
-pub const MAX_MESSAGE: usize = 1024;
 /// Longest recorded Event reason, in bytes.
 const MAX_REASON: usize = 64;
 /// How much of a refused value is quoted in messages, in characters.
@@ -276,25 +274,7 @@ pub fn check_event(event: &CloudEvent) -> Option<CloudEvent> {
 
 /// One Event that lists the parts left out of an answer; `None` if there are none.
 pub fn faults_event(faults: &[String]) -> Option<CloudEvent> {
-    if faults.is_empty() {
-        return None;
-    }
-    let message = message(&faults.join("; "));
-    Some(CloudEvent::new(
-        EventType::Warning,
-        reasons::INVALID_PROVIDER_ANSWER,
-        message,
-    ))
-}
-
-/// `text` as an Event message: without control characters, truncated to [`MAX_MESSAGE`].
-pub fn message(text: &str) -> String {
-    let mut clean: String = text.chars().filter(|one| !one.is_control()).collect();
-    if clean.len() > MAX_MESSAGE {
-        clean.truncate(clean.floor_char_boundary(MAX_MESSAGE - "…".len()));
-        clean.push('…');
-    }
-    clean
+    (!faults.is_empty()).then(|| reasons::INVALID_PROVIDER_ANSWER.event(&faults.join("; ")))
 }
 
 /// A refused value for messages: quoted, escaped and truncated.

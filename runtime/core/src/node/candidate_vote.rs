@@ -6,7 +6,7 @@ use crate::cloud::instance::Lookup;
 use crate::moment::Moment;
 use crate::node::ownership::{OtherVote, Verdict, Vote};
 use crate::reconciliation::effect::Decision;
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::{message, reasons};
 
 use super::Facts;
 use super::effect::{CandidateVote, NodeEffect};
@@ -24,8 +24,8 @@ pub(super) fn decide(
         let vote = match looked.as_ref().map(|looked| &looked.lookup) {
             Ok(Lookup::Found(_)) => Vote::Found,
             Ok(Lookup::Gone | Lookup::NotMine) => Vote::NotMine,
-            Ok(Lookup::Unknown(why)) => Vote::Silent(crate::node::answer_check::message(why)),
-            Err(error) => Vote::Silent(crate::node::answer_check::message(&error.to_string())),
+            Ok(Lookup::Unknown(why)) => Vote::Silent(message(why)),
+            Err(error) => Vote::Silent(message(&error.to_string())),
         };
         let cast = CandidateVote {
             vote,

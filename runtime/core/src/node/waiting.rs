@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use crate::cloud::error::ProviderError;
-use crate::cloud::instance::{CloudEvent, EventType};
 use crate::moment::Moment;
-use crate::node::answer_check::{self, Unusable};
+use crate::node::answer_check::Unusable;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::Verdict;
 use crate::reconciliation::conclusion::Next;
 use crate::reconciliation::effect::{ClusterError, Decision, When};
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::reasons::{self, EventReason};
 use crate::reconciliation::retry::{self, Backoff};
 use crate::safety::brake::Brake;
 use crate::safety::budget_reservation::why_refused;
@@ -41,7 +40,7 @@ pub(super) enum Obstacle<'a> {
         /// The combined verdict, human-readable.
         why: String,
         /// Reason of the Event that reports it.
-        reason: &'static str,
+        reason: &'static EventReason,
         /// Whether this provider reports it now.
         report: bool,
     },
@@ -173,12 +172,7 @@ fn record(
     let is_of_owner = claimed.is_none_or(|(verdict, _)| *verdict == Verdict::Ours);
     let mut events = provider_events(facts.answer().filter(|_| is_of_owner));
     if is_due {
-        let message = answer_check::message(why);
-        events.push(CloudEvent::new(
-            EventType::Warning,
-            obstacle.reason(),
-            message,
-        ));
+        events.push(obstacle.reason().event(why));
     }
     let effects = recorded(facts, events);
     (!effects.is_empty()).then_some(Decision::Do(effects))
@@ -220,7 +214,7 @@ impl Obstacle<'_> {
     }
 
     /// The reason of the Event.
-    fn reason(&self) -> &'static str {
+    fn reason(&self) -> &'static EventReason {
         match self {
             Obstacle::Provider(_) | Obstacle::Unknown(_) => reasons::INSTANCE_LOOKUP_FAILED,
             Obstacle::Unserved(_) | Obstacle::Foreign(_) => reasons::NODE_NOT_SERVED,

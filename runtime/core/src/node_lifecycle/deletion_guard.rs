@@ -8,6 +8,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::moment::Moment;
 use crate::node::object::PrunedNode;
+use crate::reconciliation::event::message;
 use crate::safety::brake::Brake;
 use crate::selector::Selector;
 use crate::settings::LifecycleRules;
@@ -335,7 +336,7 @@ impl fmt::Display for Held {
             Held::Unknown(why) => write!(
                 f,
                 "the cloud cannot say whether the node's machine exists: {}",
-                crate::node::answer_check::message(why)
+                message(why)
             ),
             Held::Incomplete => write!(f, "the answers are not complete"),
             Held::MassOutage(_) => write!(

@@ -6,7 +6,7 @@ use crate::moment::Moment;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::OwnershipContext;
 use crate::reconciliation::effect::{BudgetOutcome, ClusterError, Performed};
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::reasons::{self, EventReason};
 use crate::reconciliation::write_refusal::Refusals;
 use crate::safety::brake::Brake;
 use crate::safety::budget_reservation::{Asked, BudgetReservation, Reservation};
@@ -44,7 +44,7 @@ pub struct RetainedState {
     /// Since when the brake holds its deletion, without an answer that contradicts it.
     pub braked: Option<Moment>,
     /// Reason of the last Event about a failure.
-    pub reported: Option<&'static str>,
+    pub reported: Option<&'static EventReason>,
     /// Budget taken for changes that were not made.
     pub reservation: BudgetReservation,
 }
@@ -186,7 +186,7 @@ impl Facts {
         let failed = self.state.event_reasons.iter().rev().find_map(|reason| {
             REPEATED
                 .into_iter()
-                .find(|repeated| *repeated == reason.as_str())
+                .find(|repeated| repeated.reason == reason)
         });
         let is_blocked = self.state.budgets.values().any(Result::is_err);
         // A refused deletion was not made, and its budget is given back.
@@ -259,16 +259,16 @@ impl Facts {
     }
 
     /// Whether an Event with this reason was recorded.
-    pub(super) fn has_recorded(&self, reason: &str) -> bool {
+    pub(super) fn has_recorded(&self, reason: &EventReason) -> bool {
         self.state
             .event_reasons
             .iter()
-            .any(|recorded| recorded == reason)
+            .any(|recorded| recorded == reason.reason)
     }
 }
 
 /// Event reasons that are reported once and not at every try.
-const REPEATED: [&str; 3] = [
+const REPEATED: [&EventReason; 3] = [
     reasons::DELETING_NODE_FAILED,
     reasons::NODE_UPDATE_FAILED,
     reasons::BRAKE_ENGAGED,

@@ -8,11 +8,14 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::cloud::instance::CloudEvent;
 use crate::name_syntax::MAX_DNS_NAME;
+use reasons::EventReason;
 
 /// Namespace of Events about cluster-scoped objects, as in client-go.
 const NO_NAMESPACE: &str = "default";
 /// Longest prefix of an Event's name: a dot and a time of at most 17 hexadecimal digits follow.
 const MOST_NAME: usize = MAX_DNS_NAME - 18;
+/// Longest recorded Event message, in bytes: the API server's limit.
+pub const MAX_MESSAGE: usize = 1024;
 
 /// The object that an Event is about, and the component that reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +75,23 @@ impl<'a> EventSubject<'a> {
             ..Event::default()
         }
     }
+}
+
+impl EventReason {
+    /// An Event with this reason and this text as its [`message`].
+    pub fn event(&self, text: &str) -> CloudEvent {
+        CloudEvent::new(self.event_type, self.reason, message(text))
+    }
+}
+
+/// `text` as an Event message: without control characters, truncated to [`MAX_MESSAGE`].
+pub fn message(text: &str) -> String {
+    let mut clean: String = text.chars().filter(|one| !one.is_control()).collect();
+    if clean.len() > MAX_MESSAGE {
+        clean.truncate(clean.floor_char_boundary(MAX_MESSAGE - "…".len()));
+        clean.push('…');
+    }
+    clean
 }
 
 #[cfg(test)]

@@ -3,15 +3,14 @@
 
 use super::candidate::TrialKind;
 use super::facts::{
-    Cause, Role, RolloutDecision, RolloutEffect, RolloutEvent, RolloutFacts, RolloutTime, UNSERVED,
+    Cause, Role, RolloutDecision, RolloutEffect, RolloutEvent, RolloutFacts, RolloutTime,
     VersionFailure, Work,
 };
 use super::orders::{self, Ordered};
 use super::record::{Record, Release, cut};
 use super::trial;
-use crate::cloud::instance::EventType;
 use crate::moment::Moment;
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::reasons::{self, EventReason};
 
 /// Returns the next effects for `facts`, or when to decide again.
 pub fn decide(facts: &RolloutFacts, now: RolloutTime) -> RolloutDecision {
@@ -212,12 +211,8 @@ impl<'a> DecisionBuilder<'a> {
         let mut text = format!("{} serves from now on", release.shown());
         text.extend(untried.iter().flat_map(|why| ["; ", why]));
         effects.push(self.keep(|record| record.activate(release.clone(), self.now.wall, untried)));
-        effects.push(rollout_event(
-            EventType::Normal,
-            reasons::PROVIDER_ACTIVATED,
-            Some(release),
-            text,
-        ));
+        let reason = reasons::PROVIDER_ACTIVATED;
+        effects.push(rollout_event(reason, Some(release), &text));
         effects
     }
 
@@ -237,17 +232,12 @@ impl<'a> DecisionBuilder<'a> {
             Some(active) => format!("{} goes on serving", active.shown()),
             None => "nothing serves".to_owned(),
         };
-        let (event, what) = match has_answered {
+        let (event_reason, what) = match has_answered {
             true => (reasons::PROVIDER_ROLLED_BACK, "taken back"),
             false => (reasons::PROVIDER_REJECTED, "rejected"),
         };
         let text = format!("{} is {what}: {reason}; {serves}", release.shown());
-        effects.push(rollout_event(
-            EventType::Warning,
-            event,
-            Some(release),
-            text,
-        ));
+        effects.push(rollout_event(event_reason, Some(release), &text));
         effects
     }
 
@@ -310,12 +300,8 @@ impl<'a> DecisionBuilder<'a> {
             rejected.reason,
             release.digest
         );
-        Some(rollout_event(
-            EventType::Warning,
-            reasons::REJECTED_VERSION_OFFERED,
-            Some(&release),
-            text,
-        ))
+        let reason = reasons::REJECTED_VERSION_OFFERED;
+        Some(rollout_event(reason, Some(&release), &text))
     }
 
     /// Reports, once, that nothing serves: when no work is under way that could change it, and the cause is known.
@@ -331,7 +317,7 @@ impl<'a> DecisionBuilder<'a> {
             return None;
         }
         let text = format!("nothing serves: {}", record.trouble);
-        Some(rollout_event(EventType::Warning, UNSERVED, active, text))
+        Some(rollout_event(reasons::PROVIDER_NOT_SERVING, active, &text))
     }
 
     /// Why the source cannot be read, or a version cannot serve.
@@ -386,15 +372,14 @@ impl<'a> DecisionBuilder<'a> {
 }
 
 pub(super) fn rollout_event(
-    event_type: EventType,
-    reason: &'static str,
+    reason: &EventReason,
     release: Option<&Release>,
-    message: String,
+    message: &str,
 ) -> RolloutEffect {
     RolloutEffect::RecordEvent(RolloutEvent {
-        event_type,
-        reason,
-        message: cut(&message),
+        event_type: reason.event_type,
+        reason: reason.reason,
+        message: cut(message),
         release: release.cloned(),
     })
 }

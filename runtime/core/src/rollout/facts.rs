@@ -171,9 +171,6 @@ pub enum WorkResult {
     Failed(Cause, Vec<String>),
 }
 
-/// Reason of the Event that nothing serves.
-pub(super) const UNSERVED: &str = reasons::PROVIDER_NOT_SERVING;
-
 /// An event to report, as an Event and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolloutEvent {
@@ -426,13 +423,13 @@ impl RolloutFacts {
                 self.done.push(order.clone());
             }
             RolloutEffect::RecordEvent(event) => {
-                self.has_reported_unserved |= event.reason == UNSERVED;
+                self.has_reported_unserved |= event.reason == reasons::PROVIDER_NOT_SERVING.reason;
                 let rejections = [
                     reasons::PROVIDER_REJECTED,
                     reasons::PROVIDER_ROLLED_BACK,
                     reasons::REJECTED_VERSION_OFFERED,
                 ];
-                if rejections.contains(&event.reason) {
+                if rejections.iter().any(|one| one.reason == event.reason) {
                     let release = event.release.as_ref();
                     self.reported_rejected = release.map(|release| release.digest.clone());
                 }

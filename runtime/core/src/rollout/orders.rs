@@ -4,7 +4,7 @@ use super::decide::{DecisionBuilder, Placing, rollout_event};
 use super::facts::{Cause, RolloutEffect};
 use super::record::{Order, Orders, Release};
 use crate::cloud::instance::EventType;
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::reasons::{self, EventReason};
 
 /// Result of following the orders.
 pub(super) enum Ordered {
@@ -115,25 +115,20 @@ fn taken_back(
         record.has_gone_back = true;
     }));
     effects.push(RolloutEffect::Clear(Order::RollBack));
-    effects.push(rollout_event(
-        EventType::Normal,
-        reasons::PROVIDER_ROLLED_BACK,
-        Some(from),
-        format!("{} is taken back, as ordered", from.shown()),
-    ));
+    // Unlike after a trial: nothing needs attention.
+    let reason = EventReason {
+        event_type: EventType::Normal,
+        ..*reasons::PROVIDER_ROLLED_BACK
+    };
+    let text = format!("{} is taken back, as ordered", from.shown());
+    effects.push(rollout_event(&reason, Some(from), &text));
     Ordered::Do(effects)
 }
 
 fn impossible(release: Option<&Release>, why: &str) -> Ordered {
-    Ordered::Do(vec![
-        RolloutEffect::Clear(Order::RollBack),
-        rollout_event(
-            EventType::Warning,
-            reasons::ROLL_BACK_IMPOSSIBLE,
-            release,
-            format!("cannot go back: {why}"),
-        ),
-    ])
+    let text = format!("cannot go back: {why}");
+    let event = rollout_event(reasons::ROLL_BACK_IMPOSSIBLE, release, &text);
+    Ordered::Do(vec![RolloutEffect::Clear(Order::RollBack), event])
 }
 
 /// Whether the orders keep this version from being the first one.

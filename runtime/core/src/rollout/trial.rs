@@ -10,7 +10,6 @@ use super::orders;
 use super::plan_comparison::Plans;
 use super::record::{MOST_LINES, Phase, Release, Trial, cut};
 use super::trial_verdict::Verdict;
-use crate::cloud::instance::EventType;
 
 impl Step {
     /// Whether the step requires the version to be loaded.
@@ -277,10 +276,5 @@ pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<
         after.release.shown(),
         after.lines.join("; ")
     );
-    Some(rollout_event(
-        EventType::Warning,
-        reason,
-        Some(&after.release),
-        text,
-    ))
+    Some(rollout_event(reason, Some(&after.release), &text))
 }

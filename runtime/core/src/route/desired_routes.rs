@@ -13,7 +13,7 @@ use super::network::{has_family, is_inside, read};
 use crate::node::answer_check::quoted;
 use crate::node::object::PrunedNode;
 use crate::node::ownership::{Owner, OwnershipContext, owner};
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::reasons::{self, EventReason};
 
 /// Desired routes of one node.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub(super) enum Fault {
 
 impl Fault {
     /// Reason of the Event.
-    pub(super) fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> &'static EventReason {
         match self {
             Fault::Unreadable(_) | Fault::Outside(_) => reasons::CLUSTER_CIDR_MISCONFIGURED,
             Fault::Overlaps(..) => reasons::POD_CIDR_OVERLAPS,

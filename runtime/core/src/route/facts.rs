@@ -258,12 +258,9 @@ impl Facts {
             u64::try_from(self.began.until(now).as_millis()).unwrap_or(u64::MAX),
         );
         let destination = change.destination;
-        super::warning(
-            reasons::FAILED_TO_CREATE_ROUTE,
-            &format!(
-                "Could not create route {uid} {destination} for node {name} after {took:?}: {error}"
-            ),
-        )
+        reasons::FAILED_TO_CREATE_ROUTE.event(&format!(
+            "Could not create route {uid} {destination} for node {name} after {took:?}: {error}"
+        ))
     }
 
     /// The patch of the node's condition, once all changes have ended (ROUTE-040).

@@ -15,7 +15,6 @@ use super::facts::{Key, worse};
 use super::listing::{Entry, Listing, Verdict};
 use super::memory::Reconciliation;
 use super::node_state::{NodeRecord, NodeState, fingerprint};
-use super::warning;
 use crate::cloud::instance::CloudEvent;
 use crate::cloud::route::CloudRoute;
 use crate::moment::Moment;
@@ -150,7 +149,7 @@ impl Planning<'_> {
             work.rest = None;
         }
         let faults = faults.iter();
-        let faults = faults.map(|fault| warning(fault.reason(), &fault.to_string()));
+        let faults = faults.map(|fault| fault.reason().event(&fault.to_string()));
         work.node_events.extend(faults);
         let is_reported =
             |event: &CloudEvent| note.is_some_and(|note| note.reported.contains(&event.message));
@@ -205,7 +204,7 @@ impl Planning<'_> {
                     "no route to {destination} is created: the existing route leads to {what}, which is not a node of this cluster. If it is unused, delete it at the cloud"
                 );
                 work.node_events
-                    .push(warning(reasons::FOREIGN_ROUTE, &message));
+                    .push(reasons::FOREIGN_ROUTE.event(&message));
             }
             // Not `Doubtful`: packets for its pods arrive at the other node.
             Destination::Led(other) => {

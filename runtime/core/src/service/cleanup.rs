@@ -10,7 +10,9 @@ use super::retained_state::{Phase, RemovalBudget};
 use super::stored_state::{is_deleting, load_balancer_status};
 use super::waiting::{self, Obstacle};
 use super::work::{Doing, Work, is_unsure};
-use super::{Facts, Role, Step, account_proof, cloud_service, conditions, finalizer, normal};
+use super::{
+    Facts, Role, Step, account_proof, cloud_service, conditions, finalizer, record, record_once,
+};
 use crate::cloud::error::ProviderError;
 use crate::cloud::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
 use crate::moment::{Moment, Now};
@@ -74,14 +76,9 @@ fn delete(facts: &Facts, now: Now) -> Step<'_> {
         return Step::Wait(Obstacle::Begun { again });
     }
     let mut effects = Vec::new();
-    if !is_begun
-        && !has_found_nothing(facts)
-        && !facts.has_recorded(reasons::DELETING_LOAD_BALANCER)
-    {
-        effects.push(normal(
-            reasons::DELETING_LOAD_BALANCER,
-            "Deleting load balancer",
-        ));
+    if !is_begun && !has_found_nothing(facts) {
+        let message = "Deleting load balancer";
+        effects.extend(record_once(facts, reasons::DELETING_LOAD_BALANCER, message));
     }
     effects.push(ServiceAction::Delete(Arc::new(DeleteRequest {
         service: Arc::new(cloud_service(&facts.service)),
@@ -196,5 +193,5 @@ pub(super) fn deletion_reported<'a>(facts: &Facts) -> Step<'a> {
 }
 
 fn deleted() -> ServiceAction {
-    normal(reasons::DELETED_LOAD_BALANCER, "Deleted load balancer")
+    record(reasons::DELETED_LOAD_BALANCER, "Deleted load balancer")
 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::stored_state::condition;
 use crate::cloud::load_balancer::LoadBalancerStatus;
 use crate::moment::Now;
-use crate::node::answer_check;
+use crate::reconciliation::event;
 use crate::well_known::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
 
 /// Condition of a load balancer that is as wanted.
@@ -95,7 +95,7 @@ fn change(
 ) -> Option<Condition> {
     let status = if is_true { "True" } else { "False" };
     let stored = condition(service, kind);
-    let message = answer_check::message(message);
+    let message = event::message(message);
     let is_stored = |stored: &Condition| {
         stored.status == status
             && stored.reason == reason

@@ -12,7 +12,7 @@ use super::waiting::Obstacle;
 use super::work::{Asked, Doing, EnsureAnswer, Making, Work};
 use super::{
     Facts, Step, account_proof, cloud_service, conditions, finalizer, granted_annotations,
-    ingress_validation, normal, service_ref, source_ranges, targets, update, waiting, warning,
+    ingress_validation, record_once, service_ref, source_ranges, targets, update, waiting,
 };
 use crate::cloud::error::{Owner, ProviderError};
 use crate::cloud::load_balancer::{
@@ -39,7 +39,7 @@ pub(super) fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) 
     }
     let wanted = facts.wanted();
     if !is_marked {
-        let mut effects = announce(facts, &wanted);
+        let mut effects = Vec::from_iter(announce(facts, &wanted));
         effects.extend(owner_restored(facts));
         effects.push(ServiceAction::Patch(finalizer::mark(
             &facts.service,
@@ -212,7 +212,7 @@ fn ensure<'a>(
         Some(step) => return step,
         None => {}
     }
-    let mut effects = announce(facts, wanted);
+    let mut effects = Vec::from_iter(announce(facts, wanted));
     effects.extend(update::unavailable(facts, &targets));
     effects.push(ServiceAction::Ensure(Arc::new(EnsureRequest {
         service: Arc::new(cloud_service(&facts.service)),
@@ -226,17 +226,19 @@ fn ensure<'a>(
 /// The Event for an owner that another client has edited and that is set back.
 fn owner_restored(facts: &Facts) -> Option<ServiceAction> {
     let (edited, name) = (recorded_owner(&facts.service)?, facts.keeper()?);
+    if edited == name {
+        return None;
+    }
     let message = format!(
         "The owner was changed to {}, and is {name} again, which has the load balancer; to move the Service, delete it and create it again",
         quoted(edited)
     );
-    (edited != name && !facts.has_recorded(reasons::LOAD_BALANCER_OWNER_RESTORED))
-        .then(|| warning(reasons::LOAD_BALANCER_OWNER_RESTORED, &message))
+    record_once(facts, reasons::LOAD_BALANCER_OWNER_RESTORED, &message)
 }
 
 /// SVC-030, for a changed request only, not for every check (EDGE-070). Annotations and labels do not count: many
 /// writers change them, and only the provider knows which matter.
-fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceAction> {
+fn announce(facts: &Facts, wanted: &CloudService) -> Option<ServiceAction> {
     let is_new = match facts.past.phase.asked() {
         Some(asked) => {
             let mut before = (*asked.service).clone();
@@ -246,11 +248,11 @@ fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceAction> {
         }
         None => load_balancer_status(&facts.service).ingress.is_empty(),
     };
-    if !is_new || facts.has_recorded(reasons::ENSURING_LOAD_BALANCER) {
-        return Vec::new();
+    if !is_new {
+        return None;
     }
     let message = "Ensuring load balancer";
-    vec![normal(reasons::ENSURING_LOAD_BALANCER, message)]
+    record_once(facts, reasons::ENSURING_LOAD_BALANCER, message)
 }
 
 /// The next step for the answer; `None` when there is no answer, or nothing is left to do about it.
@@ -298,8 +300,8 @@ fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> 
             let store = write(facts, ServicePatch::new(uid(&facts.service)), answered);
             // The next call finds it as its own.
             let adopted = || {
-                let event = adopted(making).filter(|_| answered.mutations > 0)?;
-                (!facts.has_recorded(reasons::LOAD_BALANCER_ADOPTED)).then(|| Step::Do(vec![event]))
+                let event = adopted(facts, making).filter(|_| answered.mutations > 0)?;
+                Some(Step::Do(vec![event]))
             };
             Some(store.or_else(adopted).unwrap_or_else(|| {
                 let obstacle = waiting::begun(facts, Doing::Ensure, pending, now.moment);
@@ -446,20 +448,22 @@ fn write<'a>(
     }
     let (annotations, faults) = granted_annotations::granted(facts, &answered.reply.annotations);
     patch.annotations = annotations;
-    if let Some(event) = faults_event(&faults).filter(|event| !facts.has_recorded(&event.reason)) {
+    if let Some(event) = faults_event(&faults)
+        && !facts.has_recorded(reasons::INVALID_PROVIDER_ANSWER)
+    {
         return Some(Step::Do(vec![ServiceAction::RecordEvent(event)]));
     }
     (!patch.is_empty()).then(|| Step::Do(vec![ServiceAction::Patch(patch)]))
 }
 
 /// The event for the adoption that the last call was allowed.
-fn adopted(making: &Making) -> Option<ServiceAction> {
+fn adopted(facts: &Facts, making: &Making) -> Option<ServiceAction> {
     let whose = match making.adopt.as_ref()? {
         Adoptable::Unowned => "which had no owner".to_owned(),
         Adoptable::Of(owner) => format!("whose owner {owner} does not exist any more"),
     };
     let message = format!("Took over a load balancer {whose}");
-    Some(normal(reasons::LOAD_BALANCER_ADOPTED, &message))
+    record_once(facts, reasons::LOAD_BALANCER_ADOPTED, &message)
 }
 
 /// Events for what is true now and was not reported yet (EDGE-070).
@@ -470,20 +474,17 @@ fn report<'a>(
     status: &LoadBalancerStatus,
 ) -> Option<Step<'a>> {
     let has_status_changed = facts.state.written.stored == Stored::WithStatus;
-    let mut events = Vec::from_iter(adopted(making));
+    let mut events = Vec::from_iter(adopted(facts, making));
     if has_status_changed && status.ingress.is_empty() {
         let message = "The provider said twice that the load balancer has no address";
-        events.push(warning(reasons::LOAD_BALANCER_STATUS_CLEARED, message));
+        let reason = reasons::LOAD_BALANCER_STATUS_CLEARED;
+        events.extend(record_once(facts, reason, message));
     }
     let is_announced =
         facts.past.answers.owes_ensured || facts.has_recorded(reasons::ENSURING_LOAD_BALANCER);
     if is_announced || answered.mutations > 0 || has_status_changed {
         let message = "Ensured load balancer";
-        events.push(normal(reasons::ENSURED_LOAD_BALANCER, message));
+        events.extend(record_once(facts, reasons::ENSURED_LOAD_BALANCER, message));
     }
-    events.retain(|event| match event {
-        ServiceAction::RecordEvent(event) => !facts.has_recorded(&event.reason),
-        _ => true,
-    });
     (!events.is_empty()).then_some(Step::Do(events))
 }

@@ -20,6 +20,7 @@ use crate::cloud::load_balancer::{CloudService, EnsureReply, Ensured, Progress, 
 use crate::moment::Moment;
 use crate::node::answer_check;
 use crate::reconciliation::effect::{Answered, BudgetOutcome, ClusterError, Performed};
+use crate::reconciliation::event::reasons::EventReason;
 use crate::reconciliation::patch::ServicePatch;
 use crate::reconciliation::write_refusal::Refusals;
 use crate::safety::brake::Brake;
@@ -405,12 +406,12 @@ impl Facts {
     }
 
     /// Whether an Event with this reason was recorded in this reconciliation.
-    pub(super) fn has_recorded(&self, reason: &str) -> bool {
+    pub(super) fn has_recorded(&self, reason: &EventReason) -> bool {
         self.state
             .events
             .recorded
             .iter()
-            .any(|recorded| recorded == reason)
+            .any(|recorded| recorded == reason.reason)
     }
 
     /// Events of the provider that are not recorded yet.

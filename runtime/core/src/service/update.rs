@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::effect::ServiceAction;
 use super::waiting::{self, Obstacle};
 use super::work::Doing;
-use super::{Facts, Step, cloud_service, normal, warning};
+use super::{Facts, Step, cloud_service, record, record_once};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
 use crate::cloud::load_balancer::{Progress, TargetNodes, UpdateRequest};
@@ -29,10 +29,11 @@ pub(super) fn ask(facts: &Facts, targets: TargetNodes) -> Step<'_> {
 
 /// The Event of SVC-032, once per occurrence.
 pub(super) fn unavailable(facts: &Facts, targets: &[Arc<CloudNode>]) -> Option<ServiceAction> {
-    let is_known = facts.past.targets.is_lack_reported
-        || facts.has_recorded(reasons::UNAVAILABLE_LOAD_BALANCER);
+    if !targets.is_empty() || facts.past.targets.is_lack_reported {
+        return None;
+    }
     let message = "There are no available nodes for LoadBalancer";
-    (targets.is_empty() && !is_known).then(|| warning(reasons::UNAVAILABLE_LOAD_BALANCER, message))
+    record_once(facts, reasons::UNAVAILABLE_LOAD_BALANCER, message)
 }
 
 /// The step after an update of the targets (SVC-068 to SVC-070). Any failure but throttling causes an ensure at once.
@@ -47,10 +48,9 @@ pub(super) fn after(facts: &Facts, now: Moment) -> Option<Step<'_>> {
         Ok(Progress::Done) => {
             let event = match asked.targets.is_empty() {
                 true => unavailable(facts, &asked.targets),
-                false if facts.has_recorded(reasons::UPDATED_LOAD_BALANCER) => None,
                 false => {
                     let message = "Updated load balancer with new hosts";
-                    Some(normal(reasons::UPDATED_LOAD_BALANCER, message))
+                    record_once(facts, reasons::UPDATED_LOAD_BALANCER, message)
                 }
             };
             event.map(|event| Step::Do(vec![event]))
@@ -60,7 +60,7 @@ pub(super) fn after(facts: &Facts, now: Moment) -> Option<Step<'_>> {
         Err(_) if making.ensured.is_some() => None,
         Err(error) if !facts.has_recorded(reasons::UPDATE_LOAD_BALANCER_FAILED) => {
             let message = update_failed(&asked.targets, error);
-            let event = warning(reasons::UPDATE_LOAD_BALANCER_FAILED, &message);
+            let event = record(reasons::UPDATE_LOAD_BALANCER_FAILED, &message);
             Some(Step::Do(vec![event]))
         }
         Err(error @ ProviderError::Throttled { .. }) => {

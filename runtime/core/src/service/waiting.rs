@@ -6,14 +6,14 @@ use super::effect::{ServiceAction, ServiceRef};
 use super::facts::{Stored, Trouble};
 use super::source_ranges::SourceRangesError;
 use super::work::Doing;
-use super::{Facts, conditions, ingress_validation, stored_state, warning};
+use super::{Facts, conditions, ingress_validation, record, stored_state};
 use crate::cloud::error::{Owner, ProviderError};
 use crate::cloud::load_balancer::Pending;
 use crate::moment::{Moment, Now};
 use crate::node::answer_check::quoted;
 use crate::reconciliation::conclusion::Next;
 use crate::reconciliation::effect::When;
-use crate::reconciliation::event::reasons;
+use crate::reconciliation::event::reasons::{self, EventReason};
 use crate::reconciliation::patch::ServicePatch;
 use crate::reconciliation::retry::{self, Backoff};
 use crate::safety::brake::Brake;
@@ -107,7 +107,7 @@ pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option
     if let Some(reason) = obstacle.reason(facts)
         && !facts.has_recorded(reason)
     {
-        return Some(warning(reason, &obstacle.message(facts)));
+        return Some(record(reason, &obstacle.message(facts)));
     }
     // Only in enforce mode: otherwise the plan reports it and nothing is written.
     if let Some(reason) = obstacle.condition(facts)
@@ -322,7 +322,7 @@ impl Obstacle<'_> {
     }
 
     /// Reason of the Event, if one is due.
-    fn reason(&self, facts: &Facts) -> Option<&'static str> {
+    fn reason(&self, facts: &Facts) -> Option<&'static EventReason> {
         let failed = match facts.is_gone {
             true => reasons::DELETE_LOAD_BALANCER_FAILED,
             false => reasons::SYNC_LOAD_BALANCER_FAILED,

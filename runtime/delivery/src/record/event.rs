@@ -1,8 +1,7 @@
 //! Builds Events about a Provider. Events are never aggregated: version changes are rare.
 
 use ccm_core::cloud::CloudEvent;
-use ccm_core::node::answer_check::MAX_MESSAGE;
-use ccm_core::reconciliation::event::EventSubject;
+use ccm_core::reconciliation::event::{EventSubject, MAX_MESSAGE};
 use ccm_core::rollout::RolloutEvent;
 use ccm_core::well_known::{PROVIDER_EVENTS, PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_VERSION};
 use jiff::Timestamp;

@@ -1,6 +1,6 @@
 //! Values about other allocators: the state, its evidence, the questions to the API server, and the changes to report.
 
-use crate::cloud::instance::{CloudEvent, EventType};
+use crate::cloud::instance::CloudEvent;
 use crate::moment::Moment;
 use crate::reconciliation::event::reasons;
 
@@ -96,11 +96,10 @@ impl GoneCondition {
 impl AllocatorChange {
     /// The Event that reports the change, and the name of the node that it is about.
     pub fn event(&self) -> Option<(&str, CloudEvent)> {
-        let (node, event_type, reason, message) = match self {
+        let (node, reason, message) = match self {
             AllocatorChange::Watches(_) | AllocatorChange::LeaseDenied => return None,
             AllocatorChange::StandsBack(AllocatorEvidence { node, manager, .. }) => (
                 node,
-                EventType::Warning,
                 reasons::OTHER_POD_CIDR_ALLOCATOR,
                 format!(
                     "{manager} gave this node its pod CIDRs; while it does, this manager allocates none (--allocate-node-cidrs)"
@@ -108,13 +107,12 @@ impl AllocatorChange {
             ),
             AllocatorChange::TakesOver(manager, node) => (
                 node,
-                EventType::Normal,
                 reasons::POD_CIDR_ALLOCATION_TAKEN_OVER,
                 format!(
                     "{manager} allocates no pod CIDRs any more; this manager does (--allocate-node-cidrs)"
                 ),
             ),
         };
-        Some((node, CloudEvent::new(event_type, reason, message)))
+        Some((node, reason.event(&message)))
     }
 }

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::cloud::instance::AddressType::{ExternalIp, Hostname, InternalDns, InternalIp};
-use crate::cloud::instance::{Address, AddressType};
+use crate::cloud::instance::{Address, AddressType, EventType};
+use crate::reconciliation::event::MAX_MESSAGE;
 use crate::selector::Selector;
 
 fn addresses(list: &[(AddressType, &str)]) -> Vec<Address> {

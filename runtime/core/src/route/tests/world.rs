@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::super::*;
 use crate::cloud::error::ProviderError;
+use crate::cloud::instance::CloudEvent;
 use crate::cloud::load_balancer::{Pending, Progress};
 use crate::cloud::route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::moment::Moment;
