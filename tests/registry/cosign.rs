@@ -33,7 +33,7 @@ fn trusting(key: &PublicKey) -> TrustPolicy {
 
 /// The verified provenance, or the reason why there is none.
 fn verdict(key: &PublicKey, artifact: &Artifact) -> Result<Provenance, Distrust> {
-    trusting(key).verify(artifact, "1.0.0", SystemTime::now())
+    trusting(key).verify(artifact, None, "1.0.0", SystemTime::now())
 }
 
 /// Why the first signature is refused.

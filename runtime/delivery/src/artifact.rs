@@ -18,8 +18,6 @@ pub struct Artifact {
     /// `sha256:<hex>` of the OCI manifest that referenced the module. Signatures in registries are made over this
     /// digest.
     pub manifest_digest: Option<String>,
-    /// Whether the operator pinned exactly these bytes by a digest in the location of the source.
-    pub is_pinned: bool,
     /// Signatures, not verified yet.
     pub evidence: Vec<SignatureEvidence>,
     /// Why there may be more of them, for people: who did not answer.
@@ -27,7 +25,7 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// A module of this origin, without evidence and not pinned.
+    /// A module of this origin, without evidence.
     pub fn new(origin: impl Into<String>, wasm: impl Into<Bytes>) -> Artifact {
         let wasm = wasm.into();
         Artifact {
@@ -35,7 +33,6 @@ impl Artifact {
             wasm,
             origin: origin.into(),
             manifest_digest: None,
-            is_pinned: false,
             evidence: Vec::new(),
             unanswered: Vec::new(),
         }

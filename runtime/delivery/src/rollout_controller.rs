@@ -383,8 +383,7 @@ impl RolloutController {
                 tracing::info!(target: "rollout", provider = %self.name, source = %place, "watching the source");
                 if self.place != place {
                     self.place = place;
-                    // The former location may have pinned what was offered and what is being judged.
-                    self.offered = None;
+                    // What is being judged may be pinned by the former location.
                     self.perform(&RolloutEffect::Abandon);
                     self.facts.performed(&RolloutEffect::Abandon, now);
                 }

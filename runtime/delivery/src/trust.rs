@@ -73,24 +73,25 @@ impl Pin {
     }
 
     /// Whether it is the digest of this module or of its manifest.
-    fn names(&self, artifact: &Artifact) -> bool {
+    pub(crate) fn names(&self, artifact: &Artifact) -> bool {
         self.0 == artifact.digest.to_string() || artifact.manifest_digest.as_ref() == Some(&self.0)
     }
 }
 
 impl TrustPolicy {
-    /// Checks whether `artifact`, whose manifest names `version`, may be used, and returns its provenance. Hostile
-    /// evidence costs up to about a second of CPU time.
+    /// Checks whether `artifact`, whose manifest names `version`, may be used where the location of the source pins
+    /// `location_pin`, and returns its provenance. Hostile evidence costs up to about a second of CPU time.
     ///
     /// # Errors
     /// The reason for distrust. [`Distrust::TooOld`] implies that all other checks passed.
     pub fn verify(
         &self,
         artifact: &Artifact,
+        location_pin: Option<&Pin>,
         version: &str,
         now: SystemTime,
     ) -> Result<Provenance, Distrust> {
-        let provenance = self.provenance(artifact, now)?;
+        let provenance = self.provenance(artifact, location_pin, now)?;
         self.check_minimum(version, provenance)
     }
 
@@ -98,13 +99,14 @@ impl TrustPolicy {
     pub(crate) fn provenance(
         &self,
         artifact: &Artifact,
+        location_pin: Option<&Pin>,
         now: SystemTime,
     ) -> Result<Provenance, Distrust> {
-        let is_pinned = self.check_digests(artifact)?;
+        self.check_digests(artifact)?;
         if !self.keys.is_empty() || !self.keyless.is_empty() {
             self.verify_evidence(artifact, now)
                 .map_err(|distrust| distrust.while_unanswered(&artifact.unanswered))
-        } else if is_pinned {
+        } else if self.pins(artifact, location_pin) {
             Ok(Provenance::Pinned)
         } else if self.allows_unsigned {
             Ok(Provenance::Unsigned)
@@ -125,30 +127,34 @@ impl TrustPolicy {
         }
     }
 
-    /// Checks whether the trusted `artifact` may follow versions up to `highest`, and returns the highest version once
-    /// it serves. A trusted signer has signed older versions, too, so a downgrade needs an endorsement; bytes pinned by
-    /// digest are intended; the version of an unsigned module proves nothing and is ignored.
+    /// Whether the operator pinned these bytes, whose digests were checked: in the policy, or in the location of the source.
+    pub(crate) fn pins(&self, artifact: &Artifact, location_pin: Option<&Pin>) -> bool {
+        self.digest.is_some() || location_pin.is_some_and(|pin| pin.names(artifact))
+    }
+
+    /// Checks whether a trusted `version` may follow versions up to `highest`, and returns the highest version once it
+    /// serves. A trusted signer has signed older versions, too, so a downgrade needs an endorsement; bytes that
+    /// are pinned are intended; the version of an unsigned module proves nothing and is ignored.
     ///
     /// # Errors
     /// It is older and not endorsed.
     pub fn follow(
         &self,
         highest: &Highest,
-        artifact: &Artifact,
+        is_pinned: bool,
         version: &str,
         provenance: &Provenance,
         word: Endorsement,
     ) -> Result<Highest, Distrust> {
-        let is_named = artifact.is_pinned || self.digest.is_some();
         match provenance {
             Provenance::Unsigned => Ok(highest.clone()),
-            _ if is_named => highest.followed_by(version, Endorsement::Ordered),
+            _ if is_pinned => highest.followed_by(version, Endorsement::Ordered),
             _ => highest.followed_by(version, word),
         }
     }
 
-    /// Whether the operator pinned these bytes.
-    fn check_digests(&self, artifact: &Artifact) -> Result<bool, Distrust> {
+    /// Checks that these are the bytes of the digest, and those that the policy pins.
+    fn check_digests(&self, artifact: &Artifact) -> Result<(), Distrust> {
         // The checks below apply to the digest, so it must match the bytes that will run.
         let found = Digest::of(&artifact.wasm);
         if found != artifact.digest {
@@ -165,7 +171,7 @@ impl TrustPolicy {
                     None => found.to_string(),
                 },
             }),
-            pin => Ok(pin.is_some() || artifact.is_pinned),
+            _ => Ok(()),
         }
     }
 

@@ -12,6 +12,7 @@ use ccm_delivery::rollout_controller::Served;
 use ccm_delivery::source::SourceError;
 use ccm_delivery::trust::TrustPolicy;
 
+use crate::rollout::sources::{PINNED, pinned};
 use crate::rollout::world::{
     PLACE, Start, World, block_on, in_time, module, says, signed, trusting, wider,
 };
@@ -140,7 +141,6 @@ fn a_module_that_was_fetched_again_needs_no_source_at_the_next_start_either() {
 
 /// The store does not know what the operator pins.
 fn a_kept_module_counts_as_pinned_where_the_address_of_the_source_pins_it() {
-    const PINNED: &str = "oci://registry.example/cloud@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let start = |place: &'static str| Start {
@@ -149,12 +149,7 @@ fn a_kept_module_counts_as_pinned_where_the_address_of_the_source_pins_it() {
             trust: TrustPolicy::default(),
             ..Start::default()
         };
-        let (_, manifest) = PINNED.split_once('@').unwrap();
-        let one = Artifact {
-            manifest_digest: Some(manifest.to_owned()),
-            is_pinned: true,
-            ..module("1.0.0", "honest")
-        };
+        let one = pinned();
         has_served(start(PINNED), &one).await;
         let world = World::start(start(PINNED));
         world.offers_nothing(SourceError::unavailable(PINNED, "no route to host"));

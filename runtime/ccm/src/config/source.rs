@@ -95,7 +95,7 @@ pub(super) fn trust(
         ));
     }
     let needs = location.is_some_and(Location::needs_trust);
-    let is_pinned = matches!(location, Some(Location::Oci(at)) if at.digest.is_some());
+    let is_pinned = location.and_then(Location::pin).is_some();
     if needs && !requires_signature && !raw.unsigned && !is_pinned {
         mistakes.push(format!(
             "{place}: modules from this source need a digest, keys or keyless; `unsigned: true` accepts any module"

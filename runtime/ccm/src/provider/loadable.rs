@@ -8,7 +8,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use ccm_delivery::artifact::Artifact;
-use ccm_delivery::trust::TrustPolicy;
+use ccm_delivery::source::Location;
+use ccm_delivery::trust::{Pin, TrustPolicy};
 use ccm_host::grant::{
     AwsKeys, AwsSigV4, AwsSource, Credential, Grants, Issuer, Keystone, KeystoneMethod, OAuth2,
     OAuth2Grant, Secret,
@@ -105,7 +106,11 @@ impl Loadable {
                     policy: policy(config),
                     file: Some(path.display().to_string()),
                 };
-                (load_policy, judged(trust, &artifact, &inspection).await?)
+                let pin = module.place.location().and_then(Location::pin);
+                (
+                    load_policy,
+                    judged(trust, &artifact, pin, &inspection).await?,
+                )
             }
             None => (
                 unconfigured(&inspection, inputs, policy)?,
@@ -222,6 +227,7 @@ fn configured(
 async fn judged(
     trust: TrustPolicy,
     artifact: &Artifact,
+    location_pin: Option<Pin>,
     inspection: &Inspection,
 ) -> anyhow::Result<String> {
     let is_named = trust.digest.is_some() || !trust.keys.is_empty() || !trust.keyless.is_empty();
@@ -230,8 +236,14 @@ async fn judged(
     }
     let (artifact, version) = (artifact.clone(), inspection.manifest.version.clone());
     // Verifying hostile evidence can take a second.
-    let judged =
-        tokio::task::spawn_blocking(move || trust.verify(&artifact, &version, SystemTime::now()));
+    let judged = tokio::task::spawn_blocking(move || {
+        trust.verify(
+            &artifact,
+            location_pin.as_ref(),
+            &version,
+            SystemTime::now(),
+        )
+    });
     let judged = judged.await.context("the trust could not be judged")?;
     let provenance = judged
         .map_err(|error| Refusal::new("the configuration does not trust it".to_owned(), error))?;

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use ccm_delivery::artifact::Artifact;
+use ccm_delivery::source::Location;
 use ccm_delivery::trust::{Identity, Keyless, MinimumVersion, Pin, PublicKey, Roots, TrustPolicy};
 use serde_json::json;
 
@@ -24,7 +25,8 @@ pub(super) async fn verify(options: &Verify, screen: Screen) -> anyhow::Result<V
     let manifest = inspection.manifest;
     let version = manifest.version.clone();
     let bar = screen.busy("verifying");
-    let judged = tokio::task::spawn_blocking(move || judge(&policy, artifact, &version));
+    let pin = place.location().and_then(Location::pin);
+    let judged = tokio::task::spawn_blocking(move || judge(&policy, artifact, pin, &version));
     let (artifact, provenance) = judged.await??;
     drop(bar);
     Ok(Verdict::yes(match options.printed.output {
@@ -48,9 +50,10 @@ pub(super) async fn verify(options: &Verify, screen: Screen) -> anyhow::Result<V
 fn judge(
     policy: &TrustPolicy,
     artifact: Artifact,
+    location_pin: Option<Pin>,
     version: &str,
 ) -> anyhow::Result<(Artifact, String)> {
-    let provenance = policy.verify(&artifact, version, SystemTime::now())?;
+    let provenance = policy.verify(&artifact, location_pin.as_ref(), version, SystemTime::now())?;
     Ok((artifact, provenance.to_string()))
 }
 

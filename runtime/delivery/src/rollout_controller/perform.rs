@@ -20,6 +20,7 @@ use super::{Generated, RolloutController, Served};
 use crate::artifact::Artifact;
 use crate::metrics;
 use crate::record::{Limits, Report};
+use crate::source::Location;
 
 impl RolloutController {
     pub(super) fn perform(&mut self, effect: &RolloutEffect) {
@@ -110,10 +111,11 @@ impl RolloutController {
     fn begin(&mut self, work: &Work) {
         let serving = self.facts.serving.as_ref();
         let serving = serving.and_then(|serving| self.generated(serving));
+        let location = Location::parse(&self.place);
         let job = Job {
             work: work.clone(),
             policy_generation: self.facts.policy_generation,
-            place: self.place.clone(),
+            location_pin: location.ok().and_then(|location| location.pin()),
             offered: self.offered.clone(),
             anew: OnceLock::new(),
             policy: self.inputs.trust.borrow().clone(),
@@ -172,7 +174,6 @@ impl RolloutController {
         {
             self.offered = Some(Arc::new(Artifact {
                 origin: offered.origin.clone(),
-                is_pinned: offered.is_pinned,
                 ..Artifact::clone(&anew)
             }));
         }

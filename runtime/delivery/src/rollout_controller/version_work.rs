@@ -18,9 +18,8 @@ use crate::artifact::Artifact;
 use crate::difference::{Difference, Requests};
 use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
-use crate::source::Location;
 use crate::store::ModuleStore;
-use crate::trust::{Distrust, Highest, TrustPolicy};
+use crate::trust::{Distrust, Highest, Pin, TrustPolicy};
 
 /// Shared dependencies of all work of one provider.
 pub(super) struct Resources {
@@ -35,8 +34,8 @@ pub(super) struct Resources {
 pub(super) struct Job {
     pub(super) work: Work,
     pub(super) policy_generation: u64,
-    /// The location of the source.
-    pub(super) place: String,
+    /// What the location of the source pins.
+    pub(super) location_pin: Option<Pin>,
     pub(super) offered: Option<Arc<Artifact>>,
     /// The version with its current evidence, once the source was asked for it.
     pub(super) anew: OnceLock<Arc<Artifact>>,
@@ -175,9 +174,7 @@ impl Job {
         let Some(digest) = Digest::parse(&release.digest) else {
             return Err(Cause::Gone.because(format!("{:?} is no digest", release.digest)));
         };
-        if let Some(mut kept) = resources.store.get(&digest).await {
-            let place = Location::parse(&self.place);
-            kept.is_pinned = place.is_ok_and(|place| place.pins(&kept));
+        if let Some(kept) = resources.store.get(&digest).await {
             return Ok(Unverified {
                 artifact: Arc::new(kept),
                 is_stored: true,
@@ -290,6 +287,7 @@ impl Job {
         artifact: Arc<Artifact>,
     ) -> Result<(Inspection, Highest), Unfit> {
         let (policy, endorsement) = (self.policy.clone(), self.endorsement);
+        let location_pin = self.location_pin.clone();
         let highest = Highest::read(self.recorded.highest.as_deref());
         let provider = resources.name.clone();
         let look = tokio::task::spawn_blocking(move || -> Result<_, Unfit> {
@@ -304,7 +302,7 @@ impl Job {
                 }
             };
             let provenance = policy
-                .provenance(&artifact, SystemTime::now())
+                .provenance(&artifact, location_pin.as_ref(), SystemTime::now())
                 .map_err(distrusted)?;
             let inspection = ccm_host::inspect(&artifact.origin, &artifact.wasm)
                 .map_err(|error| Unfit::Otherwise(of_load(&error)))?;
@@ -312,8 +310,9 @@ impl Job {
             let provenance = policy
                 .check_minimum(version, provenance)
                 .map_err(distrusted)?;
+            let is_named = policy.pins(&artifact, location_pin.as_ref());
             let highest = policy
-                .follow(&highest, &artifact, version, &provenance, endorsement)
+                .follow(&highest, is_named, version, &provenance, endorsement)
                 .map_err(distrusted)?;
             tracing::info!(target: "rollout", %provider, digest = %artifact.digest, %provenance, "trusted");
             Ok((inspection, highest))

@@ -10,7 +10,7 @@ use ccm_host::Digest;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use thiserror::Error;
 
-use crate::artifact::Artifact;
+use crate::trust::Pin;
 
 /// The forms that [`Location::parse`] accepts, for messages.
 pub const FORMS: &str = "`embedded:<name>`, `file:///path/provider.wasm`, `file:///folder/`, \
@@ -103,11 +103,11 @@ impl Location {
         matches!(self, Self::ConfigMap(_) | Self::Oci(_))
     }
 
-    /// Whether the location pins exactly these bytes, by the digest of their manifest.
-    pub fn pins(&self, artifact: &Artifact) -> bool {
+    /// The digest by which the location itself names its module.
+    pub fn pin(&self) -> Option<Pin> {
         match self {
-            Self::Oci(place) => place.digest.is_some() && place.digest == artifact.manifest_digest,
-            Self::Embedded(_) | Self::File(_) | Self::ConfigMap(_) => false,
+            Self::Oci(place) => Pin::parse(place.digest.as_ref()?).ok(),
+            Self::Embedded(_) | Self::File(_) | Self::ConfigMap(_) => None,
         }
     }
 }

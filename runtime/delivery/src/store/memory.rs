@@ -17,7 +17,6 @@ pub(super) struct Memory(Mutex<VecDeque<Artifact>>);
 impl Memory {
     pub(super) fn put(&self, artifact: &Artifact) {
         let mut artifact = artifact.clone();
-        artifact.is_pinned = false;
         artifact.unanswered.clear();
         let mut all = self.0.lock();
         all.retain(|kept| kept.digest != artifact.digest);

@@ -17,7 +17,6 @@ fn artifact(text: &str) -> Artifact {
     let wasm = [b"\0asm", text.as_bytes()].concat();
     Artifact {
         manifest_digest: Some(format!("sha256:{text}")),
-        is_pinned: true,
         evidence: vec![
             SignatureEvidence::Bundle(b"{\"a\": 1}".to_vec()),
             SignatureEvidence::SimpleSigning {
@@ -57,7 +56,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_module_comes_back_with_everything_but_the_pin() {
+async fn a_module_comes_back_with_its_evidence() {
     let (parent, folder, store) = in_folder();
     let memory = ModuleStore::open(None).unwrap();
     for store in [&store, &memory] {
@@ -71,7 +70,6 @@ async fn a_module_comes_back_with_everything_but_the_pin() {
             (kept.origin, kept.manifest_digest)
         );
         assert_eq!(found.evidence, kept.evidence);
-        assert!(!found.is_pinned);
         assert!(store.get(&Digest::of(b"another")).await.is_none());
     }
     drop(store);

@@ -32,13 +32,13 @@ fn outcome(answer: &Result<Provenance, Distrust>) -> String {
 /// The provenance, or the variant of the distrust.
 fn verdict(policy: &TrustPolicy, artifact: &Artifact) -> Result<Provenance, String> {
     policy
-        .verify(artifact, "1.2.3", now())
+        .verify(artifact, None, "1.2.3", now())
         .map_err(|distrust| variant(&distrust))
 }
 
 /// Like [`verdict`], for tests of the reason only.
 fn reason(policy: &TrustPolicy, artifact: &Artifact) -> String {
-    let answer = policy.verify(artifact, "1.2.3", now());
+    let answer = policy.verify(artifact, None, "1.2.3", now());
     if let Err(distrust) = &answer {
         let reported = distrust.to_string();
         assert!(
@@ -50,7 +50,7 @@ fn reason(policy: &TrustPolicy, artifact: &Artifact) -> String {
 }
 
 fn verdict_text(policy: &TrustPolicy, artifact: &Artifact) -> String {
-    policy.verify(artifact, "1.2.3", now()).map_or_else(
+    policy.verify(artifact, None, "1.2.3", now()).map_or_else(
         |distrust| distrust.to_string(),
         |provenance| provenance.to_string(),
     )

@@ -81,7 +81,7 @@ impl Setup {
         let artifact = self.source.next().await.unwrap();
         assert_eq!(*artifact.wasm, *wasm(text));
         assert_eq!(artifact.digest, Digest::of(&wasm(text)));
-        assert_eq!((&*artifact.origin, artifact.is_pinned), (PLACE, false));
+        assert_eq!(artifact.origin, PLACE);
     }
 
     async fn refuses(&mut self) -> SourceError {

@@ -159,7 +159,6 @@ impl Repository {
         };
         Artifact {
             manifest_digest: Some(digest.to_owned()),
-            is_pinned: self.place.digest.is_some(),
             ..Artifact::new(origin.to_string(), wasm)
         }
     }
@@ -204,7 +203,6 @@ impl Repository {
             found.push(pieces);
         }
         Ok(Artifact {
-            is_pinned: self.place.digest.as_ref() == Some(&digest),
             evidence: evidence::merged(&found),
             unanswered,
             ..artifact

@@ -70,7 +70,6 @@ impl Entry {
             digest,
             origin: self.origin,
             manifest_digest: self.manifest_digest,
-            is_pinned: false,
             evidence: self.evidence,
             unanswered: Vec::new(),
         }

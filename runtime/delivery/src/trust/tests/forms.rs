@@ -37,7 +37,7 @@ fn g14_the_time_of_signing_counts_and_not_the_clock() {
         ("our clock was never set", 0, "FutureTime"),
     ];
     for (name, now, expected) in table {
-        let answer = policy.verify(&artifact, "1.0.0", at(now));
+        let answer = policy.verify(&artifact, None, "1.0.0", at(now));
         assert_eq!(outcome(&answer), expected, "{name}");
     }
 }

@@ -265,7 +265,8 @@ fn any_of_several_keys_is_enough_and_all_kinds_of_keys_work() {
             evidence(&sign::file(key, WASM)),
             evidence(&sign::attached(key, MANIFEST)),
         ] {
-            let vouched = policy.verify(&artifact(WASM, vec![evidence]), "1.0.0", super::now());
+            let vouched =
+                policy.verify(&artifact(WASM, vec![evidence]), None, "1.0.0", super::now());
             assert_eq!(
                 vouched.unwrap().to_string(),
                 format!("signed with the key {}", public(key).fingerprint())

@@ -6,7 +6,7 @@ use ccm_core::rollout::Endorsement;
 use super::super::{
     Distrust, EvidenceRefusal, Highest, MinimumVersion, Pin, Provenance, TrustPolicy,
 };
-use super::{outcome, reason, variant, verdict, verdict_text};
+use super::{outcome, reason, variant, verdict_text};
 use crate::artifact::{Artifact, EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 
 fn pinned(digest: &str) -> TrustPolicy {
@@ -30,92 +30,91 @@ fn unsigned() -> TrustPolicy {
     }
 }
 
-fn in_place(artifact: Artifact) -> Artifact {
-    Artifact {
-        is_pinned: true,
-        ..artifact
-    }
-}
-
 #[test]
 fn a13_nothing_is_trusted_unless_the_operator_said_so() {
     let (_, key) = key();
-    let plain = || artifact(WASM, Vec::new());
-    let module = plain().digest.to_string();
-    let other = pinned(&format!("sha256:{}", "0".repeat(64)));
+    let plain = artifact(WASM, Vec::new());
+    let module = plain.digest.to_string();
+    let zeros = format!("sha256:{}", "0".repeat(64));
+    let other = pinned(&zeros);
+    // What the location of the source pins.
+    let [in_place, elsewhere] = [MANIFEST, zeros.as_str()].map(|pin| Pin::parse(pin).ok());
     let of_both = |policy: &TrustPolicy| TrustPolicy {
         keys: vec![key.clone()],
         ..policy.clone()
     };
-    let table: [(&str, TrustPolicy, Artifact, Result<Provenance, &str>); 11] = [
-        (
-            "no setting",
-            TrustPolicy::default(),
-            plain(),
-            Err("Unsigned"),
-        ),
+    let table: [(_, _, &Option<Pin>, Result<_, &str>); 12] = [
+        ("no setting", TrustPolicy::default(), &None, Err("Unsigned")),
         (
             "unsigned by setting",
             unsigned(),
-            plain(),
+            &None,
             Ok(Provenance::Unsigned),
         ),
         (
             "unsigned, but a key is wanted",
             of_both(&unsigned()),
-            plain(),
+            &None,
             Err("SignatureMissing"),
         ),
         (
             "the module's digest",
             pinned(&module),
-            plain(),
+            &None,
             Ok(Provenance::Pinned),
         ),
         (
             "the manifest's digest",
             pinned(MANIFEST),
-            plain(),
+            &None,
             Ok(Provenance::Pinned),
         ),
-        ("another digest", other.clone(), plain(), Err("OtherDigest")),
+        ("another digest", other.clone(), &None, Err("OtherDigest")),
         (
             "another digest, though unsigned",
             TrustPolicy {
                 allows_unsigned: true,
                 ..other.clone()
             },
-            plain(),
+            &None,
             Err("OtherDigest"),
         ),
         (
             "another digest, though pinned in place",
             other,
-            in_place(plain()),
+            &in_place,
             Err("OtherDigest"),
         ),
         (
             "pinned in place",
             TrustPolicy::default(),
-            in_place(plain()),
+            &in_place,
             Ok(Provenance::Pinned),
         ),
         (
             "pinned, but a key is wanted",
             of_both(&pinned(&module)),
-            plain(),
+            &None,
             Err("SignatureMissing"),
         ),
         (
             "pinned in place, but a key is wanted",
             trusting(&key),
-            in_place(plain()),
+            &in_place,
             Err("SignatureMissing"),
         ),
+        (
+            "another one pinned in place",
+            TrustPolicy::default(),
+            &elsewhere,
+            Err("Unsigned"),
+        ),
     ];
-    for (name, policy, artifact, expected) in table {
+    for (name, policy, location_pin, expected) in table {
         let expected = expected.map_err(str::to_owned);
-        assert_eq!(verdict(&policy, &artifact), expected, "{name}");
+        let found = policy.verify(&plain, location_pin.as_ref(), "1.2.3", now());
+        let found = found.map_err(|distrust| variant(&distrust));
+        assert_eq!(found, expected, "{name}");
     }
 }
 
@@ -152,7 +151,7 @@ fn a14_an_older_signed_version_is_refused_by_its_own_reason() {
     let (key, public) = key();
     let artifact = artifact(WASM, vec![evidence(&sign::file(&key, WASM))]);
     for (minimum, version, expected) in table {
-        let answer = from(minimum, trusting(&public)).verify(&artifact, version, now());
+        let answer = from(minimum, trusting(&public)).verify(&artifact, None, version, now());
         assert_eq!(
             outcome(&answer),
             expected,
@@ -166,16 +165,22 @@ fn too_old_is_said_only_of_what_holds_otherwise() {
     let (signing, public) = key();
     let policy = from("2.0.0", trusting(&public));
     let signed = artifact(WASM, vec![evidence(&sign::file(&signing, WASM))]);
-    let reported = policy.verify(&signed, "1.9.0", now()).unwrap_err();
+    let reported = policy.verify(&signed, None, "1.9.0", now()).unwrap_err();
     assert_eq!(
         reported.to_string(),
         "version 1.9.0 is older than 2.0.0, the oldest that `trust.minimumVersion` allows"
     );
     let (stranger, _) = key();
     let forged = artifact(WASM, vec![evidence(&sign::file(&stranger, WASM))]);
-    assert_eq!(outcome(&policy.verify(&forged, "1.9.0", now())), "WrongKey");
+    assert_eq!(
+        outcome(&policy.verify(&forged, None, "1.9.0", now())),
+        "WrongKey"
+    );
     let policy = from("2.0.0", unsigned());
-    assert_eq!(outcome(&policy.verify(&forged, "1.9.0", now())), "TooOld");
+    assert_eq!(
+        outcome(&policy.verify(&forged, None, "1.9.0", now())),
+        "TooOld"
+    );
 }
 
 /// Highest version so far, version that follows, its endorsement, and the highest version once it serves. `Err`: it may
@@ -212,10 +217,11 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
     ];
     let (signing, public) = key();
     let signed = artifact(WASM, vec![evidence(&sign::file(&signing, WASM))]);
-    let followed = |policy: &TrustPolicy, artifact, highest, version, word| {
+    let followed = |policy: &TrustPolicy, location_pin, highest, version, word| {
         let highest = Highest::read(highest);
-        let provenance = policy.verify(artifact, version, now()).unwrap();
-        let followed = policy.follow(&highest, artifact, version, &provenance, word);
+        let provenance = policy.verify(&signed, location_pin, version, now());
+        let is_pinned = policy.pins(&signed, location_pin);
+        let followed = policy.follow(&highest, is_pinned, version, &provenance.unwrap(), word);
         followed
             .map(|highest| highest.write())
             .map_err(|distrust| variant(&distrust))
@@ -225,7 +231,7 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
         let expected = expected
             .map(|version| version.map(str::to_owned))
             .map_err(str::to_owned);
-        let found = followed(&policy, &signed, *highest, version, *word);
+        let found = followed(&policy, None, *highest, version, *word);
         assert_eq!(found, expected, "{version} by {word:?} after {highest:?}");
     }
     // Bytes that are pinned by the operator may be older.
@@ -233,17 +239,14 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
         digest: Some(Pin::parse(&signed.digest.to_string()).unwrap()),
         ..trusting(&public)
     };
-    let pinned = Artifact {
-        is_pinned: true,
-        ..signed.clone()
-    };
-    for (policy, artifact) in [(&named, &signed), (&policy, &pinned)] {
-        let found = followed(policy, artifact, Some("1.1.0"), "1.0.0", Unendorsed);
+    let in_place = Pin::parse(MANIFEST).unwrap();
+    for (policy, location_pin) in [(&named, None), (&policy, Some(&in_place))] {
+        let found = followed(policy, location_pin, Some("1.1.0"), "1.0.0", Unendorsed);
         assert_eq!(found, Ok(Some("1.0.0".to_owned())));
     }
     // The version of an unsigned module proves nothing: it is not compared, and does not become the highest.
     for version in ["1.0.0", "999.0.0"] {
-        let found = followed(&unsigned(), &signed, Some("1.1.0"), version, Unendorsed);
+        let found = followed(&unsigned(), None, Some("1.1.0"), version, Unendorsed);
         assert_eq!(found, Ok(Some("1.1.0".to_owned())));
     }
     let distrust = Highest::read(Some("1.1.0"))
@@ -398,7 +401,7 @@ fn signatures_over_the_largest_modules_are_tried_only_so_often() {
     let mut signatures = vec![evidence(&sign::file(&stranger, &wasm)); 8];
     signatures.push(evidence(&sign::file(&signing, &wasm)));
     let artifact = artifact(&wasm, signatures);
-    let Err(Distrust::Refused { reasons }) = policy.verify(&artifact, "1.0.0", now()) else {
+    let Err(Distrust::Refused { reasons }) = policy.verify(&artifact, None, "1.0.0", now()) else {
         panic!("more than a second of work was done for it")
     };
     // Eight forged signatures and four keys use up the limit of work for one module.

@@ -55,9 +55,9 @@ proptest! {
         let world = &*WORLD;
         let bundle = world.bundle(WASM, &world.signer(&Wanted::default()));
         let policy = world.policy(true, false);
-        prop_assert!(policy.verify(&artifact(WASM, vec![evidence(&bundle)]), "1.0.0", now()).is_ok());
+        prop_assert!(policy.verify(&artifact(WASM, vec![evidence(&bundle)]), None, "1.0.0", now()).is_ok());
         let changed = evidence(&flipped(&bundle, KEYLESS[place], at, bit));
-        prop_assert!(policy.verify(&artifact(WASM, vec![changed]), "1.0.0", now()).is_err());
+        prop_assert!(policy.verify(&artifact(WASM, vec![changed]), None, "1.0.0", now()).is_err());
     }
 
     #[test]
@@ -68,11 +68,11 @@ proptest! {
         let stamps = json!([world.stamp(&signature, "20240301120000Z")]);
         let bundle = signer.bundle(WASM, &signature, &json!([]), &stamps);
         let policy = world.policy(false, true);
-        let vouched = policy.verify(&artifact(WASM, vec![evidence(&bundle)]), "1.0.0", now());
+        let vouched = policy.verify(&artifact(WASM, vec![evidence(&bundle)]), None, "1.0.0", now());
         let place = "/verificationMaterial/timestampVerificationData/rfc3161Timestamps/0/signedTimestamp";
         let changed = evidence(&flipped(&bundle, place, at, bit));
         // Names of algorithms outside of the signed part may be changed; the time may not.
-        if let Ok(changed) = policy.verify(&artifact(WASM, vec![changed]), "1.0.0", now()) {
+        if let Ok(changed) = policy.verify(&artifact(WASM, vec![changed]), None, "1.0.0", now()) {
             prop_assert_eq!(Ok(changed), vouched);
         }
     }
@@ -83,9 +83,9 @@ proptest! {
         let mut wasm = vec![7; length];
         let bundle = evidence(&sign::file(&signing, &wasm));
         let policy = trusting(&public);
-        prop_assert!(policy.verify(&artifact(&wasm, vec![bundle.clone()]), "1.0.0", now()).is_ok());
+        prop_assert!(policy.verify(&artifact(&wasm, vec![bundle.clone()]), None, "1.0.0", now()).is_ok());
         flip(&mut wasm, at, bit);
-        prop_assert!(policy.verify(&artifact(&wasm, vec![bundle]), "1.0.0", now()).is_err());
+        prop_assert!(policy.verify(&artifact(&wasm, vec![bundle]), None, "1.0.0", now()).is_err());
     }
 
     #[test]
@@ -108,7 +108,7 @@ proptest! {
                 simple_signing(older, signature)
             }
         };
-        prop_assert!(trusting(&public).verify(&artifact(WASM, vec![changed]), "1.0.0", now()).is_err());
+        prop_assert!(trusting(&public).verify(&artifact(WASM, vec![changed]), None, "1.0.0", now()).is_err());
     }
 
     #[test]
@@ -131,6 +131,6 @@ proptest! {
             },
             simple_signing(bytes.clone(), bytes),
         ];
-        prop_assert!(policy.verify(&artifact(WASM, junk.to_vec()), "1.0.0", now()).is_err());
+        prop_assert!(policy.verify(&artifact(WASM, junk.to_vec()), None, "1.0.0", now()).is_err());
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::fake_registry::{Asked, FakeRegistry, RegistryContent, module, source, status};
 use crate::source::oci::manifest::{MANIFEST, WASM_LAYER};
 use crate::source::oci::registry::wanted_hold;
-use crate::source::{Source as _, SourceErrorKind};
+use crate::source::{Location, Source as _, SourceErrorKind};
 
 fn release(origin: String, wasm: &[u8]) -> Release {
     Release {
@@ -38,7 +38,6 @@ async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_bet
         format!("oci://{}/clouds/example@{digest}", fake.host)
     );
     assert_eq!(artifact.manifest_digest, Some(digest.clone()));
-    assert!(!artifact.is_pinned);
 
     let tag = fake.content.clone();
     let moves = async {
@@ -55,7 +54,7 @@ async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_bet
     // The earlier module can still be fetched by its digest.
     let origin = format!("oci://{}/clouds/example@{digest}", fake.host);
     let before = source.again(&release(origin.clone(), &one)).await.unwrap();
-    assert_eq!((&*before.wasm, before.is_pinned), (&one[..], false));
+    assert_eq!(*before.wasm, one);
     for (release, expected) in [
         (
             release(origin, &two),
@@ -106,7 +105,7 @@ async fn a_registry_that_names_no_digest_is_asked_for_the_manifest_itself() {
 }
 
 #[tokio::test]
-async fn a_digest_is_brought_once_and_pinned() {
+async fn a_digest_is_brought_once_and_its_place_pins_it() {
     let (wasm, before) = (module(100), module(200));
     let (mut content, digest) = RegistryContent::with(&wasm);
     let other = content.module("2", &before);
@@ -114,12 +113,13 @@ async fn a_digest_is_brought_once_and_pinned() {
     for name in [format!("@{digest}"), format!(":other@{digest}")] {
         let mut source = fake.source(&name);
         let artifact = source.next().await.unwrap();
-        assert!(artifact.is_pinned);
+        let pin = Location::parse(source.place()).unwrap().pin().unwrap();
+        assert!(pin.names(&artifact));
         // Not so a version that another digest in the location named before.
         for (digest, wasm, is_pinned) in [(&digest, &wasm, true), (&other, &before, false)] {
             let origin = format!("oci://{}/clouds/example@{digest}", fake.host);
             let again = source.again(&release(origin, wasm)).await.unwrap();
-            assert_eq!(again.is_pinned, is_pinned, "{digest}");
+            assert_eq!(pin.names(&again), is_pinned, "{digest}");
         }
         let named = |asked: &Asked| asked.method == Method::HEAD && !asked.path.contains("sha256-");
         assert_eq!(fake.count(named), 0, "the tags of signatures alone");
