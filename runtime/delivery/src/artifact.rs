@@ -7,7 +7,7 @@ pub use ccm_host::limits::MODULE_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// The bytes of a module and the data delivered with them.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Artifact {
     /// The component, uncompressed. At most [`MODULE_BYTES`]; clones share the bytes.
     pub wasm: Bytes,

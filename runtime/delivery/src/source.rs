@@ -11,6 +11,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 
+use bytes::Bytes;
 use ccm_core::rollout::Release;
 use futures::FutureExt as _;
 use thiserror::Error;
@@ -111,6 +112,24 @@ impl SourceError {
     /// The content of `place` is refused.
     pub fn refused(place: &str, why: impl Into<String>) -> Self {
         Self::new(SourceErrorKind::Refused(RefusedPart::Content), place, why)
+    }
+}
+
+/// The last answer of a source, without the module's bytes.
+#[derive(Default)]
+struct LastAnswer(Option<Result<Artifact, SourceError>>);
+
+impl LastAnswer {
+    /// Records an answer. `None`: it repeats the last one.
+    fn unless_repeated(
+        &mut self,
+        answer: Result<Artifact, SourceError>,
+    ) -> Option<Result<Artifact, SourceError>> {
+        let wasm = Bytes::new();
+        let known = answer.clone().map(|artifact| Artifact { wasm, ..artifact });
+        let is_repeated = self.0.as_ref() == Some(&known);
+        self.0 = Some(known);
+        (!is_repeated).then_some(answer)
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::rollout::Release;
-use ccm_host::Digest;
 use ccm_watch::{WatchedObject, watch_one};
 use futures::{Stream, StreamExt as _, future};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -16,8 +15,10 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Brought, ConfigMapKey, Source, SourceError, SourceErrorKind, reading, unpack};
-use crate::artifact::{Artifact, SignatureEvidence};
+use super::{
+    Brought, ConfigMapKey, LastAnswer, Source, SourceError, SourceErrorKind, reading, unpack,
+};
+use crate::artifact::Artifact;
 use content::NotFound;
 
 /// Changes in quick succession are handled together, once none has arrived for this long.
@@ -36,7 +37,7 @@ pub struct ConfigMapSource {
     /// Deadline for gathering further changes.
     gather: Option<Instant>,
     is_first: bool,
-    last_answer: Option<LastAnswer>,
+    last_answer: LastAnswer,
     /// Why the object cannot be watched, once that was logged. Lists find its changes meanwhile.
     unwatched: Option<SourceError>,
 }
@@ -49,13 +50,6 @@ struct Reader {
     api: Api<ConfigMap>,
 }
 
-/// The last answer, so that it is not repeated.
-#[derive(PartialEq)]
-enum LastAnswer {
-    Module(Digest, Vec<SignatureEvidence>),
-    Error(SourceError),
-}
-
 impl ConfigMapSource {
     /// Creates the source `place`, parsed as `at`, which is read with `client`.
     pub fn new(place: String, client: Client, at: ConfigMapKey) -> Self {
@@ -66,7 +60,7 @@ impl ConfigMapSource {
             latest: None,
             gather: None,
             is_first: true,
-            last_answer: None,
+            last_answer: LastAnswer::default(),
             unwatched: None,
         }
     }
@@ -113,22 +107,6 @@ impl ConfigMapSource {
             tracing::warn!("changes are found late, by lists alone: {refusal}");
             self.unwatched = Some(refusal);
         }
-    }
-
-    /// Records an answer. `None`: it repeats the last one.
-    fn unless_repeated(
-        &mut self,
-        answer: Result<Artifact, SourceError>,
-    ) -> Option<Result<Artifact, SourceError>> {
-        let new = match &answer {
-            Ok(artifact) => LastAnswer::Module(artifact.digest, artifact.evidence.clone()),
-            Err(error) => LastAnswer::Error(error.clone()),
-        };
-        if self.last_answer.as_ref() == Some(&new) {
-            return None;
-        }
-        self.last_answer = Some(new);
-        Some(answer)
     }
 }
 
@@ -219,7 +197,7 @@ impl Source for ConfigMapSource {
                     }
                     Err(error) => Err(error),
                 };
-                if let Some(answer) = self.unless_repeated(answer) {
+                if let Some(answer) = self.last_answer.unless_repeated(answer) {
                     return answer;
                 }
             }

@@ -12,11 +12,10 @@ mod poll;
 use std::time::{Duration, SystemTime};
 
 use ccm_core::rollout::Release;
-use ccm_host::Digest;
 use tokio::time::{Instant, sleep};
 
-use super::{Brought, FilePlace, Source, SourceError, SourceErrorKind, reading};
-use crate::artifact::{Artifact, SignatureEvidence};
+use super::{Brought, FilePlace, LastAnswer, Source, SourceError, SourceErrorKind, reading};
+use crate::artifact::Artifact;
 use poll::{Identity, Seen};
 
 /// Interval between two polls of a path.
@@ -31,20 +30,11 @@ pub struct FileSource {
     place: String,
     at: FilePlace,
     entry: String,
-    /// The last answer, so that it is not repeated.
-    last_answer: Option<LastAnswer>,
+    last_answer: LastAnswer,
+    /// State in which the file was read last. It is read again when that changes, and after it could not be read.
+    read: Option<Identity>,
     /// State found by the last poll, and since when: a file is read only when its state stays the same.
     unsettled: Option<(Identity, Instant)>,
-}
-
-/// An answer that is not repeated while nothing changes.
-enum LastAnswer {
-    /// An error without any file being read to its end.
-    Nothing(SourceError),
-    /// The file in this state was read and is not a module.
-    NoModule(Identity),
-    /// The file's state, and the returned module: digest and evidence.
-    Module(Identity, Digest, Vec<SignatureEvidence>),
 }
 
 impl FileSource {
@@ -55,7 +45,8 @@ impl FileSource {
             place,
             at,
             entry,
-            last_answer: None,
+            last_answer: LastAnswer::default(),
+            read: None,
             unsettled: None,
         }
     }
@@ -74,18 +65,12 @@ impl FileSource {
         let seen = match self.open().await {
             Ok(seen) => seen,
             Err(error) => {
-                self.unsettled = None;
-                return self.failed(error);
+                (self.unsettled, self.read) = (None, None);
+                return self.last_answer.unless_repeated(Err(error)).ok_or(INTERVAL);
             }
-        };
-        let known = match &self.last_answer {
-            Some(LastAnswer::NoModule(identity) | LastAnswer::Module(identity, ..)) => {
-                Some(identity)
-            }
-            Some(LastAnswer::Nothing(_)) | None => None,
         };
         let identity = seen.identity();
-        if known == Some(&identity) {
+        if self.read.as_ref() == Some(&identity) {
             self.unsettled = None;
             return Err(INTERVAL);
         }
@@ -112,42 +97,18 @@ impl FileSource {
     fn answer(
         &mut self,
         identity: Identity,
-        read: Result<Artifact, SourceError>,
+        answer: Result<Artifact, SourceError>,
     ) -> Result<Result<Artifact, SourceError>, Duration> {
-        let answer = match read {
-            Ok(read) => read,
+        let is_read = match &answer {
+            Ok(_) => true,
             Err(error) => match error.kind {
-                SourceErrorKind::Absent | SourceErrorKind::Refused(_) => {
-                    self.last_answer = Some(LastAnswer::NoModule(identity));
-                    return Ok(Err(error));
-                }
+                SourceErrorKind::Absent | SourceErrorKind::Refused(_) => true,
                 // The file may be readable the next time, as it is: a network volume was away.
-                SourceErrorKind::Unavailable | SourceErrorKind::Denied => {
-                    return self.failed(error);
-                }
+                SourceErrorKind::Unavailable | SourceErrorKind::Denied => false,
             },
         };
-        let is_known = matches!(&self.last_answer, Some(LastAnswer::Module(_, digest, evidence))
-            if *digest == answer.digest && *evidence == answer.evidence);
-        self.last_answer = Some(LastAnswer::Module(
-            identity,
-            answer.digest,
-            answer.evidence.clone(),
-        ));
-        if is_known {
-            Err(INTERVAL)
-        } else {
-            Ok(Ok(answer))
-        }
-    }
-
-    /// Records an error after which the file is read again, whatever its state. `Err(wait)`: it repeats the last answer.
-    fn failed(&mut self, error: SourceError) -> Result<Result<Artifact, SourceError>, Duration> {
-        if matches!(&self.last_answer, Some(LastAnswer::Nothing(last)) if *last == error) {
-            return Err(INTERVAL);
-        }
-        self.last_answer = Some(LastAnswer::Nothing(error.clone()));
-        Ok(Err(error))
+        self.read = is_read.then_some(identity);
+        self.last_answer.unless_repeated(answer).ok_or(INTERVAL)
     }
 
     async fn open(&self) -> Result<Seen, SourceError> {

@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 pub use blob::DownloadProgress;
 pub use login::{CredentialsError, RegistryCredentials};
 
-use super::{Brought, Location, OciPlace, Source, SourceError};
+use super::{Brought, LastAnswer, Location, OciPlace, Source, SourceError};
 use crate::artifact::Artifact;
 use connect::Timeouts;
 use evidence::Listing;
@@ -121,7 +121,7 @@ pub struct OciSource {
     /// The poll in progress.
     look: Option<Look>,
     known: Known,
-    reported: Option<SourceError>,
+    last_answer: LastAnswer,
 }
 
 /// State kept between polls.
@@ -192,7 +192,7 @@ impl OciSource {
             credentials: settings.credentials,
             look: None,
             known: Known::default(),
-            reported: None,
+            last_answer: LastAnswer::default(),
         })
     }
 
@@ -265,29 +265,22 @@ impl Source for OciSource {
                 if self.look.is_none() {
                     self.pacing.wait(&mut self.credentials).await;
                 }
-                match self.look().await {
-                    Ok(Some(artifact)) => {
-                        self.pacing.had();
-                        self.reported = None;
-                        return Ok(artifact);
-                    }
-                    Ok(None) => {
+                let answer = match self.look().await {
+                    Ok(seen) => {
                         self.pacing.had();
                         // An earlier error is over. It may have withdrawn the offer, which counts again.
-                        if self.reported.take().is_some()
-                            && let Some(brought) = &self.known.brought
-                        {
-                            return Ok(brought.artifact.clone());
-                        }
+                        let brought = self.known.brought.as_ref();
+                        let artifact = seen.or_else(|| Some(brought?.artifact.clone()));
+                        artifact.map(Ok)
                     }
                     Err(trouble) => {
                         self.pacing.failed(&trouble);
-                        let error = trouble.at(&self.place);
-                        if self.reported.as_ref() != Some(&error) {
-                            self.reported = Some(error.clone());
-                            return Err(error);
-                        }
+                        Some(Err(trouble.at(&self.place)))
                     }
+                };
+                let answer = answer.and_then(|answer| self.last_answer.unless_repeated(answer));
+                if let Some(answer) = answer {
+                    return answer;
                 }
             }
         })

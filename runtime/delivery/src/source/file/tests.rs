@@ -284,7 +284,7 @@ async fn a_signature_beside_the_file_comes_with_it_and_a_later_one_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_module_is_told_once_for_each_state_of_the_file() {
+async fn what_is_no_module_is_told_once() {
     let mut setup = setup("a.wasm");
     for (content, why) in [
         (&b"\x7fELF"[..], "compiled code"),
@@ -294,6 +294,8 @@ async fn what_is_no_module_is_told_once_for_each_state_of_the_file() {
         setup.put("a.wasm", content);
         let error = setup.refuses().await.to_string();
         assert!(error.contains(why), "{error}");
+        // Also where another file has the same.
+        setup.put("a.wasm", content);
         setup.is_quiet().await;
     }
     let file = File::create(setup.folder.path().join("a.wasm")).unwrap();
