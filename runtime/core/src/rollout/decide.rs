@@ -58,7 +58,7 @@ impl<'a> DecisionBuilder<'a> {
         let digest = &self.facts.serving.as_ref()?.release.digest;
         let may_serve = match &self.record.active {
             Some(active) if active.release.digest == *digest => true,
-            None if orders::hold_back(&self.facts.orders, digest) => false,
+            None if orders::held_back(&self.facts.orders, digest).is_some() => false,
             _ => !self.record.is_rejected(digest),
         };
         if may_serve {
@@ -323,14 +323,8 @@ impl<'a> DecisionBuilder<'a> {
     /// Why the source cannot be read, or a version cannot serve.
     fn trouble(&self) -> String {
         let facts = self.facts;
-        let mut lines = Vec::new();
-        let troubles = [&facts.source_trouble, &facts.notice];
-        lines.extend(
-            troubles
-                .into_iter()
-                .filter(|text| !text.is_empty())
-                .cloned(),
-        );
+        let mut lines = vec![facts.source_trouble.clone(), facts.notice.clone()];
+        lines.retain(|line| !line.is_empty());
         let wanted = self.record.active_release();
         let first = facts.offered_release().filter(|_| facts.serving.is_none());
         let tried = facts.candidate.as_ref().map(|it| &it.release);
@@ -352,12 +346,7 @@ impl<'a> DecisionBuilder<'a> {
                 && (wanted.is_none() || !lines.is_empty())
             {
                 // Not while the version that should serve is still being loaded.
-                let release = rejected.release();
-                let why = &rejected.reason;
-                lines.push(format!(
-                    "{} is offered, but rejected: {why}",
-                    release.shown()
-                ));
+                lines.push(rejected.offered());
             }
         }
         lines.extend(orders::misnamed(self).or_else(|| orders::trouble(self)));

@@ -1,8 +1,7 @@
 //! Explains why nothing serves.
 
 use super::facts::{Cause, RolloutFacts};
-use super::record::Orders;
-use crate::well_known::{PAUSE, PIN};
+use super::orders::held_back;
 
 /// Why nothing serves, and whether a person has to change something first. `None` while the recorded active version may
 /// still serve, even if an offer was rejected. A failed version is reported without waiting for the decision on a
@@ -14,24 +13,20 @@ pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
     let other = offered.filter(|it| active.is_none_or(|active| active.digest != it.digest));
     let mut reasons = Vec::new();
     let mut is_final = true;
-    for digest in active
-        .into_iter()
-        .chain(other)
-        .map(|release| &release.digest)
-    {
-        let wanted = active.filter(|active| active.digest == *digest);
+    for release in active.into_iter().chain(other) {
+        let digest = &release.digest;
+        let is_wanted = active == Some(release);
         // The active version may serve, whatever was decided about it earlier.
-        if let (None, Some(rejected)) = (wanted, record.rejection(digest)) {
-            let (release, why) = (rejected.release().shown(), &rejected.reason);
-            reasons.push(format!("{release} is offered, but rejected: {why}"));
+        if !is_wanted && let Some(rejected) = record.rejection(digest) {
+            reasons.push(rejected.offered());
         } else if let Some(failure) = facts.failures.get(digest) {
-            reasons.push(match wanted {
-                Some(wanted) => format!("{} must serve, but {}", wanted.shown(), failure.why),
-                None => failure.why.clone(),
+            reasons.push(match is_wanted {
+                true => format!("{} must serve, but {}", release.shown(), failure.why),
+                false => failure.why.clone(),
             });
             is_final &= matches!(failure.cause, Cause::Module | Cause::Policy | Cause::Trust);
-        } else if let Some(why) = held_back(facts).filter(|_| active.is_none()) {
-            reasons.push(why);
+        } else if let Some(why) = held_back(&facts.orders, digest).filter(|_| active.is_none()) {
+            reasons.push(format!("{} is offered, but {why}", release.shown()));
             // Orders are followed while the process runs: it need not end because of one.
             is_final = false;
         } else if reasons.is_empty() {
@@ -48,28 +43,12 @@ pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
     Some((reasons.join("; "), is_final))
 }
 
-/// The order that keeps the offered version from being the first one.
-fn held_back(facts: &RolloutFacts) -> Option<String> {
-    let Orders { pause, pin, .. } = &facts.orders;
-    let offered = facts.offered_release()?;
-    let shown = offered.shown();
-    match pin {
-        _ if *pause => Some(format!(
-            "{shown} is offered, but no version may begin while {PAUSE} is set"
-        )),
-        Some(pin) if *pin != offered.digest => {
-            Some(format!("{shown} is offered, but {PIN} names {pin}"))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::super::facts::{RolloutTime, VersionFailure};
-    use super::super::record::{Noted, Placed, Record, Rejected, Release};
+    use super::super::record::{Noted, Orders, Placed, Record, Rejected, Release};
     use super::*;
     use crate::moment::Moment;
 

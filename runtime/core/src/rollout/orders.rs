@@ -5,6 +5,7 @@ use super::facts::{Cause, RolloutEffect};
 use super::record::{Order, Orders, Release};
 use crate::cloud::instance::EventType;
 use crate::reconciliation::event::reasons::{self, EventReason};
+use crate::well_known::{PAUSE, PIN};
 
 /// Result of following the orders.
 pub(super) enum Ordered {
@@ -131,9 +132,13 @@ fn impossible(release: Option<&Release>, why: &str) -> Ordered {
     Ordered::Do(vec![RolloutEffect::Clear(Order::RollBack), event])
 }
 
-/// Whether the orders keep this version from being the first one.
-pub(super) fn hold_back(orders: &Orders, digest: &str) -> bool {
-    orders.pause || orders.pin.as_ref().is_some_and(|pin| pin != digest)
+/// Why the orders keep this version from being the first one, if they do.
+pub(super) fn held_back(orders: &Orders, digest: &str) -> Option<String> {
+    match &orders.pin {
+        _ if orders.pause => Some(format!("no version may begin while {PAUSE} is set")),
+        Some(pin) if pin != digest => Some(format!("{PIN} names {pin}")),
+        _ => None,
+    }
 }
 
 /// The version to try, as permitted by the orders.

@@ -142,6 +142,12 @@ impl Rejected {
             origin: String::new(),
         }
     }
+
+    /// That it does not serve although it is offered, and why, for people.
+    pub(super) fn offered(&self) -> String {
+        let release = self.release().shown();
+        format!("{release} is offered, but rejected: {}", self.reason)
+    }
 }
 
 /// The record of one provider: the `status` of the object `Provider`, or memory where there is none.
