@@ -14,7 +14,7 @@ use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::confine::{Child, confine, keep_memory_private};
-use ccm_host::{Host, HostOptions, Isolation, LoadError, SandboxProgram};
+use ccm_host::{Host, HostOptions, Isolation, LoadError, LoadErrorKind, SandboxProgram};
 use ccm_tests::harness::{self, Test, figure};
 use guest_misbehaving::behaviour::Behaviour;
 use libtest_mimic::Trial;
@@ -231,7 +231,11 @@ fn no_sandbox() {
             grants("http://127.0.0.1:1"),
             config(Behaviour::Honest),
         ));
-        let Err(LoadError::Host { what, .. }) = loaded else {
+        let Err(LoadError {
+            kind: LoadErrorKind::Host(what),
+            ..
+        }) = loaded
+        else {
             panic!("{arguments:?}: {loaded:?}");
         };
         assert!(what.contains(expected), "{arguments:?}: {what}");

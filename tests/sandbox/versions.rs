@@ -13,7 +13,9 @@ use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_core::safety::permit::Mode;
 use ccm_fixtures::objects::cloud_node;
 use ccm_host::manifest::{Contract, Target as Wanted};
-use ccm_host::{GuestConfig, Host, HostOptions, Isolation, LoadError, Module, Provider};
+use ccm_host::{
+    GuestConfig, Host, HostOptions, Isolation, LoadError, LoadErrorKind, Module, Provider,
+};
 use ccm_tests::harness::{self, Test};
 use libtest_mimic::Trial;
 
@@ -306,7 +308,10 @@ fn manifests() {
         ),
     ] {
         let error = changed(wasm, from, to);
-        assert!(matches!(error, LoadError::TwoContracts { .. }), "{error}");
+        assert!(
+            matches!(error.kind, LoadErrorKind::TwoContracts { .. }),
+            "{error}"
+        );
         assert!(error.to_string().contains(words), "{error}");
     }
 }

@@ -250,25 +250,19 @@ fn refused(subject: &str, error: &anyhow::Error, form: Form) -> Verdict {
 mod tests {
     use std::io;
 
-    use ccm_host::{CompileError, LoadError};
+    use ccm_host::{CompileError, LoadErrorKind};
 
     use super::*;
 
     #[test]
     fn a_module_is_not_refused_because_this_machine_cannot_compile_it() {
-        let compile = |reason| LoadError::Compile {
-            module: "cloud.wasm".to_owned(),
-            reason,
-        };
+        let compile = LoadErrorKind::Compile;
         let run = CompileError::Run {
             program: "/usr/bin/ccm".into(),
             reason: io::Error::from(io::ErrorKind::PermissionDenied),
         };
-        let host = LoadError::Host {
-            module: "cloud.wasm".to_owned(),
-            what: "a folder".to_owned(),
-        };
-        for (error, expected) in [
+        let host = LoadErrorKind::Host("a folder".to_owned());
+        for (kind, expected) in [
             (compile(run), false),
             (compile(CompileError::TimedOut(60)), false),
             (compile(CompileError::Load("a mapping".to_owned())), false),
@@ -276,6 +270,8 @@ mod tests {
             (compile(CompileError::Invalid("a type".to_owned())), true),
             (compile(CompileError::Memory(512)), true),
         ] {
+            let module = "cloud.wasm".to_owned();
+            let error = LoadError { module, kind };
             let what = error.to_string();
             let error = anyhow::Error::from(error);
             assert_eq!(is_refusal(&error), expected, "{what}");

@@ -19,7 +19,7 @@ use ccm_core::settings::{
     IngressRules, LifecycleSettings, NodeSettings, RouteSettings, ServiceRules, ServiceSettings,
 };
 use ccm_host::{
-    Compiler, Host, HostOptions, Interceptor, Isolation, LoadError, Loading, Module, Provider,
+    Compiler, Host, HostOptions, Interceptor, Isolation, LoadErrorKind, Loading, Module, Provider,
     SandboxProgram, limits,
 };
 use ipnet::IpNet;
@@ -155,7 +155,12 @@ pub(crate) async fn load(
     match host.load_as(module, loading).await {
         Ok(provider) if mistakes.is_empty() => return Ok(provider),
         Err(error) if mistakes.is_empty() => return Err(error.into()),
-        Err(error @ (LoadError::Config { .. } | LoadError::Init { .. })) => {
+        Err(error)
+            if matches!(
+                error.kind,
+                LoadErrorKind::Config(_) | LoadErrorKind::Init(_)
+            ) =>
+        {
             mistakes.push(format!("{:#}", anyhow::Error::from(error)));
         }
         // Other errors may only follow from the mistakes.

@@ -5,7 +5,7 @@ use ccm_core::cloud::Capabilities;
 
 use crate::compile::prescan::{self, Structure};
 use crate::digest::Digest;
-use crate::load_error::LoadError;
+use crate::load_error::{LoadError, LoadErrorKind};
 use crate::manifest::{Contract, Manifest};
 use crate::sanitize::clean;
 use crate::wasi;
@@ -58,22 +58,20 @@ pub struct Inspection {
 /// # Errors
 /// No grant or configuration could make the module loadable.
 pub fn inspect(source: &str, wasm: &[u8]) -> Result<Inspection, LoadError> {
-    let module = || source.to_owned();
-    let structure = prescan::scan(wasm).map_err(|reason| LoadError::Refused {
-        module: module(),
-        reason,
-    })?;
-    let manifest = manifest(source, &structure)?;
+    inspection(wasm).map_err(|kind| kind.of(source))
+}
+
+/// As [`inspect`], of a module whose origin the caller adds to errors.
+pub(crate) fn inspection(wasm: &[u8]) -> Result<Inspection, LoadErrorKind> {
+    let structure = prescan::scan(wasm).map_err(LoadErrorKind::Refused)?;
+    let manifest = manifest(&structure)?;
     let mut contract = Named::default();
-    contract.name_in_manifest(source, &manifest.contract)?;
-    check_imports(source, &structure.imports, &mut contract)?;
-    let exported = exports(source, &structure.exports, &mut contract)?;
+    contract.name_in_manifest(&manifest.contract)?;
+    check_imports(&structure.imports, &mut contract)?;
+    let exported = exports(&structure.exports, &mut contract)?;
     let has = |interface: &str| exported.contains(&interface);
     let (Some((contract, _)), true) = (contract.0, has("lifecycle")) else {
-        return Err(LoadError::MissingExport {
-            module: module(),
-            export: "ccm:provider/lifecycle",
-        });
+        return Err(LoadErrorKind::MissingExport("ccm:provider/lifecycle"));
     };
     let capabilities = Capabilities {
         instances: has("instances"),
@@ -82,10 +80,7 @@ pub fn inspect(source: &str, wasm: &[u8]) -> Result<Inspection, LoadError> {
     };
     if capabilities.instances && manifest.schemes.is_empty() {
         let what = "it exports instances, and names no provider ID scheme".to_owned();
-        return Err(LoadError::Contradiction {
-            module: module(),
-            what,
-        });
+        return Err(LoadErrorKind::Contradiction(what));
     }
     let owned = |names: &[&str]| names.iter().map(|name| clean(name, NAME_BYTES)).collect();
     Ok(Inspection {
@@ -100,23 +95,19 @@ pub fn inspect(source: &str, wasm: &[u8]) -> Result<Inspection, LoadError> {
     })
 }
 
-fn manifest(source: &str, structure: &Structure<'_>) -> Result<Manifest, LoadError> {
-    let module = source.to_owned();
+fn manifest(structure: &Structure<'_>) -> Result<Manifest, LoadErrorKind> {
     match structure.manifests.as_slice() {
-        [] => Err(LoadError::NoManifest { module }),
+        [] => Err(LoadErrorKind::NoManifest),
         [section] => Manifest::parse(section).map_err(|reason| {
             // The mistake may be a key or value of a later contract: the module then waits for a host that knows it.
             let named = Manifest::contract_of(section)
-                .map(|version| Named::default().name_in_manifest(source, &version));
+                .map(|version| Named::default().name_in_manifest(&version));
             match named {
                 Some(Err(unknown)) => unknown,
-                Some(Ok(())) | None => LoadError::Manifest { module, reason },
+                Some(Ok(())) | None => LoadErrorKind::Manifest(reason),
             }
         }),
-        several => Err(LoadError::ManyManifests {
-            module,
-            count: several.len(),
-        }),
+        several => Err(LoadErrorKind::ManyManifests(several.len())),
     }
 }
 
@@ -132,23 +123,19 @@ struct Named(Option<(Contract, String)>);
 
 impl Named {
     /// Records that the manifest names this version.
-    fn name_in_manifest(&mut self, source: &str, version: &str) -> Result<(), LoadError> {
-        self.name(source, named_by_manifest(version), version)
+    fn name_in_manifest(&mut self, version: &str) -> Result<(), LoadErrorKind> {
+        self.name(named_by_manifest(version), version)
     }
 
     /// Records that `by` names this version.
-    fn name(&mut self, source: &str, by: String, version: &str) -> Result<(), LoadError> {
+    fn name(&mut self, by: String, version: &str) -> Result<(), LoadErrorKind> {
         let by = clean(&by, NAME_BYTES);
         let is_it = |known: &Contract| track(known.version()) == track(version);
         let Some(found) = Contract::ALL.into_iter().find(is_it) else {
-            return Err(LoadError::Contract {
-                module: source.to_owned(),
-                found: by,
-            });
+            return Err(LoadErrorKind::Contract(by));
         };
         match &self.0 {
-            Some((known, one)) if *known != found => Err(LoadError::TwoContracts {
-                module: source.to_owned(),
+            Some((known, one)) if *known != found => Err(LoadErrorKind::TwoContracts {
                 one: one.clone(),
                 other: by,
             }),
@@ -194,7 +181,7 @@ fn track(version: &str) -> &str {
     end.and_then(|end| version.get(..end)).unwrap_or(version)
 }
 
-fn check_imports(source: &str, imports: &[&str], contract: &mut Named) -> Result<(), LoadError> {
+fn check_imports(imports: &[&str], contract: &mut Named) -> Result<(), LoadErrorKind> {
     let mut refused = Vec::new();
     for full in imports {
         let is_wasi = |import: &Interface<'_>| {
@@ -202,7 +189,7 @@ fn check_imports(source: &str, imports: &[&str], contract: &mut Named) -> Result
         };
         match interface(full) {
             Some(ours) if ours.package == PACKAGE && OFFERED.contains(&ours.name) => {
-                contract.name(source, (*full).to_owned(), ours.version)?;
+                contract.name((*full).to_owned(), ours.version)?;
             }
             Some(import) if is_wasi(&import) => {}
             _ => refused.push(clean(full, NAME_BYTES)),
@@ -216,25 +203,18 @@ fn check_imports(source: &str, imports: &[&str], contract: &mut Named) -> Result
     if more > 0 {
         refused.push(format!("and {more} more"));
     }
-    Err(LoadError::Imports {
-        module: source.to_owned(),
-        refused,
-    })
+    Err(LoadErrorKind::Imports(refused))
 }
 
 /// Contract interfaces among the exports. Others are ignored: toolchains add some of their own.
-fn exports<'a>(
-    source: &str,
-    exports: &[&'a str],
-    contract: &mut Named,
-) -> Result<Vec<&'a str>, LoadError> {
+fn exports<'a>(exports: &[&'a str], contract: &mut Named) -> Result<Vec<&'a str>, LoadErrorKind> {
     let mut found = Vec::new();
     for full in exports {
         let Some(export) = interface(full) else {
             continue;
         };
         if export.package == PACKAGE && KNOWN.contains(&export.name) {
-            contract.name(source, (*full).to_owned(), export.version)?;
+            contract.name((*full).to_owned(), export.version)?;
             found.push(export.name);
         }
     }

@@ -16,12 +16,12 @@ use crate::bindings::lifecycle;
 use crate::call::{Admission, Call, CallBackoff, Calls};
 use crate::compile::cache::CacheError;
 use crate::compile::{CompilePipeline, Compiler};
-use crate::component::{Inspection, inspect, named_by_manifest};
+use crate::component::{Inspection, inspection, named_by_manifest};
 use crate::egress::{Egress, EgressLimits, QuotaGroups};
 use crate::epoch_ticker::Ticker;
 use crate::grant::Grants;
 use crate::guest_config::{self, GuestConfig};
-use crate::load_error::LoadError;
+use crate::load_error::{LoadError, LoadErrorKind};
 use crate::load_options::Loading;
 use crate::manifest::Contract;
 use crate::memory_budget::GUESTS;
@@ -136,6 +136,17 @@ impl Host {
     /// compiled.
     pub async fn load_as(&self, module: Module, loading: Loading) -> Result<Provider, LoadError> {
         let Module { source, wasm } = module;
+        let loaded = self.loaded(&source, wasm, loading).await;
+        loaded.map_err(|kind| kind.of(&source))
+    }
+
+    /// Loads the module; [`Host::load_as`] adds its origin to errors.
+    async fn loaded(
+        &self,
+        source: &str,
+        wasm: Bytes,
+        loading: Loading,
+    ) -> Result<Provider, LoadErrorKind> {
         let Loading {
             name,
             grants,
@@ -144,7 +155,7 @@ impl Host {
             is_on_trial,
             interceptor,
         } = loading;
-        let (inspection, wasm) = look(&source, wasm).await?;
+        let (inspection, wasm) = look(wasm).await?;
         let Inspection {
             digest,
             manifest,
@@ -154,25 +165,16 @@ impl Host {
         } = inspection;
 
         let name: Arc<str> = Arc::from(name.unwrap_or_else(|| manifest.name.clone()));
-        let granted = manifest
-            .narrow(grants)
-            .map_err(|missing| LoadError::Missing {
-                module: source.clone(),
-                missing,
-            })?;
+        let granted = manifest.narrow(grants).map_err(LoadErrorKind::Missing)?;
         let mut warnings = granted.warnings.clone();
         warnings.extend(granted_limits.warnings(&name, &manifest));
         let mistakes = config.mistakes(&manifest);
         if !mistakes.is_empty() {
-            let module = source;
-            return Err(LoadError::Config { module, mistakes });
+            return Err(LoadErrorKind::Config(mistakes));
         }
         let config = guest_config::init_config(config, &manifest, &granted);
         let egress = Egress::new(&name, &granted, EgressLimits::standard())
-            .map_err(|reason| LoadError::Egress {
-                module: source.clone(),
-                reason,
-            })?
+            .map_err(LoadErrorKind::Egress)?
             .of_module(digest.to_string(), &manifest.version, contract)
             .sharing(&self.quota_groups)
             .counting(self.requests.clone())
@@ -183,10 +185,7 @@ impl Host {
             .pipeline
             .component(digest, &wasm)
             .await
-            .map_err(|reason| LoadError::Compile {
-                module: source.clone(),
-                reason,
-            })?;
+            .map_err(LoadErrorKind::Compile)?;
         drop(wasm);
         let memory_bytes = granted_limits.memory_bytes(&manifest);
         let load = Load {
@@ -198,8 +197,8 @@ impl Host {
         let linked = self
             .linker
             .instantiate_pre(&component)
-            .map_err(|error| unlinked(&source, &error, contract, &manifest.contract))?;
-        let sandbox = self.sandbox(&source, component, linked, load).await?;
+            .map_err(|error| unlinked(&error, contract, &manifest.contract))?;
+        let sandbox = self.sandbox(component, linked, load).await?;
         let calls = Calls {
             provider: name.clone(),
             digest,
@@ -208,8 +207,8 @@ impl Host {
             backoff: CallBackoff::default(),
             interceptor,
         };
-        let enabled = try_out(&source, &calls).await?;
-        let enabled = narrow(&source, capabilities, &enabled)?;
+        let enabled = try_out(&calls).await?;
+        let enabled = narrow(capabilities, &enabled)?;
         if enabled == Capabilities::default() {
             warnings.push(format!("{source} enables nothing in this configuration"));
         }
@@ -229,13 +228,12 @@ impl Host {
     /// Opens the sandbox of a linked module's guests.
     async fn sandbox(
         &self,
-        source: &str,
         component: Component,
         linked: InstancePre<Guest>,
         load: Load,
-    ) -> Result<Sandbox, LoadError> {
-        let exports =
-            Exports::find(&linked, &load).map_err(|error| signature(source, difference(&error)))?;
+    ) -> Result<Sandbox, LoadErrorKind> {
+        let exports = Exports::find(&linked, &load)
+            .map_err(|error| LoadErrorKind::Signature(difference(&error)))?;
         Ok(match &self.isolation {
             Isolation::InProcess => Sandbox::InProcess(Box::new(InProcess {
                 component: linked,
@@ -247,10 +245,7 @@ impl Host {
             })),
             Isolation::ChildProcess(program) => {
                 let process = SandboxProcess::new(program.clone(), component, load);
-                process.ready().await.map_err(|what| LoadError::Host {
-                    module: source.to_owned(),
-                    what,
-                })?;
+                process.ready().await.map_err(LoadErrorKind::Host)?;
                 Sandbox::Process(process)
             }
         })
@@ -266,34 +261,21 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
 }
 
 /// Inspects on a blocking thread, because hashing and scanning 32 MiB takes tens of milliseconds.
-async fn look(source: &str, wasm: Bytes) -> Result<(Inspection, Bytes), LoadError> {
-    let module = source.to_owned();
-    let look = tokio::task::spawn_blocking(move || {
-        inspect(&module, &wasm).map(|inspection| (inspection, wasm))
-    });
-    look.await.map_err(|error| LoadError::Host {
-        module: source.to_owned(),
-        what: error.to_string(),
-    })?
+async fn look(wasm: Bytes) -> Result<(Inspection, Bytes), LoadErrorKind> {
+    let look = tokio::task::spawn_blocking(move || inspection(&wasm).map(|found| (found, wasm)));
+    look.await
+        .map_err(|error| LoadErrorKind::Host(error.to_string()))?
 }
 
 /// An import does not fit. It may be a function that a later patch of this contract has; the interfaces that guests
 /// export have the same functions in every patch.
-fn unlinked(source: &str, error: &wasmtime::Error, contract: Contract, needed: &str) -> LoadError {
+fn unlinked(error: &wasmtime::Error, contract: Contract, needed: &str) -> LoadErrorKind {
     let what = difference(error);
     if !contract.is_before(needed) {
-        return signature(source, what);
+        return LoadErrorKind::Signature(what);
     }
     let needed = named_by_manifest(needed);
-    LoadError::Contract {
-        module: source.to_owned(),
-        found: format!("{needed} for an import ({what})"),
-    }
-}
-
-fn signature(source: &str, what: String) -> LoadError {
-    let module = source.to_owned();
-    LoadError::Signature { module, what }
+    LoadErrorKind::Contract(format!("{needed} for an import ({what})"))
 }
 
 /// The function, and how it differs from the contract's.
@@ -302,7 +284,7 @@ fn difference(error: &wasmtime::Error) -> String {
 }
 
 /// Runs `init` once, in a store of its own.
-async fn try_out(source: &str, calls: &Calls) -> Result<Vec<lifecycle::Capability>, LoadError> {
+async fn try_out(calls: &Calls) -> Result<Vec<lifecycle::Capability>, LoadErrorKind> {
     let call = Call {
         function: Function::Init,
         argument_bytes: 0,
@@ -318,18 +300,14 @@ async fn try_out(source: &str, calls: &Calls) -> Result<Vec<lifecycle::Capabilit
     let tried = calls.run(call, read).await;
     tried
         .map(|(enabled, _)| enabled)
-        .map_err(|reason| LoadError::Init {
-            module: source.to_owned(),
-            reason,
-        })
+        .map_err(LoadErrorKind::Init)
 }
 
 /// Capabilities that `init` enabled; they must be among the exported ones.
 fn narrow(
-    source: &str,
     exported: Capabilities,
     enabled: &[lifecycle::Capability],
-) -> Result<Capabilities, LoadError> {
+) -> Result<Capabilities, LoadErrorKind> {
     let mut narrowed = Capabilities::default();
     for capability in enabled {
         let (is_exported, is_enabled, name) = match capability {
@@ -344,10 +322,7 @@ fn narrow(
             lifecycle::Capability::Routes => (exported.routes, &mut narrowed.routes, "routes"),
         };
         if !is_exported {
-            return Err(LoadError::NotExported {
-                module: source.to_owned(),
-                capability: name,
-            });
+            return Err(LoadErrorKind::NotExported(name));
         }
         *is_enabled = true;
     }

@@ -62,7 +62,7 @@ pub use digest::{Digest, short_digest};
 pub use guest_config::GuestConfig;
 pub use host::{Host, HostError, HostOptions, Module};
 pub use interceptor::{CallUsage, InjectedFault, Interceptor};
-pub use load_error::LoadError;
+pub use load_error::{LoadError, LoadErrorKind};
 pub use load_options::{CallLimits, LimitsGranted, Loading};
 pub use private_folder::{FolderError, check_ownership};
 pub use provider::Provider;

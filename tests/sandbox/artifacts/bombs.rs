@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ccm_host::{CompileError, Compiler, LoadError};
+use ccm_host::{CompileError, Compiler, LoadErrorKind};
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use wasm_encoder::{BlockType, Component, Function, Instruction, RawSection, ValType};
@@ -178,11 +178,10 @@ pub(crate) fn measure() -> ExitCode {
     let error = serving.offer(wasm).err();
     let grown = memory("VmHWM:").saturating_sub(before);
     let has_died = matches!(
-        &error,
-        Some(LoadError::Compile {
-            reason: CompileError::Memory(_) | CompileError::Cpu(_) | CompileError::TimedOut(_),
-            ..
-        })
+        error.as_ref().map(|error| &error.kind),
+        Some(LoadErrorKind::Compile(
+            CompileError::Memory(_) | CompileError::Cpu(_) | CompileError::TimedOut(_)
+        ))
     );
     let reported = error.map(|error| format!("{error}: {:?}", std::error::Error::source(&error)));
     let shown = json!({"grown": grown, "error": reported, "died": has_died});
@@ -250,11 +249,7 @@ fn a10() {
         });
         // A file other than the good one, whose compiled code is cached.
         let (error, reported) = serving.refusal(script, with_module(&functions([])));
-        let LoadError::Compile {
-            reason: CompileError::Crashed(_),
-            ..
-        } = error
-        else {
+        let LoadErrorKind::Compile(CompileError::Crashed(_)) = error.kind else {
             panic!("{script}: {reported}");
         };
         assert!(

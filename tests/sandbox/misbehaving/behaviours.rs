@@ -5,7 +5,7 @@ use std::time::Duration;
 use ccm_core::cloud::{FindReply, Instance, Lookup, ProviderError};
 use ccm_core::cloud_provider::CloudProvider as _;
 use ccm_fixtures::objects::cloud_node;
-use ccm_host::{Isolation, LoadError, Module, Provider};
+use ccm_host::{Isolation, LoadError, LoadErrorKind, Module, Provider};
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Behaviour;
 use libtest_mimic::Trial;
@@ -279,8 +279,8 @@ async fn check(behaviour: Behaviour, law: Law) {
         (End::NotLoaded(words), Err(error)) => {
             let text = world::chain(&error);
             let is_its_own = matches!(
-                error,
-                LoadError::Init { .. } | LoadError::NotExported { .. }
+                error.kind,
+                LoadErrorKind::Init(_) | LoadErrorKind::NotExported(_)
             );
             assert!(is_its_own, "{text}");
             words

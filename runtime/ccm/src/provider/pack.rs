@@ -9,7 +9,7 @@ use anyhow::bail;
 use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::source::unpack;
 use ccm_host::manifest::Manifest;
-use ccm_host::{Inspection, LoadError};
+use ccm_host::{Inspection, LoadErrorKind};
 use flate2::write::GzEncoder;
 use serde_json::json;
 
@@ -91,13 +91,13 @@ fn manifest(path: &Path) -> anyhow::Result<String> {
 
 /// Inspects the module as the host would, and adds advice to errors.
 fn inspect(place: &str, wasm: &[u8], is_given: bool) -> anyhow::Result<Inspection> {
-    ccm_host::inspect(place, wasm).map_err(|error| match error {
-        LoadError::NoManifest { .. } => Refusal::new("--manifest gives it one".to_owned(), error).into(),
-        LoadError::ManyManifests { .. } if is_given => {
+    ccm_host::inspect(place, wasm).map_err(|error| match error.kind {
+        LoadErrorKind::NoManifest => Refusal::new("--manifest gives it one".to_owned(), error).into(),
+        LoadErrorKind::ManyManifests(_) if is_given => {
             let what = "it has a manifest inside a core module, where its SDK put it: it needs no --manifest";
             Refusal::new(what.to_owned(), error).into()
         }
-        error => error.into(),
+        _ => error.into(),
     })
 }
 

@@ -3,51 +3,46 @@
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::rollout::{Cause, WorkResult};
-use ccm_host::LoadError;
+use ccm_host::{LoadError, LoadErrorKind};
 
 use crate::source::{SourceError, SourceErrorKind};
 
 /// Outcome of a failed load.
 pub(super) fn of_load(error: &LoadError) -> WorkResult {
     let why = chain(error);
-    match error {
+    match &error.kind {
         _ if error.is_of_host() => Cause::Circumstances.because(why),
-        LoadError::Missing { missing, .. } => {
-            WorkResult::Failed(Cause::Policy, missing.lines.clone())
-        }
-        LoadError::Config { mistakes, .. } => {
+        LoadErrorKind::Missing(missing) => WorkResult::Failed(Cause::Policy, missing.lines.clone()),
+        LoadErrorKind::Config(mistakes) => {
             let lines = mistakes.iter().map(|line| format!("config: {line}"));
             WorkResult::Failed(Cause::Policy, lines.collect())
         }
         // The operator's egress configuration cannot be used.
-        LoadError::Egress { .. } => Cause::Policy.because(why),
+        LoadErrorKind::Egress(_) => Cause::Policy.because(why),
         // A host of another version may offer what the module needs: during an upgrade, that of the next leader.
-        LoadError::Contract { .. } | LoadError::Imports { .. } => Cause::Policy.because(why),
-        LoadError::Init { reason, .. } => match reason {
+        LoadErrorKind::Contract(_) | LoadErrorKind::Imports(_) => Cause::Policy.because(why),
+        LoadErrorKind::Init(reason) => match reason {
             // `init` can only reject its configuration.
             ProviderError::Invalid(_) | ProviderError::Denied(_) => Cause::Policy.because(why),
             _ => Cause::Module.because(why),
         },
-        LoadError::Host { .. }
-        | LoadError::Compile { .. }
-        | LoadError::Refused { .. }
-        | LoadError::NoManifest { .. }
-        | LoadError::ManyManifests { .. }
-        | LoadError::Manifest { .. }
-        | LoadError::Contradiction { .. }
-        | LoadError::TwoContracts { .. }
-        | LoadError::MissingExport { .. }
-        | LoadError::Signature { .. }
-        | LoadError::NotExported { .. } => Cause::Module.because(why),
+        LoadErrorKind::Host(_)
+        | LoadErrorKind::Compile(_)
+        | LoadErrorKind::Refused(_)
+        | LoadErrorKind::NoManifest
+        | LoadErrorKind::ManyManifests(_)
+        | LoadErrorKind::Manifest(_)
+        | LoadErrorKind::Contradiction(_)
+        | LoadErrorKind::TwoContracts { .. }
+        | LoadErrorKind::MissingExport(_)
+        | LoadErrorKind::Signature(_)
+        | LoadErrorKind::NotExported(_) => Cause::Module.because(why),
     }
 }
 
 /// Whether a load failed with a time-out of `init`.
 pub(super) fn is_slow(error: &LoadError) -> bool {
-    let LoadError::Init { reason, .. } = error else {
-        return false;
-    };
-    matches!(reason, ProviderError::TimedOut(_))
+    matches!(error.kind, LoadErrorKind::Init(ProviderError::TimedOut(_)))
 }
 
 /// Outcome of a failed call that was made to the candidate only.
@@ -104,6 +99,13 @@ mod tests {
 
     use super::*;
 
+    fn error(kind: LoadErrorKind) -> LoadError {
+        LoadError {
+            module: "sample".to_owned(),
+            kind,
+        }
+    }
+
     fn cause(outcome: WorkResult) -> Option<Cause> {
         match outcome {
             WorkResult::Failed(cause, _) => Some(cause),
@@ -114,35 +116,27 @@ mod tests {
     #[test]
     fn a_version_waits_for_what_this_host_does_not_offer_and_is_rejected_for_what_no_host_accepts()
     {
-        let module = || "sample".to_owned();
-        for (error, expected) in [
+        for (kind, expected) in [
             (
-                LoadError::Contract {
-                    module: module(),
-                    found: "ccm:provider@0.3.0".to_owned(),
-                },
+                LoadErrorKind::Contract("ccm:provider@0.3.0".to_owned()),
                 Some(
                     "sample needs ccm:provider@0.3.0, and this host speaks ccm:provider@0.1.0 and 0.2.0",
                 ),
             ),
             (
-                LoadError::Imports {
-                    module: module(),
-                    refused: vec!["acme:os/shell@1.0.0".to_owned()],
-                },
+                LoadErrorKind::Imports(vec!["acme:os/shell@1.0.0".to_owned()]),
                 Some("sample imports what the host does not offer: acme:os/shell@1.0.0"),
             ),
             (
-                LoadError::TwoContracts {
-                    module: module(),
+                LoadErrorKind::TwoContracts {
                     one: "ccm:provider@0.1.0".to_owned(),
                     other: "ccm:provider@0.2.0".to_owned(),
                 },
                 None,
             ),
-            (LoadError::NoManifest { module: module() }, None),
+            (LoadErrorKind::NoManifest, None),
         ] {
-            let waits = match of_load(&error) {
+            let waits = match of_load(&error(kind)) {
                 WorkResult::Failed(Cause::Policy, lines) => Some(lines),
                 WorkResult::Failed(Cause::Module, _) => None,
                 _ => Some(vec!["something else".to_owned()]),
@@ -162,11 +156,10 @@ mod tests {
             (ProviderError::TimedOut(text()), Cause::Module),
             (ProviderError::Trapped(text()), Cause::Module),
         ] {
-            let kind = reason.reason();
-            let module = "sample".to_owned();
-            let error = LoadError::Init { module, reason };
-            assert_eq!(cause(of_load(&error)), Some(expected), "{kind}");
-            assert_eq!(is_slow(&error), kind == "timed-out", "{kind}");
+            let what = reason.reason();
+            let error = error(LoadErrorKind::Init(reason));
+            assert_eq!(cause(of_load(&error)), Some(expected), "{what}");
+            assert_eq!(is_slow(&error), what == "timed-out", "{what}");
         }
     }
 
@@ -190,8 +183,7 @@ mod tests {
             (CompileError::Crashed(text()), Cause::Module),
         ] {
             let what = reason.to_string();
-            let module = "sample".to_owned();
-            let error = LoadError::Compile { module, reason };
+            let error = error(LoadErrorKind::Compile(reason));
             assert_eq!(cause(of_load(&error)), Some(expected), "{what}");
         }
     }

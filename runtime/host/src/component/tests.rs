@@ -151,7 +151,7 @@ fn another_version_of_the_contract_is_an_error_that_names_all() {
     ];
     for more in [""].into_iter().chain(later) {
         let error = inspected("0.3.0", more).unwrap_err();
-        assert!(matches!(error, LoadError::Contract { .. }), "{error}");
+        assert!(matches!(error.kind, LoadErrorKind::Contract(_)), "{error}");
         let expected = "needs ccm:provider@0.3.0 (says its manifest), and this host speaks";
         assert!(error.to_string().contains(expected), "{error}");
     }
@@ -160,7 +160,7 @@ fn another_version_of_the_contract_is_an_error_that_names_all() {
         .flat_map(|version| later.map(|more| (version, more)))
     {
         let error = inspected(version, more).unwrap_err();
-        assert!(matches!(error, LoadError::Manifest { .. }), "{error}");
+        assert!(matches!(error.kind, LoadErrorKind::Manifest(_)), "{error}");
     }
 }
 
@@ -191,7 +191,10 @@ fn a_module_speaks_one_version_of_the_contract() {
         (MANIFEST, "0.1.0", "0.1.0", "0.2.0", "instances@0.2.0"),
     ] {
         let error = inspected(manifest, import, lifecycle, instances).unwrap_err();
-        assert!(matches!(error, LoadError::TwoContracts { .. }), "{error}");
+        assert!(
+            matches!(error.kind, LoadErrorKind::TwoContracts { .. }),
+            "{error}"
+        );
         let text = error.to_string();
         assert!(text.contains("(says its manifest)"), "{text}");
         assert!(text.ends_with(&format!("ccm:provider/{other}")), "{text}");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;
-use crate::load_error::LoadError;
+use crate::load_error::LoadErrorKind;
 
 const LIMITS: ChildLimits = ChildLimits {
     memory_mib: 100,
@@ -133,10 +133,8 @@ fn a_compiler_that_was_ended_from_outside_or_cannot_work_here_is_not_the_modules
         (exit(65), "unknown section", false),
         (exit(101), "panicked at x.rs", false),
     ] {
-        let error = LoadError::Compile {
-            module: "cloud.wasm".to_owned(),
-            reason: explain(status, message, LIMITS),
-        };
+        let kind = LoadErrorKind::Compile(explain(status, message, LIMITS));
+        let error = kind.of("cloud.wasm");
         assert_eq!(error.is_of_host(), expected, "{status}: {message}");
     }
 }
