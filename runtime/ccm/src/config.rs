@@ -9,6 +9,7 @@ mod object;
 mod proxy;
 mod raw;
 mod raw_credential;
+mod references;
 mod secret;
 mod source;
 
@@ -36,6 +37,7 @@ pub(crate) use secret::SecretKey;
 use crate::flags::go_duration;
 use crate::yaml_error;
 use raw::{RawConfig, RawLimits, RawProvider, RawRollout};
+use references::References;
 use source::RegistryConfig;
 
 /// API version of the file.
@@ -221,8 +223,8 @@ impl Written {
 
     /// The cluster Secrets it refers to, which must be read before [`Written::meaning`] asks for them.
     pub(crate) fn secrets(&self) -> BTreeSet<SecretKey> {
-        let providers = self.0.providers.iter();
-        providers.flat_map(RawProvider::secrets).collect()
+        let references = self.0.providers.iter().map(References::of);
+        references.flat_map(|found| found.secrets).collect()
     }
 
     /// Interprets the file.

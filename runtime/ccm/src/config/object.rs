@@ -11,8 +11,8 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::raw::RawProvider;
-use super::raw_credential::RawCredential;
-use super::secret::{SecretKey, SecretSource};
+use super::references::References;
+use super::secret::SecretKey;
 use super::{ConfigContext, Mistakes, ProviderConfig, provider};
 
 /// Largest spec that is read, as JSON.
@@ -51,14 +51,14 @@ impl WrittenObject {
         if raw.grants.is_none() {
             mistakes.push("grants: an object says itself what its module may reach".to_owned());
         }
-        if raw.files().next().is_some() {
+        let references = References::of(&raw);
+        if references.has_manager_file {
             mistakes.push("an object names no file of the manager's machine: certificates and keys stand in it as caPem and pem".to_owned());
         }
-        if raw.credentials().any(RawCredential::is_of_the_manager) {
+        if references.has_manager_identity {
             mistakes.push("an object uses no identity of the manager's own: container and instanceMetadata are for the file of --config".to_owned());
         }
-        let is_secret = |source: &SecretSource| source.secret_key().is_some();
-        if !raw.secret_sources().all(is_secret) {
+        if references.has_manager_secret {
             mistakes.push(
                 "an object names a Secret: env and file are for the file of --config".to_owned(),
             );
@@ -66,8 +66,7 @@ impl WrittenObject {
         if !mistakes.is_empty() {
             return Err(invalid(mistakes.join("; ")));
         }
-        let written = WrittenObject(raw);
-        let mut keys = written.secrets().into_iter();
+        let mut keys = references.secrets.into_iter();
         if let Some(key) = keys.find(|key| key.namespace != secret_namespace) {
             return Err(SpecRefusal {
                 reason: RefusalReason::SecretNotAllowed,
@@ -76,12 +75,12 @@ impl WrittenObject {
                 ),
             });
         }
-        Ok(written)
+        Ok(WrittenObject(raw))
     }
 
     /// The Secrets it refers to, which must be read before [`WrittenObject::meaning`] asks for them.
     pub(crate) fn secrets(&self) -> BTreeSet<SecretKey> {
-        self.0.secrets()
+        References::of(&self.0).secrets
     }
 
     /// Interprets the spec; reads Secrets only.

@@ -93,7 +93,7 @@ pub(super) struct RawProxyServer {
     ]))]
     url: String,
     /// Login at the proxy. Default: none.
-    login: Option<RawLogin>,
+    pub(super) login: Option<RawLogin>,
     /// Hosts and ranges that are reached without it, as Go reads `NO_PROXY`.
     #[serde(default)]
     #[schemars(length(max = 4096))]
@@ -104,7 +104,7 @@ pub(super) struct RawProxyServer {
     addresses: Vec<String>,
     /// PEM file with the only certificates to trust for the proxy itself. Default: the platform's.
     #[schemars(length(max = 4096))]
-    ca_file: Option<PathBuf>,
+    pub(super) ca_file: Option<PathBuf>,
     /// The same certificates, in PEM form.
     #[schemars(length(max = 65536))]
     ca_pem: Option<String>,
@@ -112,36 +112,20 @@ pub(super) struct RawProxyServer {
 
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RawLogin {
+pub(super) struct RawLogin {
     /// The user.
     #[schemars(length(max = 1024))]
     user: String,
     /// The password.
-    password: SecretSource,
+    pub(super) password: SecretSource,
 }
 
 impl RawProxy {
-    /// The reference to its password.
-    pub(super) fn password(&self) -> Option<&SecretSource> {
-        match self {
-            RawProxy::Through(server) => server.login.as_ref().map(|login| &login.password),
-            RawProxy::Environment | RawProxy::Direct | RawProxy::Unknown => None,
-        }
-    }
-
     /// The field that names the certificates of the proxy itself, if there is one.
     fn authorities_field(&self) -> Option<&'static str> {
         match self {
             RawProxy::Through(server) if server.ca_file.is_some() => Some("caFile"),
             RawProxy::Through(server) => server.ca_pem.as_ref().map(|_| "caPem"),
-            RawProxy::Environment | RawProxy::Direct | RawProxy::Unknown => None,
-        }
-    }
-
-    /// The file with its certificates.
-    pub(super) fn ca_file(&self) -> Option<&PathBuf> {
-        match self {
-            RawProxy::Through(server) => server.ca_file.as_ref(),
             RawProxy::Environment | RawProxy::Direct | RawProxy::Unknown => None,
         }
     }

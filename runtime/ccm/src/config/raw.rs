@@ -4,7 +4,7 @@
 //! The bounds and the rules in `schemars(…)` are the API server's, for objects only (`config/definition.rs`). The file has
 //! none of them but those that [`super::meaning`] has, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ccm_host::egress::rules::RawRule;
@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::proxy::{RawProxy, RawProxyServer};
-use super::raw_credential::{RawCredential, RawIssuer};
-use super::secret::{SecretKey, SecretSource};
+use super::raw_credential::RawCredential;
+use super::secret::SecretSource;
 
 /// The texts of durations, for the definition of objects.
 const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
@@ -300,62 +300,4 @@ pub(super) struct RawRequestBudget {
     /// The period, from 1s to 24h.
     #[schemars(length(max = 32), regex(pattern = DURATION))]
     pub(super) per: String,
-}
-
-impl RawProvider {
-    /// The cluster Secrets it refers to.
-    pub(super) fn secrets(&self) -> BTreeSet<SecretKey> {
-        let keys = self.secret_sources().filter_map(SecretSource::secret_key);
-        keys.cloned().collect()
-    }
-
-    /// Every place in which it refers to a secret.
-    pub(super) fn secret_sources(&self) -> impl Iterator<Item = &SecretSource> {
-        let sources = self.credentials().flat_map(RawCredential::secret_sources);
-        let proxies = self.proxies().filter_map(RawProxy::password);
-        sources.chain(&self.registry.credentials).chain(proxies)
-    }
-
-    /// Every proxy that it names.
-    fn proxies(&self) -> impl Iterator<Item = &RawProxy> {
-        let grants = self.grants.iter().flat_map(|grants| &grants.targets);
-        let targets = grants.filter_map(|target| target.proxy.as_ref());
-        let issuers = self.issuers().filter_map(|issuer| issuer.proxy.as_ref());
-        let of_provider = targets.chain(&self.proxy).chain(&self.registry.proxy);
-        of_provider.chain(issuers)
-    }
-
-    /// Every issuer of credentials that it names.
-    fn issuers(&self) -> impl Iterator<Item = &RawIssuer> {
-        self.credentials().filter_map(RawCredential::issuer)
-    }
-
-    /// The credentials of its targets.
-    pub(super) fn credentials(&self) -> impl Iterator<Item = &RawCredential> {
-        let grants = self.grants.iter().flat_map(|grants| &grants.targets);
-        grants.filter_map(|target| target.credential.as_ref())
-    }
-
-    /// Every file of the manager's machine that it names, but a module.
-    pub(super) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        let grants = self.grants.iter().flat_map(|grants| &grants.targets);
-        let authorities = grants.filter_map(|target| target.ca_file.as_ref());
-        let keyless = self.trust.keyless.iter();
-        let roots = keyless.flat_map(|one| {
-            let lists = one.logs.iter().chain(&one.time_stamps);
-            [&one.roots].into_iter().chain(lists)
-        });
-        let pems = self.trust.keys.iter().chain(roots);
-        let pems = pems.filter_map(|pem| match pem {
-            RawPem::File(path) => Some(path),
-            RawPem::Pem(_) => None,
-        });
-        let proxies = self.proxies().filter_map(RawProxy::ca_file);
-        let issuers = self.issuers().filter_map(|issuer| issuer.ca_file.as_ref());
-        authorities
-            .chain(&self.registry.ca_file)
-            .chain(proxies)
-            .chain(issuers)
-            .chain(pems)
-    }
 }

@@ -61,14 +61,6 @@ impl fmt::Display for SecretSource {
 }
 
 impl SecretSource {
-    /// The cluster Secret, if it is one.
-    pub(super) fn secret_key(&self) -> Option<&SecretKey> {
-        match self {
-            SecretSource::Secret(key) => Some(key),
-            SecretSource::Env(_) | SecretSource::File(_) => None,
-        }
-    }
-
     /// Reads the secret.
     ///
     /// # Errors
