@@ -89,36 +89,21 @@ impl Reader<'_> {
         }
     }
 
-    /// The issuer as configured, or the default.
-    fn issuer(
-        &mut self,
-        key: &str,
-        raw: Option<RawIssuer>,
-        default: &str,
-        reach: IssuerReach,
-    ) -> Option<Issuer> {
+    /// The issuer; `None` after a mistake.
+    fn issuer(&mut self, key: &str, raw: RawIssuer, reach: IssuerReach) -> Option<Issuer> {
         let key = format!("{key}: issuer");
         let place = format!("{}: {key}", self.place);
         // The URL is not quoted: it may contain a password.
-        let written = raw.as_ref().map_or(default, |raw| &raw.endpoint);
-        let endpoint = self.noted(&key, url(written));
+        let endpoint = self.noted(&key, url(&raw.endpoint));
         let (context, mistakes) = (self.context, &mut *self.mistakes);
-        let issuer = match raw {
-            None => Issuer {
-                proxy: self.default.clone().grant(),
-                ..Issuer::at(endpoint?)
-            },
-            Some(raw) => {
-                let addresses = ranges(&place, &raw.addresses, mistakes);
-                let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, context, mistakes);
-                let proxy = proxy(&place, raw.proxy, context, mistakes);
-                Issuer {
-                    endpoint: endpoint?,
-                    addresses,
-                    ca_pem,
-                    proxy: proxy.or(self.default).grant(),
-                }
-            }
+        let addresses = ranges(&place, &raw.addresses, mistakes);
+        let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, context, mistakes);
+        let proxy = proxy(&place, raw.proxy, context, mistakes);
+        let issuer = Issuer {
+            endpoint: endpoint?,
+            addresses,
+            ca_pem,
+            proxy: proxy.or(self.default).grant(),
         };
         let checked = check_issuer(&issuer, reach);
         self.noted(&key, checked).map(|()| issuer)
@@ -128,31 +113,29 @@ impl Reader<'_> {
         let source = match raw.source {
             RawAwsSource::Keys(keys) => {
                 let token = keys.session_token.as_ref();
-                Some(AwsSource::Keys(AwsKeys {
+                AwsSource::Keys(AwsKeys {
                     access_key_id: self.text("awsSigV4: keys: accessKeyId", &keys.access_key_id),
                     secret_access_key: self
                         .secret("awsSigV4: keys: secretAccessKey", &keys.secret_access_key),
                     session_token: token
                         .map(|token| self.secret("awsSigV4: keys: sessionToken", token)),
-                }))
+                })
             }
             RawAwsSource::WebIdentity(identity) => {
                 let key = "awsSigV4: webIdentity";
                 let token = self.presented(&format!("{key}: token"), &identity.token);
-                let default = sts(&raw.region);
                 if identity.issuer.is_none() && is_isolated(&raw.region) {
                     let mistake = "expected for a region of an isolated partition";
                     self.noted::<()>(&format!("{key}: issuer"), Err(mistake.to_owned()));
                 }
-                let issuer = self.issuer(key, identity.issuer, &default, IssuerReach::Target);
-                issuer.map(|issuer| {
-                    let name = identity.session_name;
-                    AwsSource::WebIdentity(WebIdentity {
-                        issuer,
-                        role_arn: identity.role_arn,
-                        session_name: name.unwrap_or_else(|| SESSION_NAME.to_owned()),
-                        token,
-                    })
+                let issuer = identity.issuer;
+                let issuer = issuer.unwrap_or_else(|| RawIssuer::at(&sts(&raw.region)));
+                let name = identity.session_name;
+                AwsSource::WebIdentity(WebIdentity {
+                    issuer: self.issuer(key, issuer, IssuerReach::Target)?,
+                    role_arn: identity.role_arn,
+                    session_name: name.unwrap_or_else(|| SESSION_NAME.to_owned()),
+                    token,
                 })
             }
             RawAwsSource::Container(container) => {
@@ -160,24 +143,24 @@ impl Reader<'_> {
                 let authorization = container.authorization.as_ref();
                 let authorization = authorization
                     .map(|token| self.presented(&format!("{key}: authorization"), token));
-                let reach = IssuerReach::AwsMetadata;
-                let issuer = self.issuer(key, Some(container.issuer), "", reach);
-                issuer.map(|issuer| AwsSource::Container {
-                    issuer,
+                AwsSource::Container {
+                    issuer: self.issuer(key, container.issuer, IssuerReach::AwsMetadata)?,
                     authorization,
-                })
+                }
             }
             RawAwsSource::InstanceMetadata(metadata) => {
-                let (default, reach) = (INSTANCE_METADATA, IssuerReach::AwsMetadata);
                 let key = "awsSigV4: instanceMetadata";
-                let issuer = self.issuer(key, metadata.issuer, default, reach);
-                issuer.map(|issuer| AwsSource::InstanceMetadata { issuer })
+                let issuer = metadata.issuer;
+                let issuer = issuer.unwrap_or_else(|| RawIssuer::at(INSTANCE_METADATA));
+                AwsSource::InstanceMetadata {
+                    issuer: self.issuer(key, issuer, IssuerReach::AwsMetadata)?,
+                }
             }
         };
         let aws = AwsSigV4 {
             region: raw.region,
             service: raw.service,
-            source: source?,
+            source,
         };
         self.noted("awsSigV4", aws.check())?;
         Some(Credential::AwsSigV4(aws))
@@ -219,7 +202,7 @@ impl Reader<'_> {
             }
         }
         Some(Credential::OAuth2(OAuth2 {
-            issuer: self.issuer("oauth2", Some(raw.issuer), "", IssuerReach::Target)?,
+            issuer: self.issuer("oauth2", raw.issuer, IssuerReach::Target)?,
             client,
             grant,
             parameters: raw.parameters.into_iter().collect(),
@@ -248,7 +231,7 @@ impl Reader<'_> {
                 }
             }
         };
-        let issuer = self.issuer("keystone", Some(raw.issuer), "", IssuerReach::Target)?;
+        let issuer = self.issuer("keystone", raw.issuer, IssuerReach::Target)?;
         Some(Credential::Keystone(Keystone { issuer, method }))
     }
 }

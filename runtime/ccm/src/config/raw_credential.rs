@@ -118,7 +118,7 @@ pub(super) struct RawInstanceMetadata {
 }
 
 /// An endpoint that issues credentials. `ccm` alone asks it; modules cannot.
-#[derive(Clone, Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.caFile)", "message": "caFile is for the file of --config: an object holds the certificates as caPem"}
@@ -143,6 +143,16 @@ pub(super) struct RawIssuer {
     /// The proxy on the way to it; in the file of --config also one of the words `environment` (the proxy of `HTTPS_PROXY`) and `direct` (none). Default: the target's. A metadata service is never asked through one.
     #[schemars(with = "Option<RawProxyServer>")]
     pub(super) proxy: Option<RawProxy>,
+}
+
+impl RawIssuer {
+    /// An issuer of which only the URL is written.
+    pub(super) fn at(endpoint: &str) -> RawIssuer {
+        RawIssuer {
+            endpoint: endpoint.to_owned(),
+            ..RawIssuer::default()
+        }
+    }
 }
 
 /// A token of an OAuth 2.0 token endpoint.
