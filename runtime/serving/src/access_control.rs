@@ -12,7 +12,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use crate::authentication::{Authenticator, PeerCertificates, Unauthorized, User};
-use crate::authorization::{Access, Authorizer};
+use crate::authorization::{AccessDecision, Authorizer};
 use crate::told_reason::ToldReason;
 
 /// Authentication and authorisation, in this order.
@@ -50,8 +50,8 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: 
         }
     };
     match gate.authorizer.access(&user, &verb, path).await {
-        Access::Allowed => next.run(request).await,
-        Access::Denied => {
+        AccessDecision::Allowed => next.run(request).await,
+        AccessDecision::Denied => {
             tracing::debug!(
                 user = user.name,
                 verb,
@@ -60,7 +60,7 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: 
             );
             forbidden(&user, &verb, path)
         }
-        Access::Unknown => {
+        AccessDecision::Unknown => {
             // Plain text, as upstream's: no right is missing as far as anybody knows.
             let text = format!(
                 "Internal Server Error: {path:?}: the API server could not review the access\n"

@@ -15,7 +15,7 @@ const LONGEST: usize = 1024;
 
 /// The decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum AccessDecision {
     Allowed,
     Denied,
     /// The API server could not be asked.
@@ -37,15 +37,15 @@ impl Authorizer {
     }
 
     /// Whether `user` may request `path`. `verb` is the method in lower case.
-    pub(crate) async fn access(&self, user: &User, verb: &str, path: &str) -> Access {
+    pub(crate) async fn access(&self, user: &User, verb: &str, path: &str) -> AccessDecision {
         if self.is_open(path) || user.groups.iter().any(|group| group == "system:masters") {
-            return Access::Allowed;
+            return AccessDecision::Allowed;
         }
         let Some(reviews) = &self.reviews else {
-            return Access::Denied;
+            return AccessDecision::Denied;
         };
         if path.len() > LONGEST {
-            return Access::Denied;
+            return AccessDecision::Denied;
         }
         let key = (user.clone(), verb.to_owned(), path.to_owned());
         let answer = reviews.answer(
@@ -62,9 +62,9 @@ impl Authorizer {
             },
         );
         match answer.await {
-            Some(true) => Access::Allowed,
-            Some(false) => Access::Denied,
-            None => Access::Unknown,
+            Some(true) => AccessDecision::Allowed,
+            Some(false) => AccessDecision::Denied,
+            None => AccessDecision::Unknown,
         }
     }
 
@@ -137,7 +137,7 @@ mod tests {
             (&master, "/metrics", true),
         ] {
             let access = authorizer.access(user, "get", path).await;
-            assert_eq!(access == Access::Allowed, expected, "{path}");
+            assert_eq!(access == AccessDecision::Allowed, expected, "{path}");
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
             allows.store(!allowed, Ordering::Relaxed);
             tokio::time::advance(Duration::from_secs(seconds)).await;
             let again = authorizer.access(&User::anonymous(), "get", &path).await;
-            assert_eq!(first == Access::Allowed, allowed, "{path}");
+            assert_eq!(first == AccessDecision::Allowed, allowed, "{path}");
             assert_eq!(again == first, is_kept, "{path}");
         }
     }

@@ -63,7 +63,7 @@ impl Default for Limits {
 }
 
 /// How connections are served.
-pub(crate) struct Protocol {
+pub(crate) struct HttpProtocol {
     /// `None`: without TLS, and HTTP/1.1 only.
     pub tls: Option<TlsAcceptor>,
     /// Streams of an HTTP/2 connection; 0: Go's default.
@@ -73,7 +73,7 @@ pub(crate) struct Protocol {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(stream: TcpStream, protocol: &Protocol, router: Router, slot: Slot) {
+pub(crate) async fn serve(stream: TcpStream, protocol: &HttpProtocol, router: Router, slot: Slot) {
     // Answers are written at once; waiting for more makes them late.
     let _ = stream.set_nodelay(true);
     let stream = WriteLimit::new(stream, protocol.limits.unread);
@@ -98,7 +98,7 @@ pub(crate) async fn serve(stream: TcpStream, protocol: &Protocol, router: Router
 async fn http<S>(
     stream: S,
     is_http2: bool,
-    protocol: &Protocol,
+    protocol: &HttpProtocol,
     peer: PeerCertificates,
     router: Router,
     slot: Slot,

@@ -18,7 +18,7 @@ use crate::authentication::Authenticator;
 use crate::authorization::Authorizer;
 use crate::certificates::Certificates;
 use crate::cipher_suites::server_config;
-use crate::connection::{self, Limits, Protocol};
+use crate::connection::{self, HttpProtocol, Limits};
 use crate::connection_limit::Slots;
 use crate::endpoints::{Endpoints, status_router};
 use crate::listener::listen;
@@ -51,7 +51,7 @@ impl Server {
             let certificates = Certificates::load(&settings).await?;
             let resolver = Arc::new(certificates.clone());
             let tls = server_config(&settings.tls, resolver, settings.http2_streams.is_some())?;
-            let protocol = Protocol {
+            let protocol = HttpProtocol {
                 tls: Some(TlsAcceptor::from(Arc::new(tls))),
                 streams: settings.http2_streams.unwrap_or_default(),
                 limits: Limits::default(),
@@ -94,7 +94,7 @@ impl Server {
         router: Router,
     ) -> Result<Server, ServingError> {
         let begin = async move || {
-            let protocol = Protocol {
+            let protocol = HttpProtocol {
                 tls: None,
                 streams: 0,
                 limits: Limits::default(),
@@ -113,7 +113,7 @@ impl Server {
 /// Runs a server on a new thread with a runtime of its own, and waits until it accepts connections.
 async fn run<F>(name: &str, begin: F) -> Result<Server, ServingError>
 where
-    F: AsyncFnOnce() -> Result<(TcpListener, Protocol, Router), ServingError> + Send + 'static,
+    F: AsyncFnOnce() -> Result<(TcpListener, HttpProtocol, Router), ServingError> + Send + 'static,
 {
     let (has_begun, begun) = oneshot::channel();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -156,7 +156,7 @@ where
     })
 }
 
-async fn accept(listener: TcpListener, protocol: Arc<Protocol>, router: Router) {
+async fn accept(listener: TcpListener, protocol: Arc<HttpProtocol>, router: Router) {
     let slots = Slots::default();
     loop {
         let Ok((stream, _)) = listener.accept().await else {

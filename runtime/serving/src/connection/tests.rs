@@ -18,7 +18,7 @@ async fn serve_one(is_http2: bool, limits: Limits) -> (std::net::SocketAddr, Joi
     let router = Router::new()
         .route("/small", get(async || "ok"))
         .route("/large", get(async || vec![b'x'; LARGE]));
-    let protocol = Protocol {
+    let protocol = HttpProtocol {
         tls: None,
         streams: 0,
         limits,
