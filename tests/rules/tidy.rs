@@ -66,7 +66,6 @@ fn dependencies_point_downward() {
         (
             "runtime/serving",
             &[
-                "ccm-core",
                 "ccm-host",
                 "ccm-controllers",
                 "ccm-sim",

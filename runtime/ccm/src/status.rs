@@ -5,8 +5,8 @@ mod text;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
+use ccm_core::status_report::StatusReport;
 use ccm_host::egress::address_policy::is_loopback_host;
-use ccm_serving::status::StatusReport;
 use clap::Args;
 use http::header::ACCEPT;
 use http::{Request, Uri};

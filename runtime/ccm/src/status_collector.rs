@@ -4,20 +4,18 @@
 use std::sync::Arc;
 
 use ccm_controllers::Activity;
-use ccm_controllers::activity::{BrakeLevel, Decided, Waiting};
 use ccm_core::rollout::Trial;
-use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::{Access, Mode};
 use ccm_core::safety::tenure::Tenure;
-use ccm_core::well_known::{COMPONENT, DELETE_UNTIL};
+use ccm_core::status_report::{
+    CloudQuotaReport, LeaseReport, ProviderReport, ProviderState, StatusReport, TargetReport, Time,
+    TrialReport,
+};
+use ccm_core::well_known::COMPONENT;
 use ccm_delivery::record::StoredRecord;
 use ccm_delivery::rollout_controller::Served;
 use ccm_host::egress::{TargetLevel, now};
 use ccm_serving::status::StatusSource;
-use ccm_serving::status::report::{
-    BrakeReport, CloudQuotaReport, DecisionReport, HeldReport, LeaseReport, ProviderReport,
-    ProviderState, StatusReport, TargetReport, Time, TrialReport, WaitingReport, length,
-};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -108,10 +106,10 @@ impl StatusCollector {
                 .flat_map(|all| all.iter())
                 .map(provider)
                 .collect(),
-            waiting: seen.waiting.into_iter().map(waiting).collect(),
+            waiting: seen.waiting,
             is_waiting_cut: seen.is_cut,
-            brakes: seen.brakes.into_iter().map(brake).collect(),
-            decisions: seen.decisions.into_iter().map(decision).collect(),
+            brakes: seen.brakes,
+            decisions: seen.decisions,
         }
     }
 }
@@ -210,64 +208,6 @@ fn target(level: TargetLevel) -> TargetReport {
             reset_seconds: cloud.reset.map(|reset| reset.as_secs()),
             age_seconds: cloud.age.as_secs(),
         }),
-    }
-}
-
-fn waiting(one: Waiting) -> WaitingReport {
-    WaitingReport {
-        object: one.object,
-        provider: one.provider,
-        controller: one.controller.to_owned(),
-        why: one.why,
-        attempt: one.attempt,
-        since: Time(one.since),
-        next: one.next.map(Time),
-        is_deletion: one.is_deletion,
-    }
-}
-
-fn brake(level: BrakeLevel) -> BrakeReport {
-    let window_seconds = level.window.as_secs();
-    let held = level.held.map(|held| HeldReport {
-        object: held.object,
-        at: Time(held.at),
-        free: held.free.map(Time),
-    });
-    BrakeReport {
-        brake: level.brake.as_str().to_owned(),
-        provider: level.provider,
-        taken: level.taken,
-        allowed: level.allowed,
-        window_seconds,
-        is_spent_by_all: level.is_spent_by_all,
-        held,
-        release: release(level.brake, window_seconds),
-    }
-}
-
-fn release(brake: Brake, window_seconds: u64) -> String {
-    let time = format!(
-        "time: each change counts for {}; --brake sets another allowance",
-        length(window_seconds)
-    );
-    match brake {
-        Brake::NodeDeletion => {
-            format!("{time}; the annotation {DELETE_UNTIL}, with a time, on a node that shall go")
-        }
-        _ => time,
-    }
-}
-
-fn decision(one: Decided) -> DecisionReport {
-    DecisionReport {
-        at: Time(one.at),
-        controller: one.controller.to_owned(),
-        provider: one.provider,
-        object: one.object,
-        effect: one.effect,
-        outcome: one.outcome,
-        is_success: one.is_success,
-        times: one.times,
     }
 }
 

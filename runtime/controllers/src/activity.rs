@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::reconciliation::effect::When;
-use ccm_core::safety::brake::Brake;
+use ccm_core::status_report::{BrakeReport, DecisionReport, HeldReport, Time, WaitingReport};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
@@ -32,107 +32,28 @@ pub struct Activity(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    waiting: BTreeMap<Key, Waiting>,
+    waiting: BTreeMap<Key, WaitingReport>,
     /// Number of reports about objects beyond [`MOST_WAITING`].
     left_out: u64,
     /// The last decisions, oldest first.
-    decisions: VecDeque<Decided>,
+    decisions: VecDeque<DecisionReport>,
     brakes: Vec<BrakeReader>,
 }
 
 /// Returns the current levels of one set of budgets; `None` once there is no such set any more.
-type BrakeReader = Box<dyn Fn() -> Option<Vec<BrakeLevel>> + Send>;
+type BrakeReader = Box<dyn Fn() -> Option<Vec<BrakeReport>> + Send>;
 
 /// Object, provider, controller: sorted like this, an object's entries stand together.
 type Key = (String, String, &'static str);
 
-/// An object that waits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
-    /// `node/<name>`, `service/<namespace>/<name>`, `route/<destination>`, or `routes` for their listing.
-    pub object: String,
-    /// The provider; `-` for a controller without one.
-    pub provider: String,
-    /// The controller that will try again.
-    pub controller: &'static str,
-    /// The reason for waiting, at most [`MOST_TEXT`] bytes.
-    pub why: String,
-    /// Number of the last attempt, counted from the last success.
-    pub attempt: u32,
-    /// Since when it waits, for this reason or another.
-    pub since: Timestamp,
-    /// The next attempt. `None`: when the object changes.
-    pub next: Option<Timestamp>,
-    /// Whether the object is to be deleted.
-    pub is_deletion: bool,
-}
-
-/// A decision that was carried out, or tried.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decided {
-    /// When it ended; the last time, if it was repeated.
-    pub at: Timestamp,
-    /// The controller that decided.
-    pub controller: &'static str,
-    /// The provider; `-` for a controller without one.
-    pub provider: String,
-    /// The object, written as in [`Waiting::object`].
-    pub object: String,
-    /// The effect's label, as in the log.
-    pub effect: String,
-    /// The outcome in words; for a failure the error.
-    pub outcome: String,
-    /// Whether the effect succeeded, so that the rest of the decision could go on.
-    pub is_success: bool,
-    /// How often it was decided, with the same outcome, without leaving the list.
-    pub times: u32,
-}
-
-/// How full a provider's budget for one kind of dangerous change is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BrakeLevel {
-    /// The brake that limits this kind of change.
-    pub brake: Brake,
-    /// The provider whose budget this is.
-    pub provider: String,
-    /// Changes made in the window that ends now.
-    pub taken: usize,
-    /// Changes allowed in a window.
-    pub allowed: usize,
-    /// Length of the window.
-    pub window: Duration,
-    /// Whether the budget of all providers together is spent.
-    pub is_spent_by_all: bool,
-    /// The last change that was held, unless a later one was allowed.
-    pub held: Option<HeldChange>,
-}
-
-/// A change that a brake holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldChange {
-    /// The object whose change is held.
-    pub object: String,
-    /// When it was held.
-    pub at: Timestamp,
-    /// When the budget allows a change again. `None`: never, because the operator allows none.
-    pub free: Option<Timestamp>,
-}
-
-impl HeldChange {
-    /// A change of `object` that was held `ago`, until `wait` is over.
-    pub(crate) fn for_time(object: &str, ago: Duration, wait: Duration) -> HeldChange {
-        let now = wall();
-        let [ago, wait] = [ago, wait].map(|time| SignedDuration::try_from(time).ok());
-        HeldChange {
-            object: object.to_owned(),
-            at: ago.and_then(|ago| now.checked_sub(ago).ok()).unwrap_or(now),
-            free: wait.and_then(|wait| now.checked_add(wait).ok()),
-        }
-    }
-
-    /// Whether it is still held: a change that is not asked for again once there is room is not needed any more.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.free.is_none_or(|free| free > wall())
+/// A change of `object` that was held `ago`, until `wait` is over.
+pub(crate) fn held_for_time(object: &str, ago: Duration, wait: Duration) -> HeldReport {
+    let now = wall();
+    let [ago, wait] = [ago, wait].map(|time| SignedDuration::try_from(time).ok());
+    HeldReport {
+        object: object.to_owned(),
+        at: Time(ago.and_then(|ago| now.checked_sub(ago).ok()).unwrap_or(now)),
+        free: wait.and_then(|wait| now.checked_add(wait).ok()).map(Time),
     }
 }
 
@@ -140,13 +61,13 @@ impl HeldChange {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
     /// The objects that wait, those that wait longest first.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<WaitingReport>,
     /// Whether further objects wait that are not kept.
     pub is_cut: bool,
     /// The last decisions, newest first.
-    pub decisions: Vec<Decided>,
+    pub decisions: Vec<DecisionReport>,
     /// Levels of the brakes that were used.
-    pub brakes: Vec<BrakeLevel>,
+    pub brakes: Vec<BrakeReport>,
 }
 
 /// The object, provider and controller of a reconciliation.
@@ -165,8 +86,8 @@ impl Activity {
 
     fn snapshot_at(&self, now: Timestamp) -> Snapshot {
         let mut state = self.0.lock();
-        let is_overdue = |entry: &Waiting| {
-            let next = entry.next.and_then(|next| next.checked_add(OVERDUE).ok());
+        let is_overdue = |entry: &WaitingReport| {
+            let next = entry.next.and_then(|next| next.0.checked_add(OVERDUE).ok());
             next.is_some_and(|latest| latest < now)
         };
         state.waiting.retain(|_, entry| !is_overdue(entry));
@@ -180,7 +101,7 @@ impl Activity {
             brakes.extend(levels.into_iter().flatten());
             is_there
         });
-        let mut waiting: Vec<Waiting> = state.waiting.values().cloned().collect();
+        let mut waiting: Vec<WaitingReport> = state.waiting.values().cloned().collect();
         waiting.sort_by_key(|one| one.since);
         Snapshot {
             waiting,
@@ -220,19 +141,20 @@ impl Activity {
             return;
         };
         let next = after.and_then(|after| SignedDuration::try_from(after).ok());
-        let next = next.and_then(|after| now.checked_add(after).ok());
+        let next = next.and_then(|after| now.checked_add(after).ok()).map(Time);
         let (key, why) = (key(about), cut(why));
         let mut state = self.0.lock();
-        let since = state.waiting.get(&key).map_or(now, |entry| entry.since);
+        let before = state.waiting.get(&key);
+        let since = before.map_or(Time(now), |entry| entry.since);
         if state.waiting.len() >= MOST_WAITING && !state.waiting.contains_key(&key) {
             state.left_out += 1;
             return;
         }
         let (object, provider, controller) = key.clone();
-        let entry = Waiting {
+        let entry = WaitingReport {
             object,
             provider,
-            controller,
+            controller: controller.to_owned(),
             why,
             attempt,
             since,
@@ -250,9 +172,9 @@ impl Activity {
         outcome: impl Display,
         is_success: bool,
     ) {
-        let mut new = Decided {
-            at: wall(),
-            controller: about.controller,
+        let mut new = DecisionReport {
+            at: Time(wall()),
+            controller: about.controller.to_owned(),
             provider: cut(about.provider),
             object: cut(about.object),
             effect: cut(effect),
@@ -307,7 +229,10 @@ impl Activity {
 
     /// Adds a set of budgets, whose levels `read` returns; `None` removes it, here and for a reader: there may be no
     /// reader, while each start of a provider's controllers adds a set.
-    pub(crate) fn reads_brakes(&self, read: impl Fn() -> Option<Vec<BrakeLevel>> + Send + 'static) {
+    pub(crate) fn reads_brakes(
+        &self,
+        read: impl Fn() -> Option<Vec<BrakeReport>> + Send + 'static,
+    ) {
         let mut state = self.0.lock();
         state.brakes.retain(|read| read().is_some());
         state.brakes.push(Box::new(read));
@@ -321,15 +246,6 @@ impl fmt::Debug for Activity {
             .field("waiting", &state.waiting.len())
             .field("decisions", &state.decisions.len())
             .finish_non_exhaustive()
-    }
-}
-
-impl Decided {
-    /// Whether both differ in time and count only.
-    fn is_like(&self, other: &Decided) -> bool {
-        (self.controller, &self.provider, &self.object)
-            == (other.controller, &other.provider, &other.object)
-            && (&self.effect, &self.outcome) == (&other.effect, &other.outcome)
     }
 }
 

@@ -13,7 +13,8 @@
 //! [`moment`] and [`failure`]; [`cloud`], the types of the port to the clouds; [`reconciliation`], what the controllers
 //! have in common; [`safety`], what may be done, and until when; [`settings`] and [`cloud_provider`], the port itself;
 //! [`node`], with what all controllers ask about nodes; then the other controllers' decisions: [`node_lifecycle`],
-//! [`service`], [`route`], [`ipam`]; and [`rollout`], which decides about the versions of a module.
+//! [`service`], [`route`], [`ipam`]; [`rollout`], which decides about the versions of a module; and [`status_report`],
+//! what people read about the process.
 #![forbid(unsafe_code)]
 
 pub mod cloud;
@@ -34,5 +35,6 @@ pub mod safety;
 pub mod selector;
 pub mod service;
 pub mod settings;
+pub mod status_report;
 pub mod string_map;
 pub mod well_known;

@@ -3,19 +3,17 @@
 
 mod html;
 mod page;
-pub mod report;
 mod style;
 
 use std::sync::Arc;
 
 use axum::extract::RawQuery;
 use axum::response::{IntoResponse as _, Response};
+use ccm_core::status_report::StatusReport;
 use http::HeaderMap;
 use http::header::{
     ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
 };
-
-pub use report::StatusReport;
 
 /// Returns the current report. Must not block: it is called on the thread of the endpoints.
 pub type StatusSource = Arc<dyn Fn() -> StatusReport + Send + Sync>;

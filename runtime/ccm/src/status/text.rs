@@ -3,10 +3,9 @@
 
 use std::fmt::Write as _;
 
-use ccm_serving::status::StatusReport;
-use ccm_serving::status::report::{
+use ccm_core::status_report::{
     BrakeReport, DecisionReport, HeldReport, LeaseReport, ProviderReport, ProviderState,
-    TargetReport, Time, TrialReport, WaitingReport, length,
+    StatusReport, TargetReport, Time, TrialReport, WaitingReport, length,
 };
 
 use crate::text_table::aligned;

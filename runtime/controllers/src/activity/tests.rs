@@ -37,7 +37,8 @@ fn what_waits_is_told_from_its_first_end_until_it_is_done() {
     waits(&activity, node("node/a"), "no machine", 100);
     waits(&activity, node("node/a"), "no answer", 110);
     let [waiting] = activity.snapshot_at(at(111)).waiting.try_into().unwrap();
-    assert_eq!((waiting.since, waiting.next), (at(100), Some(at(120))));
+    let (since, next) = (Time(at(100)), Some(Time(at(120))));
+    assert_eq!((waiting.since, waiting.next), (since, next));
     assert_eq!(waiting.why, "no answer");
 
     let blocked = When::Blocked {
@@ -124,7 +125,7 @@ fn what_is_decided_again_is_one_line() {
 fn budgets_that_are_gone_are_not_kept_until_somebody_reads() {
     let activity = Activity::default();
     let add = || {
-        let budget = Arc::new(Vec::<BrakeLevel>::new());
+        let budget = Arc::new(Vec::<BrakeReport>::new());
         let read = Arc::downgrade(&budget);
         activity.reads_brakes(move || read.upgrade().map(|levels| levels.to_vec()));
         budget

@@ -11,6 +11,7 @@ use ccm_core::safety::audit::BrakeState;
 use ccm_core::safety::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise, Spent};
 use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
+use ccm_core::status_report::{BrakeReport, HeldReport, Time};
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
@@ -18,8 +19,8 @@ use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 use super::budget_lease::BudgetLease;
 use super::request::stopping;
 use crate::Settings;
-use crate::activity::{BrakeLevel, HeldChange};
-use crate::clock::{Clock, boottime};
+use crate::activity::held_for_time;
+use crate::clock::{Clock, boottime, wall};
 use crate::metrics::Metrics;
 
 /// The budgets' current balance.
@@ -35,7 +36,7 @@ struct Balance {
 struct Attempt {
     /// Numbers of objects of that kind.
     objects: Objects,
-    held: Option<HeldChange>,
+    held: Option<HeldReport>,
 }
 
 /// Holds all budgets in memory and persists those that survive a restart.
@@ -201,7 +202,7 @@ impl BudgetStore {
         let taken = balance.budgets.take(provider, brake, now, objects, rise);
         let held = taken.as_ref().err().map(|free| {
             let wait = self.clock.timer(now.until(*free));
-            HeldChange::for_time(object, Duration::ZERO, wait)
+            held_for_time(object, Duration::ZERO, wait)
         });
         let attempt = Attempt { objects, held };
         let before = balance
@@ -224,20 +225,17 @@ impl BudgetStore {
 }
 
 impl Balance {
-    fn levels(&self, allowances: &Allowances, clock: Clock) -> Vec<BrakeLevel> {
+    fn levels(&self, allowances: &Allowances, clock: Clock) -> Vec<BrakeReport> {
         let now = clock.now();
         let level = |((brake, provider), attempt): (&(Brake, String), &Attempt)| {
             let Objects { own, all } = attempt.objects;
             let level = self.budgets.level(provider, *brake, now, own);
             let all = self.budgets.level_of_all(*brake, now, all);
-            BrakeLevel {
-                brake: *brake,
-                provider: provider.clone(),
-                taken: level.taken,
-                allowed: level.allowed,
-                window: allowances.of(*brake).window,
+            let held = attempt.held.clone();
+            BrakeReport {
                 is_spent_by_all: all.taken >= all.allowed,
-                held: attempt.held.clone().filter(HeldChange::is_waiting),
+                held: held.filter(|held| held.is_waiting(Time(wall()))),
+                ..BrakeReport::new(*brake, provider, level, allowances.of(*brake).window)
             }
         };
         let levels = self.attempts.iter().map(level);

@@ -9,12 +9,13 @@ use ccm_core::cloud_provider::{CloudProvider, Reply};
 use ccm_core::node::ownership::OwnershipContext;
 use ccm_core::reconciliation::effect::{Answered, Performed};
 use ccm_core::safety::audit::Subject;
-use ccm_core::safety::brake::{BudgetLevel, BudgetShare, SharedBudget};
+use ccm_core::safety::brake::{BudgetShare, SharedBudget};
 use ccm_core::safety::permit::Permit;
+use ccm_core::status_report::BrakeReport;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use crate::activity::{BrakeLevel, HeldChange};
+use crate::activity::held_for_time;
 use crate::clock::boottime;
 use crate::cluster::Cluster;
 use crate::metrics::Operation;
@@ -110,23 +111,18 @@ impl Cloud {
         let provider = self.provider.name().to_owned();
         self.cluster.activity.reads_brakes(move || {
             let (budget, now) = (budget.upgrade()?, boottime());
-            let BudgetLevel { taken, allowed } = budget.level(now);
+            let level = budget.level(now);
             // One object may have used up its part.
             let held = budget.held_longest(now).map(|held| {
                 let (ago, wait) = (held.at.until(now), now.until(held.free));
-                HeldChange::for_time(&held.object, ago, wait)
+                held_for_time(&held.object, ago, wait)
             });
-            if taken == 0 && held.is_none() {
+            if level.taken == 0 && held.is_none() {
                 return Some(Vec::new());
             }
-            Some(vec![BrakeLevel {
-                brake: budget.brake(),
-                provider: provider.clone(),
-                taken,
-                allowed,
-                window,
-                is_spent_by_all: false,
+            Some(vec![BrakeReport {
                 held,
+                ..BrakeReport::new(budget.brake(), &provider, level, window)
             }])
         });
     }

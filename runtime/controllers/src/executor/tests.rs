@@ -16,6 +16,7 @@ use ccm_core::safety::brake::{Allowance, BudgetShare};
 use ccm_core::safety::permit::CloudRequest;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::service::ServiceRef;
+use ccm_core::status_report::BrakeReport;
 use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::Event as Stored;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -28,7 +29,6 @@ use super::events::{
     Events, Recorded, Recorder, about_node, about_service, is_of_ending_namespace,
 };
 use super::*;
-use crate::activity::BrakeLevel;
 use crate::fixtures;
 
 #[test]
@@ -434,7 +434,7 @@ async fn the_budget_of_all_changes_at_a_cloud_is_shown_with_what_it_holds() {
     };
     let shown = || {
         let brakes = settings.reports.activity.snapshot().brakes;
-        let level = |level: BrakeLevel| {
+        let level = |level: BrakeReport| {
             let held = level.held.map(|held| (held.object, held.free.is_some()));
             assert_eq!(
                 (level.brake.as_str(), level.allowed),

@@ -12,13 +12,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use ccm_core::status_report::StatusReport;
 use reqwest::Client as Browser;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::runtime_heartbeat::RuntimeHeartbeat;
 use crate::settings::SniCertificate;
-use crate::status::report::StatusReport;
 use world::{Authority, VERBOSITY, World, get, report};
 
 #[tokio::test]

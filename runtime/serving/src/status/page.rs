@@ -3,11 +3,12 @@
 
 mod providers;
 
-use super::Refresh;
-use super::html::Html;
-use super::report::{
+use ccm_core::status_report::{
     BrakeReport, DecisionReport, LeaseReport, StatusReport, Time, WaitingReport, length,
 };
+
+use super::Refresh;
+use super::html::Html;
 use super::style::STYLE;
 
 /// Seconds between two automatic refreshes.

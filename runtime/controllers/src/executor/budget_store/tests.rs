@@ -257,7 +257,7 @@ async fn a_change_that_the_budget_of_all_providers_holds_is_shown_as_such() {
     assert!(matches!(other, BudgetOutcome::Answered(Err(_))), "{other}");
     let shown = || {
         let levels = one.balance.lock().levels(&one.allowances, one.clock);
-        let level = |level: BrakeLevel| {
+        let level = |level: BrakeReport| {
             let is_held = level.held.is_some();
             (level.provider, level.taken, is_held, level.is_spent_by_all)
         };

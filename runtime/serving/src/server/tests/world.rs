@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use ccm_core::status_report::{StatusReport, Time};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -21,7 +22,6 @@ use crate::endpoints::Endpoints;
 use crate::health::Checks;
 use crate::server::Server;
 use crate::settings::{Authentication, Authorization, HeaderNames, RequestHeader, SecureServing};
-use crate::status::report::{StatusReport, Time};
 
 /// The verbosity that the last `PUT /debug/flags/v` of any test set.
 pub(super) static VERBOSITY: AtomicU32 = AtomicU32::new(0);

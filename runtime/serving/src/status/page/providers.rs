@@ -1,8 +1,9 @@
 //! The parts of the page about providers: the version that serves, the requests that it may send, and how many of them
 //! are left.
 
+use ccm_core::status_report::{ProviderReport, ProviderState, StatusReport, TargetReport, length};
+
 use super::super::html::Html;
-use super::super::report::{ProviderReport, ProviderState, StatusReport, TargetReport, length};
 use super::{open_table, time};
 
 /// Adds the table of providers: versions, trials and grants.

@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::super::report::{
+use ccm_core::status_report::{
     CloudQuotaReport, HeldReport, ProviderReport, ProviderState, TargetReport, TrialReport,
 };
+
 use super::*;
 
 fn at(time: &str) -> Time {

@@ -2,9 +2,13 @@
 //! header or a body. Texts may come from clouds, guests and tenants.
 
 use std::fmt;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::safety::brake::{Brake, BudgetLevel};
+use crate::well_known::DELETE_UNTIL;
 
 /// The state of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,9 +190,9 @@ pub struct WaitingReport {
     pub controller: String,
     /// The reason for waiting.
     pub why: String,
-    /// Number of the last attempt.
+    /// Number of the last attempt, counted from the last success.
     pub attempt: u32,
-    /// Since when it waits.
+    /// Since when it waits, for this reason or another.
     pub since: Time,
     /// The next attempt. `None`: when the object changes.
     pub next: Option<Time>,
@@ -213,7 +217,7 @@ pub struct BrakeReport {
     /// Whether the budget of all providers together is spent.
     #[serde(default)]
     pub is_spent_by_all: bool,
-    /// The change that was held last.
+    /// The change that was held last, unless a later one was allowed.
     pub held: Option<HeldReport>,
     /// How an operator releases the brake.
     pub release: String,
@@ -247,7 +251,7 @@ pub struct DecisionReport {
     pub effect: String,
     /// The outcome in words; for a failure the error.
     pub outcome: String,
-    /// Whether the effect succeeded.
+    /// Whether the effect succeeded, so that the rest of the decision could go on.
     pub is_success: bool,
     /// How often it was decided, with the same outcome, without leaving the list.
     pub times: u32,
@@ -332,11 +336,49 @@ impl StatusReport {
     }
 }
 
+impl DecisionReport {
+    /// Whether both differ in time and count only.
+    pub fn is_like(&self, other: &DecisionReport) -> bool {
+        (&self.controller, &self.provider, &self.object)
+            == (&other.controller, &other.provider, &other.object)
+            && (&self.effect, &self.outcome) == (&other.effect, &other.outcome)
+    }
+}
+
+impl HeldReport {
+    /// Whether it is still held: a change that is not asked for again once there is room is not needed any more.
+    pub fn is_waiting(&self, now: Time) -> bool {
+        self.free.is_none_or(|free| free > now)
+    }
+}
+
 impl BrakeReport {
+    /// The level of a provider's budget, of which `window` is the window; nothing is held.
+    pub fn new(brake: Brake, provider: &str, level: BudgetLevel, window: Duration) -> BrakeReport {
+        let window_seconds = window.as_secs();
+        let window = length(window_seconds);
+        let time = format!("time: each change counts for {window}; --brake sets another allowance");
+        let release = match brake {
+            Brake::NodeDeletion => format!(
+                "{time}; the annotation {DELETE_UNTIL}, with a time, on a node that shall go"
+            ),
+            _ => time,
+        };
+        BrakeReport {
+            brake: brake.as_str().to_owned(),
+            provider: provider.to_owned(),
+            taken: level.taken,
+            allowed: level.allowed,
+            window_seconds,
+            is_spent_by_all: false,
+            held: None,
+            release,
+        }
+    }
+
     /// Whether the brake holds changes at this time.
     pub fn is_engaged(&self, now: Time) -> bool {
-        let is_held = |held: &HeldReport| held.free.is_none_or(|free| free > now);
-        self.held.as_ref().is_some_and(is_held)
+        self.held.as_ref().is_some_and(|held| held.is_waiting(now))
     }
 
     /// Whether only the budget of all providers together makes it hold changes.
