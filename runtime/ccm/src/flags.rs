@@ -22,15 +22,11 @@ use ccm_core::selector::Selector;
 use ccm_core::settings::{
     AddressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceSettings,
 };
-use ccm_core::well_known::{
-    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
-    SERVICE_CONTROLLER,
-};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use ipnet::IpNet;
 
-use crate::leader_migration::canonical;
+use crate::leader_migration::{CONTROLLERS, canonical};
 use arguments::same_value;
 pub(crate) use arguments::{
     VersionForm, dashed, go_bool, go_command, go_duration, positional_mistake, run_command,
@@ -71,12 +67,8 @@ pub(crate) struct RunFlags {
     pub cluster_name: String,
     /// `--cluster-cidr`, split.
     pub cluster_cidrs: Vec<String>,
-    /// Whether `--controllers` leaves the node controller on.
-    pub node_controller: bool,
-    /// Whether it leaves the node lifecycle controller on.
-    pub node_lifecycle_controller: bool,
-    /// Whether it leaves the service controller on.
-    pub service_controller: bool,
+    /// The controllers that `--controllers` leaves on, by their canonical names.
+    pub controllers: Vec<&'static str>,
     /// Flags of the route controller and the node IPAM controller.
     pub pod_network: PodNetworkArguments,
     /// Flags of the node controller, without the API server's addresses.
@@ -205,16 +197,21 @@ impl RunFlags {
         }
         let gates = FeatureGates::read(matches, &mut mistakes);
         let logs = LogFlags::read(matches, gates.has_logging_beta_options(), &mut mistakes);
-        let controllers = list(matches, "controllers");
-        for entry in &controllers {
+        let listed = list(matches, "controllers");
+        let known = CONTROLLERS.iter().flat_map(|(name, alias)| [*name, *alias]);
+        let known: Vec<&str> = known.collect();
+        for entry in &listed {
             let name = entry.strip_prefix('-').unwrap_or(entry);
-            if entry != "*" && name != TAGGING && !KNOWN_CONTROLLERS.contains(&name) {
+            if entry != "*" && name != TAGGING && !known.contains(&name) {
                 mistakes.push(format!(
                     "--controllers: {name:?} is not in the list of known controllers: {}",
-                    KNOWN_CONTROLLERS.join(", ")
+                    known.join(", ")
                 ));
             }
         }
+        let controllers = CONTROLLERS.iter().map(|(name, _)| *name);
+        let controllers = controllers.filter(|name| is_enabled(&listed, name));
+        let controllers: Vec<&'static str> = controllers.collect();
         let service_cidrs = cidrs(matches, "service-cluster-ip-range", &mut mistakes);
         let node = node(matches, &service_cidrs, &mut mistakes);
         let pod_network =
@@ -224,7 +221,7 @@ impl RunFlags {
         let lifecycle = lifecycle(matches, &mut mistakes);
         let safety = SafetyFlags::read(matches, &mut mistakes);
         let mut warnings = warnings(matches, &gates);
-        if controllers.iter().any(|entry| entry == TAGGING) {
+        if listed.iter().any(|entry| entry == TAGGING) {
             warnings.push(format!(
                 "--controllers: {TAGGING} has no effect: {NO_TAGGING}"
             ));
@@ -255,9 +252,7 @@ impl RunFlags {
                         .collect()
                 })
                 .unwrap_or_default(),
-            node_controller: is_enabled(&controllers, NODE_CONTROLLER),
-            node_lifecycle_controller: is_enabled(&controllers, NODE_LIFECYCLE_CONTROLLER),
-            service_controller: is_enabled(&controllers, SERVICE_CONTROLLER),
+            controllers,
             pod_network,
             node,
             service_cidrs,
@@ -286,20 +281,6 @@ fn is_enabled(list: &[String], name: &str) -> bool {
     });
     hit.unwrap_or_else(|| list.iter().any(|entry| entry == "*"))
 }
-
-/// Upstream's canonical names, each followed by its alias (PROC-020).
-const KNOWN_CONTROLLERS: &[&str] = &[
-    NODE_CONTROLLER,
-    "cloud-node",
-    NODE_LIFECYCLE_CONTROLLER,
-    "cloud-node-lifecycle",
-    SERVICE_CONTROLLER,
-    "service",
-    ROUTE_CONTROLLER,
-    "route",
-    IPAM_CONTROLLER,
-    "nodeipam",
-];
 
 /// A controller of AWS's manager alone. There it is switched off by `-tagging`, which asks for what happens here.
 const TAGGING: &str = "tagging";

@@ -17,16 +17,13 @@ const LEASES: &str = "leases";
 /// Upstream accepts it and then cannot create such a lock.
 const ENDPOINTS: &str = "endpoints";
 
-/// Aliases of controllers and their canonical names. Upstream's built-in configuration uses the controllers' names in
-/// the kube-controller-manager, and no longer finds them (PROC-045); files use them, too.
-const ALIASES: &[(&str, &str)] = &[
-    ("cloud-node", NODE_CONTROLLER),
-    ("cloud-node-lifecycle", NODE_LIFECYCLE_CONTROLLER),
-    ("service", SERVICE_CONTROLLER),
-    ("service-controller", SERVICE_CONTROLLER),
-    ("route", ROUTE_CONTROLLER),
-    ("route-controller", ROUTE_CONTROLLER),
-    ("nodeipam", IPAM_CONTROLLER),
+/// The controllers by upstream's canonical names, each with its alias (PROC-020).
+pub(crate) const CONTROLLERS: &[(&str, &str)] = &[
+    (NODE_CONTROLLER, "cloud-node"),
+    (NODE_LIFECYCLE_CONTROLLER, "cloud-node-lifecycle"),
+    (SERVICE_CONTROLLER, "service"),
+    (ROUTE_CONTROLLER, "route"),
+    (IPAM_CONTROLLER, "nodeipam"),
 ];
 
 /// The lease that a controller runs under.
@@ -173,10 +170,16 @@ impl Migration {
     }
 }
 
-/// EDGE-094: names in the file, and in `--controllers`, may be aliases.
+/// EDGE-094: names in the file, and in `--controllers`, may be aliases. Upstream's built-in configuration uses the
+/// controllers' names in the kube-controller-manager, and no longer finds them (PROC-045); files use them, too.
 pub(crate) fn canonical(name: &str) -> &str {
-    let found = ALIASES.iter().find(|(alias, _)| *alias == name);
-    found.map_or(name, |(_, canonical)| canonical)
+    let alias = match name {
+        "service-controller" => "service",
+        "route-controller" => "route",
+        name => name,
+    };
+    let found = CONTROLLERS.iter().find(|(_, one)| *one == alias);
+    found.map_or(name, |(canonical, _)| canonical)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use ccm_core::well_known::{IPAM_CONTROLLER, ROUTE_CONTROLLER};
 use clap::ArgMatches;
 use ipnet::IpNet;
 
-use super::{is_enabled, period, text};
+use super::{period, text};
 
 /// The pod network flags, validated together.
 pub(crate) struct PodNetworkArguments {
@@ -23,7 +23,7 @@ impl PodNetworkArguments {
     /// Reads the flags. Their valid values depend on each other (ROUTE-002, IPAM-003 to 009).
     pub(super) fn read(
         matches: &ArgMatches,
-        controllers: &[String],
+        controllers: &[&str],
         service_cidrs: &[IpNet],
         mistakes: &mut Vec<String>,
     ) -> PodNetworkArguments {
@@ -34,12 +34,12 @@ impl PodNetworkArguments {
             i32::try_from(mask).unwrap_or(i32::MAX)
         };
         let configures_routes =
-            is_set("configure-cloud-routes") && is_enabled(controllers, ROUTE_CONTROLLER);
+            is_set("configure-cloud-routes") && controllers.contains(&ROUTE_CONTROLLER);
         let networks = PodNetworks::read(&ipam::PodNetworkFlags {
             cluster_cidr: &text(matches, "cluster-cidr").unwrap_or_default(),
             has_routes: configures_routes,
             allocate_node_cidrs: is_set("allocate-node-cidrs")
-                && is_enabled(controllers, IPAM_CONTROLLER),
+                && controllers.contains(&IPAM_CONTROLLER),
             service_cidrs,
             node_cidr_mask_size: mask("node-cidr-mask-size"),
             node_cidr_mask_size_ipv4: mask("node-cidr-mask-size-ipv4"),

@@ -2,6 +2,10 @@
 
 mod controllers;
 
+use ccm_core::well_known::{
+    NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER,
+};
+
 use super::*;
 
 pub(super) fn run(arguments: &str) -> Result<RunFlags, String> {
@@ -23,7 +27,7 @@ fn a_manifest_written_for_the_go_binary_starts() {
     assert_eq!(flags.cloud_provider.as_deref(), Some("hcloud"));
     assert_eq!(flags.cluster_cidrs, ["10.244.0.0/16"]);
     assert_eq!(flags.logs.verbosity, 4);
-    assert!(flags.node_controller);
+    assert!(flags.controllers.contains(&NODE_CONTROLLER));
     assert!(flags.leadership.election.is_none());
     assert_eq!(flags.pod_network.route.resync, Duration::from_secs(30));
     assert!(flags.pod_network.ipam.is_some());
@@ -226,7 +230,7 @@ fn upstream_add_flags_its_command_line_is_read() {
     assert_eq!(flags.node.concurrent_syncs.get(), 5);
     assert_eq!(flags.node.status_update_frequency, Duration::from_secs(600));
     assert!(flags.leadership.election.is_none());
-    assert!(flags.service_controller && !flags.node_controller);
+    assert_eq!(flags.controllers, [SERVICE_CONTROLLER, ROUTE_CONTROLLER]);
 }
 
 #[test]
@@ -448,7 +452,8 @@ fn of_a_flag_that_is_given_twice_the_last_one_counts_and_lists_grow() {
     let flags = run("--cloud-provider=x --leader-elect-lease-duration=3s --leader-elect-lease-duration=30s --leader-elect --leader-elect=true --controllers=-cloud-node --controllers=*").unwrap();
     let timing = flags.leadership.election.unwrap().timing;
     assert_eq!(timing.lease_duration, Duration::from_secs(30));
-    assert!(!flags.node_controller && flags.node_lifecycle_controller);
+    assert!(!flags.controllers.contains(&NODE_CONTROLLER));
+    assert!(flags.controllers.contains(&NODE_LIFECYCLE_CONTROLLER));
 }
 
 #[test]

@@ -12,7 +12,6 @@ use ccm_core::safety::permit::Mode;
 use ccm_core::safety::tenure::Tenure;
 use ccm_core::well_known::{
     IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
-    SERVICE_CONTROLLER,
 };
 use ccm_delivery::load_policy::LoadPolicyOf as _;
 use ccm_delivery::source::Location;
@@ -106,7 +105,8 @@ pub(super) async fn prepare(
     let shared = shared(&flags, api_server.clone(), reader, &metrics)?;
     let provider_manager = started(shared, wanted, &served.status).await?;
     let provided = provider_manager.provided();
-    let knows_nodes = flags.node_controller || flags.node_lifecycle_controller;
+    let runs = |controller| flags.controllers.contains(&controller);
+    let knows_nodes = runs(NODE_CONTROLLER) || runs(NODE_LIFECYCLE_CONTROLLER);
     if !groups.is_idle() && knows_nodes {
         has_instances(&provided.borrow(), &names)?;
     }
@@ -152,15 +152,12 @@ fn election(flags: &RunFlags) -> Option<&ElectionFlags> {
 fn groups(flags: &RunFlags) -> anyhow::Result<Groups> {
     let network = &flags.pod_network;
     let makes_routes = network.configures_routes && !network.route.cluster_cidrs.is_empty();
-    let switches = [
-        (NODE_CONTROLLER, flags.node_controller),
-        (NODE_LIFECYCLE_CONTROLLER, flags.node_lifecycle_controller),
-        (SERVICE_CONTROLLER, flags.service_controller),
-        (ROUTE_CONTROLLER, makes_routes),
-        (IPAM_CONTROLLER, network.ipam.is_some()),
-    ];
-    let enabled = switches.into_iter().filter(|(_, is_on)| *is_on);
-    let enabled = enabled.map(|(name, _)| name).collect();
+    let mut enabled = flags.controllers.clone();
+    enabled.retain(|name| match *name {
+        ROUTE_CONTROLLER => makes_routes,
+        IPAM_CONTROLLER => network.ipam.is_some(),
+        _ => true,
+    });
     let migration = migration(&flags.leadership)?;
     Ok(Groups::new(election(flags), migration.as_ref(), enabled))
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use ccm_core::well_known::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
 use serde::Deserialize;
 
 use super::*;
@@ -337,9 +338,10 @@ fn its_manifests_start_with_nothing_changed_but_the_image() {
             .expect(name);
         let flags = RunFlags::from_matches(&matches).expect(name);
         assert_eq!(flags.cloud_provider.as_deref(), Some("hcloud"), "{name}");
-        let nodes = flags.node_controller || flags.node_lifecycle_controller;
+        let runs = |controller| flags.controllers.contains(&controller);
+        let nodes = runs(NODE_CONTROLLER) || runs(NODE_LIFECYCLE_CONTROLLER);
         assert_eq!(nodes, deployed.nodes, "{name}");
-        assert!(flags.service_controller, "{name}");
+        assert!(runs(SERVICE_CONTROLLER), "{name}");
         assert_eq!(flags.warnings, Vec::<String>::new(), "{name}");
     }
 }

@@ -1,5 +1,7 @@
 //! `--controllers`: the known names, and the controllers that a list enables.
 
+use ccm_core::well_known::{NODE_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
+
 use super::super::*;
 use super::run;
 
@@ -14,7 +16,8 @@ fn proc_020_the_first_hit_wins_and_aliases_count() {
         ("service", false),
     ] {
         let flags = run(&format!("--cloud-provider=x --controllers={list}")).unwrap();
-        assert_eq!(flags.node_controller, enabled, "{list}");
+        let is_on = flags.controllers.contains(&NODE_CONTROLLER);
+        assert_eq!(is_on, enabled, "{list}");
     }
 }
 
@@ -116,7 +119,8 @@ fn proc_020_lists_are_kept_in_their_order_and_aliases_mean_the_same() {
         ),
     ] {
         let flags = run(&format!("--cloud-provider=x --controllers={list}")).unwrap();
-        assert_eq!(flags.service_controller, service, "{case}");
+        let is_on = flags.controllers.contains(&SERVICE_CONTROLLER);
+        assert_eq!(is_on, service, "{case}");
         assert_eq!(flags.pod_network.configures_routes, route, "{case}");
     }
 }
@@ -131,7 +135,7 @@ fn awss_tagging_controller_is_missed_only_where_a_list_names_it() {
     ] {
         let flags = run(&format!("--cloud-provider=aws --controllers={list}")).unwrap();
         assert_eq!(flags.warnings, warnings, "{list}");
-        assert!(flags.node_controller, "{list}");
+        assert!(flags.controllers.contains(&NODE_CONTROLLER), "{list}");
     }
 }
 
@@ -140,19 +144,16 @@ fn upstream_aliases_are_resolved_in_their_order() {
     let case = "TestCloudControllerManagerAliases/01";
     let list = "service-lb-controller,-service,route,-cloud-node-lifecycle-controller";
     let flags = run(&format!("--cloud-provider=gce --controllers={list}")).unwrap();
-    assert!(flags.service_controller, "{case}: the first entry counts");
+    let enabled = [SERVICE_CONTROLLER, ROUTE_CONTROLLER];
+    assert_eq!(flags.controllers, enabled, "{case}: the first entry counts");
     assert!(flags.pod_network.configures_routes, "{case}");
-    assert!(
-        !flags.node_controller && !flags.node_lifecycle_controller,
-        "{case}"
-    );
 }
 
 #[test]
 fn proc_021_an_empty_list_switches_all_controllers_off() {
     let flags = run("--cloud-provider=x --controllers=").unwrap();
-    assert!(!flags.node_controller && !flags.node_lifecycle_controller);
-    assert!(!flags.service_controller && !flags.pod_network.configures_routes);
+    assert_eq!(flags.controllers, [""; 0]);
+    assert!(!flags.pod_network.configures_routes);
     assert!(flags.leadership.election.is_some());
 }
 
@@ -162,8 +163,7 @@ fn proc_022_names_of_controllers_are_built_as_upstreams() {
         "TestCloudControllerNamesConsistency/01",
         "TestCloudControllerNamesDeclaration/01",
     ];
-    let names = KNOWN_CONTROLLERS.iter().step_by(2);
-    for name in names {
+    for (name, _) in CONTROLLERS {
         assert!(name.ends_with("-controller"), "{cases:?}: {name}");
         let is_plain = |one: char| one.is_ascii_lowercase() || one == '-';
         assert!(name.chars().all(is_plain), "{cases:?}: {name}");
@@ -171,14 +171,5 @@ fn proc_022_names_of_controllers_are_built_as_upstreams() {
             name.starts_with(|one: char| one.is_ascii_lowercase()),
             "{cases:?}: {name}"
         );
-    }
-}
-
-#[test]
-fn proc_020_each_alias_of_the_list_means_the_controller_before_it() {
-    let (pairs, rest) = KNOWN_CONTROLLERS.as_chunks::<2>();
-    assert_eq!(rest, [""; 0]);
-    for [name, alias] in pairs {
-        assert_eq!((canonical(name), canonical(alias)), (*name, *name));
     }
 }
