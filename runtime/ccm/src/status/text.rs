@@ -1,11 +1,11 @@
-//! Formats a status report for a terminal, in the order of the status page. The caller escapes it. Each field of a report
-//! is named, so that a new one is not forgotten.
+//! Formats a status report for a terminal, in the order of the status page. The caller escapes it. A test has a report
+//! with every field, so that a new one is not forgotten.
 
 use std::fmt::Write as _;
 
 use ccm_core::status_report::{
-    BrakeReport, DecisionReport, HeldReport, LeaseReport, ProviderReport, ProviderState,
-    StatusReport, TargetReport, Time, TrialReport, WaitingReport, length,
+    HeldReport, LeaseReport, ProviderReport, ProviderState, StatusReport, TargetReport, Time,
+    WaitingReport, length,
 };
 
 use crate::text_table::aligned;
@@ -30,33 +30,18 @@ pub(super) fn describe(report: &StatusReport) -> String {
 }
 
 fn head(report: &StatusReport) -> String {
-    let StatusReport {
-        component,
-        version,
-        mode,
-        api_server,
-        started,
-        now,
-        has_election: _,
-        leases,
-        // Below the head.
-        providers: _,
-        waiting: _,
-        is_waiting_cut: _,
-        brakes: _,
-        decisions: _,
-    } = report;
     let mut rows = vec![
-        row(["component", component]),
-        row(["version", version]),
-        row(["mode", mode]),
-        row(["API server", api_server]),
-        row(["running for", &length_since(*started, *now)]),
+        row(["component", &report.component]),
+        row(["version", &report.version]),
+        row(["mode", &report.mode]),
+        row(["API server", &report.api_server]),
+        row(["running for", &length_since(report.started, report.now)]),
     ];
-    if leases.is_empty() {
+    if report.leases.is_empty() {
         rows.push(row(["leader", report.without_candidacy()]));
     }
-    rows.extend(leases.iter().map(|one| row(["leader", &leader(one, *now)])));
+    let leaders = report.leases.iter().map(|one| leader(one, report.now));
+    rows.extend(leaders.map(|leader| row(["leader", &leader])));
     aligned(&rows)
 }
 
@@ -67,23 +52,18 @@ fn length_since(since: Time, now: Time) -> String {
 }
 
 fn leader(report: &LeaseReport, now: Time) -> String {
-    let LeaseReport {
-        lease,
-        identity,
-        is_leader,
-        holder,
-        valid_until,
-    } = report;
-    let who = match (is_leader, holder.as_str()) {
-        (true, _) => format!("this process, {identity}"),
-        (false, "") => format!("nobody as far as is known; this is {identity}"),
+    let own = &report.identity;
+    let who = match (report.is_leader, report.holder.as_str()) {
+        (true, _) => format!("this process, {own}"),
+        (false, "") => format!("nobody as far as is known; this is {own}"),
         (false, own) if report.is_stopping() => format!("this process, {own}, which is stopping"),
         (false, other) => format!("{other}; this process stands by"),
     };
-    let until = valid_until.filter(|_| *is_leader);
+    let until = report.valid_until.filter(|_| report.is_leader);
     let until =
         until.map(|until| format!(", valid {} more", until.seen_from(now).replace("in ", "")));
-    format!("{who} (Lease {lease}{})", until.unwrap_or_default())
+    let until = until.unwrap_or_default();
+    format!("{who} (Lease {}{until})", report.lease)
 }
 
 fn providers(report: &StatusReport) -> String {
@@ -97,37 +77,18 @@ fn providers(report: &StatusReport) -> String {
 }
 
 fn provider(report: &ProviderReport) -> [String; 5] {
-    let ProviderReport {
-        name,
-        source,
-        state,
-        // Details below the table.
-        trial: _,
-        trouble: _,
-        targets: _,
-        annotation_prefixes: _,
-    } = report;
-    match state {
-        ProviderState::Starting => row([name, "starting", "-", "-", source]),
-        ProviderState::Failed { .. } => row([name, "not served", "-", "-", source]),
-        ProviderState::Serving { version, digest } => {
-            row([name, "serves", version, digest, source])
-        }
-    }
+    let (state, version, digest) = match &report.state {
+        ProviderState::Starting => ("starting", "-", "-"),
+        ProviderState::Failed { .. } => ("not served", "-", "-"),
+        ProviderState::Serving { version, digest } => ("serves", version.as_str(), digest.as_str()),
+    };
+    row([&report.name, state, version, digest, &report.source])
 }
 
 // Writing to a String cannot fail.
 fn details(text: &mut String, report: &ProviderReport, now: Time) {
-    let ProviderReport {
-        name,
-        source: _,
-        state,
-        trial,
-        trouble,
-        targets,
-        annotation_prefixes,
-    } = report;
-    if let ProviderState::Failed { why, is_final } = state {
+    let (name, trouble) = (&report.name, &report.trouble);
+    if let ProviderState::Failed { why, is_final } = &report.state {
         let next = match is_final {
             true => "a person has to act",
             false => "it is tried again",
@@ -137,27 +98,21 @@ fn details(text: &mut String, report: &ProviderReport, now: Time) {
     if !trouble.is_empty() {
         let _ = writeln!(text, "\n{name} has trouble: {trouble}");
     }
-    if let Some(TrialReport {
-        version,
-        digest,
-        phase,
-        since,
-        lines,
-    }) = trial
-    {
-        let since = since.map_or_else(String::new, |since| {
+    if let Some(trial) = &report.trial {
+        let (phase, version, digest) = (&trial.phase, &trial.version, &trial.digest);
+        let since = trial.since.map_or_else(String::new, |since| {
             format!(", for {}", length_since(since, now))
         });
         let _ = writeln!(text, "\n{name}, {phase}: {version} ({digest}){since}");
-        for line in lines {
+        for line in &trial.lines {
             let _ = writeln!(text, "  {line}");
         }
     }
-    for target in targets {
+    for target in &report.targets {
         grants(text, name, target);
     }
-    if !annotation_prefixes.is_empty() {
-        let prefixes = annotation_prefixes.join(", ");
+    if !report.annotation_prefixes.is_empty() {
+        let prefixes = report.annotation_prefixes.join(", ");
         let _ = writeln!(
             text,
             "\n{name} may set annotations of Services under {prefixes}"
@@ -166,34 +121,22 @@ fn details(text: &mut String, report: &ProviderReport, now: Time) {
 }
 
 fn grants(text: &mut String, provider: &str, target: &TargetReport) {
-    let TargetReport {
-        name,
-        endpoint,
-        proxy,
-        reads,
-        writes,
-        // In the table of budgets.
-        requests: _,
-        per_seconds: _,
-        requests_left: _,
-        held_seconds: _,
-        cloud: _,
-    } = target;
-    let what = match writes.is_empty() {
+    let (name, endpoint) = (&target.name, &target.endpoint);
+    let what = match target.writes.is_empty() {
         true => "may change nothing",
         false => "may change",
     };
-    let reads = match reads.len() {
+    let reads = match target.reads.len() {
         1 => "1 kind of read".to_owned(),
         many => format!("{many} kinds of reads"),
     };
-    let through = proxy.as_ref();
+    let through = target.proxy.as_ref();
     let through = through.map_or_else(String::new, |proxy| format!(" through {proxy}"));
     let _ = writeln!(
         text,
         "\n{provider} at {name} ({endpoint}{through}): {reads}; {what}"
     );
-    for line in writes {
+    for line in &target.writes {
         let _ = writeln!(text, "  {line}");
     }
 }
@@ -218,20 +161,16 @@ fn waiting<'a>(title: &str, waiting: impl Iterator<Item = &'a WaitingReport>, no
         "WHY",
     ])];
     rows.extend(waiting.map(|one| {
-        let WaitingReport {
-            object,
-            provider,
-            controller,
-            why,
-            attempt,
-            since,
-            next,
-            // It chooses the table.
-            is_deletion: _,
-        } = one;
-        let next = next.map_or("when it changes".to_owned(), |next| next.seen_from(now));
-        let (since, attempt) = (since.seen_from(now), attempt.to_string());
-        row([object, &next, &since, &attempt, provider, controller, why])
+        let next = one.next.map(|next| next.seen_from(now));
+        row([
+            &one.object,
+            next.as_deref().unwrap_or("when it changes"),
+            &one.since.seen_from(now),
+            &one.attempt.to_string(),
+            &one.provider,
+            &one.controller,
+            &one.why,
+        ])
     }));
     shown(&rows)
 }
@@ -246,40 +185,29 @@ fn brakes(report: &StatusReport) -> String {
         "RELEASED BY",
     ])];
     rows.extend(report.brakes.iter().map(|one| {
-        let BrakeReport {
-            brake,
-            provider,
-            taken,
-            allowed,
-            window_seconds,
-            is_spent_by_all: _,
-            held,
-            release,
-        } = one;
         let state = match one.is_engaged(report.now) {
             true => "engaged",
             false => "released",
         };
-        let window = length(*window_seconds);
+        let window = length(one.window_seconds);
         let all = match one.is_engaged_by_all(report.now) {
             true => "; the budget of all providers together is spent",
             false => "",
         };
-        let spent = format!("{taken} of {allowed} in {window}{all}");
-        let held = held.as_ref();
-        let held = held.map_or_else(|| "-".to_owned(), |held| holds(held, report.now));
-        row([brake, provider, state, &spent, &held, release])
+        let spent = format!("{} of {} in {window}{all}", one.taken, one.allowed);
+        let held = one.held.as_ref().map(|held| holds(held, report.now));
+        let held = held.as_deref().unwrap_or("-");
+        row([&one.brake, &one.provider, state, &spent, held, &one.release])
     }));
     shown(&rows)
 }
 
 fn holds(held: &HeldReport, now: Time) -> String {
-    let HeldReport { object, at, free } = held;
-    let free = free.map_or_else(
+    let free = held.free.map_or_else(
         || "no such change is allowed".to_owned(),
         |free| format!("room again {}", free.seen_from(now)),
     );
-    format!("{object} for {}; {free}", length_since(*at, now))
+    format!("{} for {}; {free}", held.object, length_since(held.at, now))
 }
 
 fn budgets(report: &StatusReport) -> String {
@@ -292,30 +220,17 @@ fn budgets(report: &StatusReport) -> String {
     ])];
     for provider in &report.providers {
         rows.extend(provider.targets.iter().map(|target| {
-            let TargetReport {
-                name,
-                // With the grants.
-                endpoint: _,
-                proxy: _,
-                reads: _,
-                writes: _,
-                requests,
-                per_seconds,
-                requests_left,
-                held_seconds,
-                cloud,
-            } = target;
-            let per = length(*per_seconds);
-            let left = format!("{requests_left} of {requests} per {per}");
-            let state = match held_seconds {
-                Some(seconds) => format!("rate-limited for {}", length(*seconds)),
-                None if *requests_left == 0 => "spent".to_owned(),
+            let (left, per) = (target.requests_left, length(target.per_seconds));
+            let requests = format!("{left} of {} per {per}", target.requests);
+            let state = match target.held_seconds {
+                Some(seconds) => format!("rate-limited for {}", length(seconds)),
+                None if left == 0 => "spent".to_owned(),
                 None => "open".to_owned(),
             };
-            let cloud = cloud.as_ref();
+            let cloud = target.cloud.as_ref();
             let cloud = cloud.map(|cloud| format!("{}, {}", cloud.left(), cloud.when()));
-            let cloud = cloud.unwrap_or_else(|| "-".to_owned());
-            row([name, &provider.name, &left, &state, &cloud])
+            let cloud = cloud.as_deref().unwrap_or("-");
+            row([&target.name, &provider.name, &requests, &state, cloud])
         }));
     }
     shown(&rows)
@@ -331,23 +246,18 @@ fn decisions(report: &StatusReport) -> String {
         "OUTCOME",
     ])];
     rows.extend(report.decisions.iter().map(|one| {
-        let DecisionReport {
-            at,
-            controller,
-            provider,
-            // The effect names it.
-            object: _,
-            effect,
-            outcome,
-            is_success,
-            times,
-        } = one;
-        let (at, times) = (at.of_day(), times.to_string());
-        let outcome = match is_success {
-            true => outcome.clone(),
-            false => format!("not done: {outcome}"),
+        let outcome = match one.is_success {
+            true => one.outcome.clone(),
+            false => format!("not done: {}", one.outcome),
         };
-        row([&at, &times, provider, controller, effect, &outcome])
+        row([
+            &one.at.of_day(),
+            &one.times.to_string(),
+            &one.provider,
+            &one.controller,
+            &one.effect,
+            &outcome,
+        ])
     }));
     shown(&rows)
 }

@@ -4,15 +4,16 @@ use serde_json::json;
 
 use super::*;
 
-/// A report with one of everything.
+/// A report with one of everything, and with every field.
 fn report() -> StatusReport {
-    let report = json!({
+    let every_field = json!({
         "component": "cloud-controller-manager", "version": "1.2.3", "mode": "enforce",
         "apiServer": "https://10.0.0.1:6443",
-        "started": "2026-03-01T09:00:00Z", "now": "2026-03-01T12:00:00Z",
+        "started": "2026-03-01T09:00:00.000Z", "now": "2026-03-01T12:00:00.000Z",
+        "hasElection": false,
         "leases": [{
             "lease": "kube-system/ccm", "identity": "a_1", "isLeader": true, "holder": "a_1",
-            "validUntil": "2026-03-01T12:00:09Z",
+            "validUntil": "2026-03-01T12:00:09.000Z",
         }],
         "providers": [{
             "name": "hcloud", "source": "embedded:hcloud", "trouble": "the registry is away",
@@ -20,7 +21,7 @@ fn report() -> StatusReport {
             "state": { "name": "serving", "version": "0.1.0", "digest": "sha256:0a" },
             "trial": {
                 "version": "0.2.0", "digest": "sha256:0b", "phase": "canary",
-                "since": "2026-03-01T11:57:00Z",
+                "since": "2026-03-01T11:57:00.000Z",
                 "lines": ["find: 10 answers, 0 faults"],
             },
             "targets": [{
@@ -33,27 +34,29 @@ fn report() -> StatusReport {
         }],
         "waiting": [{
             "object": "node/laptop", "provider": "hcloud", "controller": "cloud-node-controller",
-            "why": "no such machine", "attempt": 3, "since": "2026-03-01T11:57:00Z",
-            "next": "2026-03-01T12:00:12Z", "isDeletion": false,
+            "why": "no such machine", "attempt": 3, "since": "2026-03-01T11:57:00.000Z",
+            "next": "2026-03-01T12:00:12.000Z", "isDeletion": false,
         }, {
             "object": "node/b", "provider": "hcloud", "controller": "cloud-node-lifecycle-controller",
-            "why": "it is young", "attempt": 1, "since": "2026-03-01T11:59:00Z", "next": null,
+            "why": "it is young", "attempt": 1, "since": "2026-03-01T11:59:00.000Z", "next": null,
             "isDeletion": true,
         }],
         "isWaitingCut": true,
         "brakes": [{
             "brake": "node-deletion", "provider": "hcloud", "taken": 3, "allowed": 3, "windowSeconds": 600,
             "isSpentByAll": true,
-            "held": { "object": "node/b", "at": "2026-03-01T11:59:00Z", "free": "2026-03-01T12:05:00Z" },
+            "held": { "object": "node/b", "at": "2026-03-01T11:59:00.000Z", "free": "2026-03-01T12:05:00.000Z" },
             "release": "time",
         }],
         "decisions": [{
-            "at": "2026-03-01T11:59:58Z", "controller": "cloud-node-controller", "provider": "hcloud",
+            "at": "2026-03-01T11:59:58.000Z", "controller": "cloud-node-controller", "provider": "hcloud",
             "object": "node/laptop", "effect": "find node/laptop",
             "outcome": "unavailable: 503", "isSuccess": false, "times": 4,
         }],
     });
-    serde_json::from_value(report).unwrap()
+    let report: StatusReport = serde_json::from_value(every_field.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&report).unwrap(), every_field);
+    report
 }
 
 #[test]
