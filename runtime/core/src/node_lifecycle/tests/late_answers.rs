@@ -22,12 +22,16 @@ fn node_a(uid: &str, ready: &str, taints: &Value) -> [Arc<PrunedNode>; 1] {
 
 /// The same with this provider ID.
 fn identified(uid: &str, provider_id: &str, ready: &str, taints: &Value) -> [Arc<PrunedNode>; 1] {
+    [named("a", uid, provider_id, ready, taints)]
+}
+
+fn named(name: &str, uid: &str, provider_id: &str, ready: &str, taints: &Value) -> Arc<PrunedNode> {
     let node = json!({
-        "metadata": { "name": "a", "uid": uid, "labels": { "wasm-ccm.dev/provider": "sim" } },
+        "metadata": { "name": name, "uid": uid, "labels": { "wasm-ccm.dev/provider": "sim" } },
         "spec": { "providerID": provider_id, "taints": taints },
         "status": { "conditions": [{ "type": "Ready", "status": ready }] },
     });
-    [Arc::new(serde_json::from_value(node).unwrap())]
+    Arc::new(serde_json::from_value(node).unwrap())
 }
 
 /// What passes have in common.
@@ -142,6 +146,55 @@ fn counts_for_nothing(old: &[Arc<PrunedNode>], new: &[Arc<PrunedNode>]) {
             panic!("{late:?}: {findings:?}");
         };
         assert_eq!(evidence.gone.answers, 1, "{late:?}");
+    }
+}
+
+/// The Ready node `a` is the witness of the look-up of `b`. Both are created again while the first look-up goes on.
+#[test]
+fn an_answer_about_a_former_witness_neither_counts_for_the_new_one_nor_takes_from_it() {
+    let taints = json!([]);
+    let nodes = |uid: &str| {
+        [("a", "True"), ("b", "Unknown")]
+            .map(|(name, ready)| named(name, uid, &format!("sim://{name}"), ready, &taints))
+    };
+    let (old, new) = (nodes("u1"), nodes("u2"));
+    let context = PassContext::new();
+    let found = Lookup::Found(Box::new(Instance {
+        provider_id: "sim://a".to_owned(),
+        ..Instance::default()
+    }));
+    // The answers about `a`. A young node that is called gone is a contradiction only if it was found itself.
+    let of_old = |lookup: &Lookup| (false, lookup.clone());
+    let of_new = |lookup: &Lookup| (true, lookup.clone());
+    let gone_too = Lookup::Gone;
+    for (answers, contradicted_by) in [
+        (vec![of_old(&found), of_new(&gone_too)], None),
+        (
+            vec![of_new(&found), of_old(&found), of_new(&gone_too)],
+            Some("a"),
+        ),
+        (vec![of_new(&found), of_old(&gone_too)], None),
+    ] {
+        let mut memory = Memory::default();
+        let about_old = memory.begin(&context.pass(&old, 0));
+        let about_new = memory.begin(&context.pass(&new, 5));
+        for (is_new, of_a) in &answers {
+            let surveys = if *is_new { &about_new } else { &about_old };
+            let reply = FindReply {
+                lookups: vec![Lookup::Gone, of_a.clone()],
+                ..gone()
+            };
+            memory.absorb(&surveys[0], &Ok(reply), at(8));
+        }
+        let facts = memory.facts(&context.pass(&new, 8));
+        let Finding::Gone(evidence) = &facts[0].finding else {
+            panic!("{answers:?}: {:?}", facts[0].finding);
+        };
+        assert_eq!(
+            evidence.contradicted_by.as_deref(),
+            contradicted_by,
+            "{answers:?}"
+        );
     }
 }
 
