@@ -383,7 +383,9 @@ impl RolloutController {
                 tracing::info!(target: "rollout", provider = %self.name, source = %place, "watching the source");
                 if self.place != place {
                     self.place = place;
-                    // What is being judged may be pinned by the former location.
+                    // What the operator requires of this source says nothing about bytes of the former one, and what is
+                    // being judged may be pinned by the former location.
+                    self.offered = None;
                     self.perform(&RolloutEffect::Abandon);
                     self.facts.performed(&RolloutEffect::Abandon, now);
                 }
