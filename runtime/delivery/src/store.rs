@@ -76,7 +76,7 @@ impl ModuleStore {
     }
 
     /// The module with this digest, if it is stored intact. The store does not know whether the operator currently pins
-    /// its digest: see [`crate::source::Location::pins`].
+    /// its digest: see [`crate::source::Location::pin`].
     pub async fn get(&self, digest: &Digest) -> Option<Artifact> {
         match &self.place {
             Place::Folder(folder) => {
