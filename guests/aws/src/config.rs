@@ -15,7 +15,7 @@ mod tests;
 
 /// Tag whose key names a cluster; its value says whether the cluster owns the object.
 const CLUSTER: &str = "kubernetes.io/cluster/";
-/// Tag whose value names a cluster, older than [`CLUSTER`].
+/// Tag whose value names a cluster, older than the tag whose key does.
 pub const LEGACY: &str = "KubernetesCluster";
 /// Port of kube-proxy's health check on every node.
 pub const KUBE_PROXY: u16 = 10256;

@@ -1,7 +1,7 @@
 //! The provider for machines without a cloud: bare metal, a laptop, the other half of a hybrid cluster. Its knowledge
 //! about nodes is one document of the operator's, and it can send no request at all: its manifest names no target.
 //!
-//! In reading order: [`document`] (text → rules; all mistakes at once), [`fields`] (typed access to a parsed document),
+//! In reading order: [`document`] (text → rules; all mistakes at once), `fields` (typed access to a parsed document),
 //! [`rule`] (which nodes a rule matches, and the instance that it describes; pure) and [`find`] (one rule for each
 //! node, or none).
 

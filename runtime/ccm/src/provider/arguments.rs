@@ -353,7 +353,7 @@ pub(crate) struct ConfigCheck {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// As for `run`: only the entry of this name counts; with aws, FILE may be the file of its Go provider, with the section
-    /// [Global]
+    /// Global
     #[arg(long, value_name = "NAME")]
     pub cloud_provider: Option<String>,
     /// For the machine where ccm will run: also a mistake is a variable or a file that the configuration, or a shipped
