@@ -19,21 +19,31 @@ pub(super) struct Demo {
 impl Demo {
     /// Starts the demo, and waits until it has played to its end.
     pub(super) fn start() -> Demo {
+        Demo::start_seeing(|_, _| ())
+    }
+
+    /// The same; `see` gets each line as it is printed, and the URL of the page.
+    fn start_seeing(mut see: impl FnMut(&str, &str)) -> Demo {
         let mut process = Command::new(CCM)
             .args(["demo", "--serve"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let page = lines.find_map(|line| {
-            let line = line.unwrap();
-            let (_, page) = line.split_once("stays open until Ctrl-C: ")?;
-            Some(page.to_owned())
-        });
-        Demo {
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut demo = Demo {
             process,
-            page: page.expect("the demo did not come to its end"),
+            page: String::new(),
+        };
+        for line in lines.map(Result::unwrap) {
+            if let Some((_, url)) = line.split_once("as a page while it runs: ") {
+                demo.page = url.to_owned();
+            }
+            see(&line, &demo.page);
+            if line.contains("stays open until Ctrl-C: ") {
+                return demo;
+            }
         }
+        panic!("the demo did not come to its end");
     }
 }
 
@@ -109,22 +119,32 @@ fn the_status_page_is_readable_in_a_browser_light_and_dark_narrow_and_wide() {
     }
 }
 
-#[test]
-fn the_status_page_says_the_same_without_scripts_and_in_a_terminal() {
-    let demo = Demo::start();
+/// What `ccm status` prints of a page.
+fn in_a_terminal(page: &str) -> String {
     let output = Command::new(CCM)
-        .args(["status", "--server", &demo.page])
+        .args(["status", "--server", page])
         .output()
         .unwrap();
-    let terminal = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    // Time passes fast in the demo: a browser that starts slowly comes after the window of this budget.
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complained}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_status_page_says_the_same_without_scripts_and_in_a_terminal() {
+    // Time passes fast in the demo: what a brake has spent is shown for ten seconds.
+    let mut after_a_deletion = String::new();
+    let demo = Demo::start_seeing(|line, page| {
+        if line.contains("delete node/worker-2 → done") {
+            after_a_deletion = in_a_terminal(page);
+        }
+    });
     let spent = "1 of 3 in 10 min";
-    assert!(terminal.contains(spent), "{spent} is missing:\n{terminal}");
+    assert!(
+        after_a_deletion.contains(spent),
+        "{spent} is missing:\n{after_a_deletion}"
+    );
+    let terminal = in_a_terminal(&demo.page);
     let (dom, _) = chromium(&["--dump-dom"], &format!("{}?refresh=off", demo.page));
     assert!(
         !dom.contains("<script") && !dom.contains("http-equiv"),
