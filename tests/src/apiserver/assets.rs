@@ -20,8 +20,29 @@ const VERSION: &str = "CCM_KUBERNETES";
 const HINT: &str = "install Go 1.26 or newer (https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder \
                     with the programs etcd and kube-apiserver";
 
-/// The folder with both programs. If needed, builds them, which takes minutes, and reports that on standard error.
-pub(super) fn folder() -> Result<PathBuf> {
+/// Where both programs are.
+pub(super) enum Assets {
+    /// In the folder `KUBEBUILDER_ASSETS`.
+    Given(PathBuf),
+    /// In a folder of the cache, built from these files of a folder of this repository.
+    Built {
+        folder: PathBuf,
+        sources: PathBuf,
+        files: [String; 3],
+    },
+}
+
+impl Assets {
+    /// The folder with both programs.
+    pub(super) fn folder(&self) -> &Path {
+        match self {
+            Self::Given(folder) | Self::Built { folder, .. } => folder,
+        }
+    }
+}
+
+/// Locates both programs. If needed, builds them, which takes minutes, and reports that on standard error.
+pub(super) fn locate() -> Result<Assets> {
     if let Some(folder) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) {
         for program in PROGRAMS {
             ensure!(
@@ -34,14 +55,17 @@ pub(super) fn folder() -> Result<PathBuf> {
             std::env::var_os(VERSION).is_none(),
             "KUBEBUILDER_ASSETS and {VERSION} both say what is to run: unset one of them"
         );
-        return Ok(folder);
+        return Ok(Assets::Given(folder));
     }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster/apiserver");
     let modules = modules(&sources)?;
     let (sums, pinned) = (format!("{modules}.sum"), format!("{modules}.mod"));
-    let files = [sums.as_str(), &pinned, "main.go"];
-    built::folder("apiserver", &sources, &files, |folder| {
-        build(&sources, &pinned, folder)
+    let build = |folder: &Path| build(&sources, &pinned, folder);
+    let folder = built::folder("apiserver", &sources, &[&sums, &pinned, "main.go"], build)?;
+    Ok(Assets::Built {
+        folder,
+        files: [sums, pinned, "main.go".to_owned()],
+        sources,
     })
 }
 
