@@ -98,7 +98,7 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
         world.cloud.add_server(ServerSpec::named(name));
     }
     let secret = delivered.keep("cloud-token", world.token()).await;
-    let first = version("1.0.0");
+    let (first, second) = (version("1.0.0").await, version("2.0.0").await);
     delivered.apply(&first).await;
     let entry = delivered.entry("hcloud", CONFIG_MAP);
     let provider = object(&entry, &secret);
@@ -174,7 +174,6 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
     joins(&world, &mut ccm, "worker-2", json!({}), "hcloud").await;
 
     // A valid edit: the version changes, and the process stays.
-    let second = version("2.0.0");
     delivered.apply(&second).await;
     edit(&|spec| spec["limits"] = json!({"callSeconds": 30})).await;
     delivered.serves(&mut ccm, "hcloud", &second).await;

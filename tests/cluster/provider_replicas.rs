@@ -67,7 +67,7 @@ async fn two_replicas_obey_an_object_and_the_second_goes_on_when_the_first_dies(
         world.cloud.add_server(ServerSpec::named(name));
     }
     let secret = delivered.keep("cloud-token", world.token()).await;
-    let module = version("1.0.0");
+    let module = version("1.0.0").await;
     delivered.apply(&module).await;
     let mut provider = object(&delivered.entry("hcloud", CONFIG_MAP), &secret);
 
@@ -124,7 +124,7 @@ async fn two_replicas_obey_an_object_and_the_second_goes_on_when_the_first_dies(
 async fn a_pod_of_the_next_image_serves_the_version_before_until_it_leads() {
     let world = world().await;
     let delivered = Delivered::of(&world).await;
-    let (one, two) = (version("1.0.0"), version("2.0.0"));
+    let (one, two) = (version("1.0.0").await, version("2.0.0").await);
     let replica = |name: &str, files: &[(&str, &[u8])]| {
         let image = delivered.cache().with_file_name(format!("image-of-{name}"));
         std::fs::create_dir(&image).unwrap();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS, digest, push};
 use crate::record::{granted, used};
 use crate::services::{Services, load_balancer};
-use crate::world::{Setup, World, manifests, until};
+use crate::world::{COMPILED_MODULES, Setup, World, manifests, until};
 
 const OWNER: &str = "wasm-ccm.dev/provider";
 pub(crate) const APPROVE: &str = "wasm-ccm.dev/approve";
@@ -32,9 +32,11 @@ pub(crate) async fn world() -> World {
     .await
 }
 
-/// A version of the shipped module.
-pub(crate) fn version(number: &str) -> Vec<u8> {
-    numbered(embedded_guests::HCLOUD, number)
+/// A version of the shipped module. A `ccm` that starts from now on finds it compiled.
+pub(crate) async fn version(number: &str) -> Vec<u8> {
+    let wasm = numbered(embedded_guests::HCLOUD, number);
+    COMPILED_MODULES.add(wasm.clone()).await.unwrap();
+    wasm
 }
 
 /// The additional rule that the wider version requests. It is granted from the beginning.
@@ -77,7 +79,8 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     }
 
     // The first version, from a ConfigMap.
-    let first = version("1.0.0");
+    let (first, second) = (version("1.0.0").await, version("2.0.0").await);
+    let third = version("3.0.0").await;
     delivered.apply(&first).await;
     delivered.configure(&[entry(&delivered, CONFIG_MAP)]);
     let variables = [("OTHER_TOKEN", OTHER_TOKEN)];
@@ -94,7 +97,6 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     }
 
     // The second, by applying another ConfigMap.
-    let second = version("2.0.0");
     delivered.apply(&second).await;
     let status = delivered.serves(&mut ccm, "hcloud", &second).await;
     assert_eq!(status["previous"]["digest"], digest(&first), "{status}");
@@ -111,7 +113,6 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
         entry["registry"] = delivered.registry(&registry);
         entry
     };
-    let third = version("3.0.0");
     let source = push(&registry, &third, "3.0.0");
     delivered.configure(&[from_registry(&source)]);
     let status = delivered.serves(&mut ccm, "hcloud", &third).await;
@@ -122,7 +123,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     joins(&world, &mut ccm, "worker-3", account.clone(), "hcloud").await;
 
     // A bad fourth: it answers every read, and traps in a function that only the canary calls.
-    let fourth = trapping(&version("4.0.0"), ENSURE);
+    let fourth = trapping(&numbered(embedded_guests::HCLOUD, "4.0.0"), ENSURE);
     let bad = push(&registry, &fourth, "4.0.0");
     delivered.configure(&[from_registry(&bad)]);
     let mut hostname = 0;
@@ -179,7 +180,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     );
 
     // A wider fifth waits until a person approves it.
-    let fifth = wider(&version("5.0.0"), &more());
+    let fifth = wider(&numbered(embedded_guests::HCLOUD, "5.0.0"), &more());
     let source = push(&registry, &fifth, "5.0.0");
     delivered.configure(&[from_registry(&source)]);
     let waits = |status: &Value| status["trial"]["phase"] == "WaitsForApproval";
@@ -302,7 +303,7 @@ async fn a_folder_swaps_a_module_as_a_mounted_config_map_does() {
     let delivered = Delivered::of(&world).await;
     world.cloud.add_server(ServerSpec::named("worker-1"));
     // A kubelet updates files this way: a folder for each content, and a link that is renamed over the one before.
-    let (first, second) = (version("1.0.0"), version("2.0.0"));
+    let (first, second) = (version("1.0.0").await, version("2.0.0").await);
     let mount = world.file("mount", "").with_file_name("mounted");
     let swap = |name: &str, wasm: &[u8]| {
         std::fs::create_dir_all(mount.join(name)).unwrap();
@@ -336,7 +337,7 @@ async fn edge_095_nobody_stands_for_the_lease_before_a_provider_serves() {
     let world = world().await;
     let delivered = Delivered::of(&world).await;
     world.cloud.add_server(ServerSpec::named("worker-1"));
-    let aside = world.file("aside.wasm", version("1.0.0"));
+    let aside = world.file("aside.wasm", version("1.0.0").await);
     let file = aside.with_file_name("provider.wasm");
     let source = format!("file://{}", file.display());
     delivered.configure(&[delivered.entry("hcloud", &source)]);

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use ccm_sim::hetzner::ServerSpec;
-use ccm_tests::versions::numbered;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Service};
 use kube::api::ListParams;
@@ -11,6 +10,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS};
+use crate::providers::version;
 use crate::world::{Setup, World};
 
 /// Texts that occur nowhere else.
@@ -39,9 +39,7 @@ async fn a_rotated_secret_is_used_without_a_restart_and_is_found_nowhere() {
     let reference = delivered.keep(KEY, first).await;
     let mut entry = delivered.entry("hcloud", CONFIG_MAP);
     entry["grants"]["targets"][0]["credential"] = json!({"bearer": reference});
-    delivered
-        .apply(&numbered(embedded_guests::HCLOUD, "1.0.0"))
-        .await;
+    delivered.apply(&version("1.0.0").await).await;
     delivered.configure(&[entry]);
     let audit = world.file("audit.log", "");
     let flags = [

@@ -57,7 +57,7 @@ async fn proc_050_the_port_answers_before_a_provider_serves() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let world = crate::providers::world().await;
     let delivered = Delivered::of(&world).await;
-    let aside = world.file("aside.wasm", version("1.0.0"));
+    let aside = world.file("aside.wasm", version("1.0.0").await);
     let file = aside.with_file_name("provider.wasm");
     let source = format!("file://{}", file.display());
     delivered.configure(&[delivered.entry("hcloud", &source)]);

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::log::severity;
-use ccm_tests::versions::wider;
+use ccm_tests::versions::{numbered, wider};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
@@ -31,6 +31,7 @@ async fn a_provider_that_leaves_the_binary_for_a_config_map_is_written_down_with
     for name in ["worker-1", "worker-2"] {
         world.cloud.add_server(ServerSpec::named(name));
     }
+    let module = version("9.0.0").await;
     let mut embedded = delivered.entry("hcloud", "embedded:hcloud");
     embedded["rollout"] = json!({});
     delivered.configure(&[embedded]);
@@ -39,7 +40,6 @@ async fn a_provider_that_leaves_the_binary_for_a_config_map_is_written_down_with
     let shown = |status: &Value| status["informational"] == true;
     delivered.until(&mut ccm, "hcloud", "shown", shown).await;
 
-    let module = version("9.0.0");
     delivered.apply(&module).await;
     delivered.configure(&[delivered.entry("hcloud", CONFIG_MAP)]);
     let status = delivered.serves(&mut ccm, "hcloud", &module).await;
@@ -60,7 +60,7 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
     for name in ["worker-1", "worker-2"] {
         world.cloud.add_server(ServerSpec::named(name));
     }
-    let (first, second) = (version("1.0.0"), version("2.0.0"));
+    let (first, second) = (version("1.0.0").await, version("2.0.0").await);
     delivered.apply(&first).await;
     delivered.configure(&[delivered.entry("hcloud", CONFIG_MAP)]);
     let mut ccm = delivered.ccm(&[]);
@@ -133,7 +133,7 @@ async fn nothing_that_asks_for_more_takes_the_place_of_a_lost_module_before_a_pe
     for name in ["worker-1", "worker-2"] {
         world.cloud.add_server(ServerSpec::named(name));
     }
-    let first = version("1.0.0");
+    let first = version("1.0.0").await;
     delivered.apply(&first).await;
     delivered.configure(&[entry(&delivered, CONFIG_MAP)]);
     let mut ccm = delivered.ccm(&[]);
@@ -145,7 +145,7 @@ async fn nothing_that_asks_for_more_takes_the_place_of_a_lost_module_before_a_pe
 
     // A new pod: its cache is empty, and the ConfigMap has been edited.
     std::fs::remove_dir_all(delivered.cache()).unwrap();
-    let second = wider(&version("2.0.0"), &more());
+    let second = wider(&numbered(embedded_guests::HCLOUD, "2.0.0"), &more());
     delivered.apply(&second).await;
     let mut ccm = delivered.ccm(&[]);
     let waits = |status: &Value| status["trial"]["phase"] == "WaitsForApproval";

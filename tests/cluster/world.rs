@@ -10,7 +10,7 @@ use std::time::Duration;
 use ccm_fixtures::TOKEN;
 use ccm_sim::hetzner::{Hetzner, Options, Request};
 use ccm_tests::apiserver::{ApiServer, StartOptions};
-use ccm_tests::compiled_modules;
+use ccm_tests::compiled_modules::CompiledModules;
 use ccm_tests::counts::Count;
 use ccm_tests::link::Link;
 use ccm_tests::observed::Observed;
@@ -38,6 +38,12 @@ pub(crate) const LONG_LEASE: [&str; 2] = [
     "--leader-elect-lease-duration=180s",
     "--leader-elect-renew-deadline=150s",
 ];
+
+/// What no `ccm` of this suite compiles by itself.
+pub(crate) const COMPILED_MODULES: CompiledModules = CompiledModules {
+    kept: env!("CARGO_TARGET_TMPDIR"),
+    program: env!("CARGO_BIN_EXE_ccm"),
+};
 
 /// The namespace of the manifests.
 const NAMESPACE: &str = "kube-system";
@@ -133,8 +139,7 @@ impl World {
         let token = deploy(&admin, &rights).await;
         let folder = TempDir::new().unwrap();
         let compiled = folder.path().join("compiled-modules");
-        let (kept, ccm) = (env!("CARGO_TARGET_TMPDIR"), env!("CARGO_BIN_EXE_ccm"));
-        compiled_modules::fill(compiled, kept, ccm).await.unwrap();
+        COMPILED_MODULES.make(compiled).await.unwrap();
         let cloud = Hetzner::start(setup.cloud).await.unwrap();
         Self {
             kubeconfig: api.kubeconfig_with_token("ccm", &token).unwrap(),
@@ -212,7 +217,12 @@ impl World {
             command.arg("--secure-port=0");
         }
         // Compiling is not the subject of cluster tests.
-        if arguments.first().is_some_and(|first| first == "run") && !has("--compiled-cache-dir=") {
+        let mut folders = arguments
+            .iter()
+            .filter_map(|argument| argument.strip_prefix("--compiled-cache-dir="));
+        if let Some(folder) = folders.next() {
+            COMPILED_MODULES.fill(Path::new(folder)).unwrap();
+        } else if arguments.first().is_some_and(|first| first == "run") {
             let folder = self.folder.path().join("compiled-modules");
             command.arg(format!("--compiled-cache-dir={}", folder.display()));
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ccm_fixtures::TOKEN;
 use ccm_sim::hetzner::{Hetzner, Options};
 use ccm_tests::apiserver::{ApiServer, StartOptions};
-use ccm_tests::compiled_modules;
+use ccm_tests::compiled_modules::CompiledModules;
 use ccm_tests::link::Link;
 use ccm_tests::process::Process;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -95,8 +95,11 @@ impl World {
     pub(crate) async fn start(timings: Timings, load: Load) -> Self {
         let folder = TempDir::new().unwrap();
         let compiled = folder.path().join("compiled");
-        let (kept, ccm) = (env!("CARGO_TARGET_TMPDIR"), env!("CARGO_BIN_EXE_ccm"));
-        compiled_modules::fill(compiled, kept, ccm).await.unwrap();
+        let modules = CompiledModules {
+            kept: env!("CARGO_TARGET_TMPDIR"),
+            program: env!("CARGO_BIN_EXE_ccm"),
+        };
+        modules.make(compiled).await.unwrap();
         let policy = folder.path().join("audit-policy.json");
         fs::write(&policy, AUDIT_POLICY).unwrap();
         let api = ApiServer::start_with(StartOptions {

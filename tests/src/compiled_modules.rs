@@ -1,18 +1,24 @@
-//! The shipped provider as compiled code, for the processes that tests start: without it each compiles the module at
-//! its start, which costs seconds of processor time.
+//! The shipped provider and its versions as compiled code, for the processes that tests start: without it each compiles
+//! its module at its start, which costs seconds of processor time.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 /// The folder for `--compiled-cache-dir` that all suites share, below the `CARGO_TARGET_TMPDIR` of a test: it stays
 /// from run to run, so that each module is compiled once for all of them.
 pub const FOLDER: &str = "compiled-modules";
+
+/// The file with the key that authenticates entries.
+const KEY: &str = "key";
 
 /// The argument that has a command keep what it compiles in [`FOLDER`]; `kept` is the test's `CARGO_TARGET_TMPDIR`.
 #[must_use]
@@ -20,57 +26,114 @@ pub fn argument(kept: &str) -> String {
     format!("--compiled-cache-dir={kept}/{FOLDER}")
 }
 
-/// Makes `folder`, for `--compiled-cache-dir`, in which the embedded `hcloud` is compiled already. The first call of a
-/// process makes sure that [`FOLDER`] below `kept` has it; `program` is the built `ccm`.
-///
-/// # Errors
-/// The program failed, or a file cannot be copied.
-pub async fn fill(folder: PathBuf, kept: &'static str, program: &'static str) -> Result<()> {
-    let filled = move || copy(&folder, kept, Path::new(program));
-    tokio::task::spawn_blocking(filled)
-        .await
-        .context("compiling panicked")?
+/// What a `ccm` that a test starts finds compiled.
+#[derive(Debug, Clone, Copy)]
+pub struct CompiledModules {
+    /// The test's `CARGO_TARGET_TMPDIR`, below which [`FOLDER`] is.
+    pub kept: &'static str,
+    /// The built `ccm`.
+    pub program: &'static str,
 }
 
-fn copy(folder: &Path, kept: &str, program: &Path) -> Result<()> {
-    static DIGEST: OnceLock<std::result::Result<String, String>> = OnceLock::new();
-    let digest =
-        DIGEST.get_or_init(|| compile(kept, program).map_err(|error| format!("{error:#}")));
-    let digest = digest.as_ref().map_err(|error| anyhow!("{error}"))?;
-    // The other files of such a folder belong to one process.
-    let compiled = folder.join("compiled");
-    fs::create_dir_all(folder).context("cannot make the folder")?;
-    DirBuilder::new()
-        .mode(0o700)
-        .create(&compiled)
-        .context("cannot make the folder of compiled code")?;
-    for entry in fs::read_dir(Path::new(kept).join(FOLDER).join("compiled"))? {
-        let path = entry?.path();
-        let name = path.file_name().context("a file without a name")?;
-        // A file of compiled code is named after its module, and the folder's key authenticates it.
-        let wanted = |name: &str| name == "key" || name.starts_with(digest);
-        if name.to_str().is_some_and(wanted) {
-            fs::copy(&path, compiled.join(name))
-                .with_context(|| format!("cannot copy {}", path.display()))?;
-        }
+/// The SHA-256 in hexadecimal digits of each module that this process has had compiled, by its source or its bytes.
+static COMPILED: Mutex<BTreeMap<Vec<u8>, String>> = Mutex::new(BTreeMap::new());
+
+/// Held by who compiles, so that each module is compiled once.
+static COMPILING: Mutex<()> = Mutex::new(());
+
+impl CompiledModules {
+    /// Compiles the embedded `hcloud`, unless [`FOLDER`] has it, and [fills](Self::fill) `folder`.
+    ///
+    /// # Errors
+    /// The program failed, or a file cannot be copied.
+    pub async fn make(self, folder: PathBuf) -> Result<()> {
+        let made = move || {
+            self.compile(b"embedded:hcloud", "embedded:hcloud")?;
+            self.fill(&folder)
+        };
+        tokio::task::spawn_blocking(made)
+            .await
+            .context("compiling panicked")?
     }
-    Ok(())
+
+    /// Compiles a module that several processes load, unless [`FOLDER`] has it: each folder that is filled from now on
+    /// has it, too.
+    ///
+    /// # Errors
+    /// The program failed, or its input cannot be written.
+    pub async fn add(self, wasm: Vec<u8>) -> Result<()> {
+        let added = move || {
+            let file = NamedTempFile::new().context("cannot make a file")?;
+            fs::write(file.path(), &wasm).context("cannot write the module")?;
+            let path = file.path().to_str().context("its path is not text")?;
+            self.compile(&wasm, path)
+        };
+        tokio::task::spawn_blocking(added)
+            .await
+            .context("compiling panicked")?
+    }
+
+    /// Puts all that this process has had compiled into `folder`, for `--compiled-cache-dir`. A folder that a `ccm` has
+    /// made without it stays as it is.
+    ///
+    /// # Errors
+    /// A file cannot be copied.
+    pub fn fill(self, folder: &Path) -> Result<()> {
+        let kept = Path::new(self.kept).join(FOLDER).join("compiled");
+        // The other files of such a folder belong to one process.
+        let filled = folder.join("compiled");
+        fs::create_dir_all(folder).context("cannot make the folder")?;
+        match DirBuilder::new().mode(0o700).create(&filled) {
+            Ok(()) => fs::copy(kept.join(KEY), filled.join(KEY))
+                .map(drop)
+                .context("cannot copy the key")?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                // Entries count under the key that they were made with only.
+                if fs::read(kept.join(KEY)).ok() != fs::read(filled.join(KEY)).ok() {
+                    return Ok(());
+                }
+            }
+            Err(error) => return Err(error).context("cannot make the folder of compiled code"),
+        }
+        let digests: Vec<String> = compiled().values().cloned().collect();
+        for entry in fs::read_dir(kept)? {
+            let path = entry?.path();
+            let name = path.file_name().context("a file without a name")?;
+            // A file of compiled code is named after its module.
+            let is_wanted = |name: &str| digests.iter().any(|digest| name.starts_with(digest));
+            let to = filled.join(name);
+            if name.to_str().is_some_and(is_wanted) && !to.exists() {
+                fs::copy(&path, to).with_context(|| format!("cannot copy {}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has `ccm` compile the module `name` from this source.
+    fn compile(self, name: &[u8], source: &str) -> Result<()> {
+        let _alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+        if compiled().contains_key(name) {
+            return Ok(());
+        }
+        let output = Command::new(self.program)
+            .args(["provider", "check", source, "-o", "json"])
+            .arg(argument(self.kept))
+            .output()
+            .with_context(|| format!("cannot start {}", self.program))?;
+        let reported = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "the module was not compiled: {reported}"
+        );
+        let checked: Value = serde_json::from_slice(&output.stdout)?;
+        let digest = checked["digest"].as_str();
+        let digest = digest.and_then(|digest| digest.strip_prefix("sha256:"));
+        let digest = digest.context("a module without a digest")?;
+        compiled().insert(name.to_owned(), digest.to_owned());
+        Ok(())
+    }
 }
 
-/// Compiles the embedded `hcloud` and returns its SHA-256 in hexadecimal digits.
-fn compile(kept: &str, program: &Path) -> Result<String> {
-    let output = Command::new(program)
-        .args(["provider", "check", "embedded:hcloud", "-o", "json"])
-        .arg(argument(kept))
-        .output()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    let reported = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "the module was not compiled: {reported}"
-    );
-    let checked: Value = serde_json::from_slice(&output.stdout)?;
-    let digest = checked["digest"].as_str();
-    let digest = digest.and_then(|digest| digest.strip_prefix("sha256:"));
-    Ok(digest.context("a module without a digest")?.to_owned())
+fn compiled() -> MutexGuard<'static, BTreeMap<Vec<u8>, String>> {
+    COMPILED.lock().unwrap_or_else(PoisonError::into_inner)
 }
