@@ -12,6 +12,8 @@ mod agreement;
 #[path = "api/table.rs"]
 mod table;
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,8 +31,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test]
-async fn a_node_survives_the_restart_of_the_api_server() {
-    let mut server = ApiServer::start().await.unwrap();
+async fn a_node_and_a_readable_audit_log_survive_a_crash_of_the_api_server() {
+    let mut server = ApiServer::start_with(StartOptions {
+        audit: true,
+        ..StartOptions::default()
+    })
+    .await
+    .unwrap();
     let nodes: Api<Node> = Api::all(server.client_for("admin").await.unwrap());
     assert!(
         nodes
@@ -41,7 +48,13 @@ async fn a_node_survives_the_restart_of_the_api_server() {
             .is_empty()
     );
     let written = create(&nodes, node("one")).await;
+    recorded(&server, "create").await;
 
+    server.kill();
+    let log = server.kubeconfig("admin").unwrap();
+    let log = log.with_file_name("audit.log");
+    let mut log = OpenOptions::new().append(true).open(log).unwrap();
+    log.write_all(br#"{"kind":"Event","user":{"usern"#).unwrap();
     server.restart().await.unwrap();
 
     let nodes: Api<Node> = Api::all(server.client_for("admin").await.unwrap());
@@ -49,6 +62,16 @@ async fn a_node_survives_the_restart_of_the_api_server() {
         nodes.get("one").await.unwrap().metadata.uid,
         written.metadata.uid
     );
+    recorded(&server, "get").await;
+    recorded(&server, "create").await;
+}
+
+/// Waits until the audit log has a request with this verb for the node "one".
+async fn recorded(server: &ApiServer, verb: &str) {
+    let is_it = |entry: AuditEntry| entry.name == "one" && entry.verb == verb;
+    while !server.audit_log().unwrap().into_iter().any(is_it) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

@@ -229,7 +229,7 @@ impl ApiServer {
     }
 
     /// Kills the API server (not etcd) as a crash would, starts it again on the same port with the same data,
-    /// and waits until it is ready.
+    /// and waits until it is ready. The audit log loses an event that was only written in part.
     ///
     /// # Errors
     /// The server did not come back; the error holds the last lines of its log.
@@ -237,6 +237,9 @@ impl ApiServer {
         let mut attempt = 1;
         loop {
             self.server.kill();
+            if let Some(log) = self.files.audit_log() {
+                audit::cut_torn_line(log)?;
+            }
             self.server = spawn(
                 &self.program,
                 &self.arguments,

@@ -1,6 +1,6 @@
 //! Reads the audit log of a kube-apiserver as plain values: the requests and their responses.
 
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::net::IpAddr;
 use std::path::Path;
@@ -74,12 +74,25 @@ pub(super) fn read_on(path: impl AsRef<Path>, read: &mut u64) -> Result<Vec<Arri
 /// differ. Omits a last line that is still being written.
 pub(super) fn read(path: impl AsRef<Path>) -> Result<Vec<AuditEntry>> {
     let path = path.as_ref();
-    let text = std::fs::read_to_string(path)
+    let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the audit log {}", path.display()))?;
     let mut events = lines(&text).map(event).collect::<Result<Vec<_>>>()?;
     // RFC 3339 in UTC with six decimals: text order is time order.
     events.sort_by(|one, other| one.received.cmp(&other.received));
     Ok(events.into_iter().map(entry).collect())
+}
+
+/// Cuts off a last line without a newline. A server that is killed while it writes an event leaves such a line, and the
+/// next server would append its first event to it.
+pub(super) fn cut_torn_line(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    let text =
+        fs::read(path).with_context(|| format!("cannot read the audit log {}", path.display()))?;
+    let whole = text.iter().rposition(|&byte| byte == b'\n');
+    let whole = u64::try_from(whole.map_or(0, |newline| newline + 1))?;
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(whole)
+        .with_context(|| format!("cannot shorten the audit log {}", path.display()))
 }
 
 /// The lines that end with a newline: the last one may still be being written.
