@@ -138,8 +138,8 @@ impl World {
         }
         let token = deploy(&admin, &rights).await;
         let folder = TempDir::new().unwrap();
-        let compiled = folder.path().join("compiled-modules");
-        COMPILED_MODULES.make(compiled).await.unwrap();
+        let shipped = embedded_guests::HCLOUD.to_vec();
+        COMPILED_MODULES.add(shipped).await.unwrap();
         let cloud = Hetzner::start(setup.cloud).await.unwrap();
         Self {
             kubeconfig: api.kubeconfig_with_token("ccm", &token).unwrap(),
@@ -224,6 +224,7 @@ impl World {
             COMPILED_MODULES.fill(Path::new(folder)).unwrap();
         } else if arguments.first().is_some_and(|first| first == "run") {
             let folder = self.folder.path().join("compiled-modules");
+            COMPILED_MODULES.fill(&folder).unwrap();
             command.arg(format!("--compiled-cache-dir={}", folder.display()));
         }
         command

@@ -94,12 +94,13 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn start(timings: Timings, load: Load) -> Self {
         let folder = TempDir::new().unwrap();
-        let compiled = folder.path().join("compiled");
         let modules = CompiledModules {
             kept: env!("CARGO_TARGET_TMPDIR"),
             program: env!("CARGO_BIN_EXE_ccm"),
         };
-        modules.make(compiled).await.unwrap();
+        let shipped = embedded_guests::HCLOUD.to_vec();
+        modules.add(shipped).await.unwrap();
+        modules.fill(&folder.path().join("compiled")).unwrap();
         let policy = folder.path().join("audit-policy.json");
         fs::write(&policy, AUDIT_POLICY).unwrap();
         let api = ApiServer::start_with(StartOptions {

@@ -1,16 +1,16 @@
 //! The shipped provider and its versions as compiled code, for the processes that tests start: without it each compiles
 //! its module at its start, which costs seconds of processor time.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
 /// The folder for `--compiled-cache-dir` that all suites share, below the `CARGO_TARGET_TMPDIR` of a test: it stays
@@ -35,40 +35,19 @@ pub struct CompiledModules {
     pub program: &'static str,
 }
 
-/// The SHA-256 in hexadecimal digits of each module that this process has had compiled, by its source or its bytes.
-static COMPILED: Mutex<BTreeMap<Vec<u8>, String>> = Mutex::new(BTreeMap::new());
+/// The SHA-256 in hexadecimal digits of each module that this process has had compiled.
+static COMPILED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Held by who compiles, so that each module is compiled once.
 static COMPILING: Mutex<()> = Mutex::new(());
 
 impl CompiledModules {
-    /// Compiles the embedded `hcloud`, unless [`FOLDER`] has it, and [fills](Self::fill) `folder`.
-    ///
-    /// # Errors
-    /// The program failed, or a file cannot be copied.
-    pub async fn make(self, folder: PathBuf) -> Result<()> {
-        let made = move || {
-            self.compile(b"embedded:hcloud", "embedded:hcloud")?;
-            self.fill(&folder)
-        };
-        tokio::task::spawn_blocking(made)
-            .await
-            .context("compiling panicked")?
-    }
-
-    /// Compiles a module that several processes load, unless [`FOLDER`] has it: each folder that is filled from now on
-    /// has it, too.
+    /// Compiles a module, unless [`FOLDER`] has it: each folder that is filled from now on has it, too.
     ///
     /// # Errors
     /// The program failed, or its input cannot be written.
     pub async fn add(self, wasm: Vec<u8>) -> Result<()> {
-        let added = move || {
-            let file = NamedTempFile::new().context("cannot make a file")?;
-            fs::write(file.path(), &wasm).context("cannot write the module")?;
-            let path = file.path().to_str().context("its path is not text")?;
-            self.compile(&wasm, path)
-        };
-        tokio::task::spawn_blocking(added)
+        tokio::task::spawn_blocking(move || self.compile(&wasm))
             .await
             .context("compiling panicked")?
     }
@@ -95,7 +74,7 @@ impl CompiledModules {
             }
             Err(error) => return Err(error).context("cannot make the folder of compiled code"),
         }
-        let digests: Vec<String> = compiled().values().cloned().collect();
+        let digests = compiled().clone();
         for entry in fs::read_dir(kept)? {
             let path = entry?.path();
             let name = path.file_name().context("a file without a name")?;
@@ -109,14 +88,17 @@ impl CompiledModules {
         Ok(())
     }
 
-    /// Has `ccm` compile the module `name` from this source.
-    fn compile(self, name: &[u8], source: &str) -> Result<()> {
+    fn compile(self, wasm: &[u8]) -> Result<()> {
+        let digest = hex::encode(Sha256::digest(wasm));
         let _alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
-        if compiled().contains_key(name) {
+        if compiled().contains(&digest) {
             return Ok(());
         }
+        let file = NamedTempFile::new().context("cannot make a file")?;
+        fs::write(file.path(), wasm).context("cannot write the module")?;
         let output = Command::new(self.program)
-            .args(["provider", "check", source, "-o", "json"])
+            .args(["provider", "check"])
+            .arg(file.path())
             .arg(argument(self.kept))
             .output()
             .with_context(|| format!("cannot start {}", self.program))?;
@@ -125,15 +107,11 @@ impl CompiledModules {
             output.status.success(),
             "the module was not compiled: {reported}"
         );
-        let checked: Value = serde_json::from_slice(&output.stdout)?;
-        let digest = checked["digest"].as_str();
-        let digest = digest.and_then(|digest| digest.strip_prefix("sha256:"));
-        let digest = digest.context("a module without a digest")?;
-        compiled().insert(name.to_owned(), digest.to_owned());
+        compiled().insert(digest);
         Ok(())
     }
 }
 
-fn compiled() -> MutexGuard<'static, BTreeMap<Vec<u8>, String>> {
+fn compiled() -> MutexGuard<'static, BTreeSet<String>> {
     COMPILED.lock().unwrap_or_else(PoisonError::into_inner)
 }
