@@ -97,6 +97,50 @@ fn every_command_of_the_documents_is_run_by_a_test_or_says_why_not() {
     assert!(run > 20, "{run} blocks are run");
 }
 
+/// The counts of the suites, by the variable of each: by default, in CI, and full, as pages write numbers. A suite whose
+/// default is no literal is left out.
+fn counts() -> BTreeMap<String, [String; 3]> {
+    let mut counts = BTreeMap::new();
+    for file in files(&["tests"], "rs") {
+        let source = text(&file);
+        for count in source.split("variable: \"CCM_").skip(1) {
+            let (name, fields) = count.split_once('"').unwrap();
+            let values = ["default: ", "ci: ", "full: "].map(|field| {
+                let value = fields.split(field).nth(1).unwrap();
+                value.split(',').next().unwrap().replace('_', " ")
+            });
+            if values[0].starts_with(|first: char| first.is_ascii_digit()) {
+                counts.insert(format!("CCM_{name}"), values);
+            }
+        }
+    }
+    counts
+}
+
+#[test]
+fn the_page_about_tests_has_the_counts_of_each_suite() {
+    let mut counts = counts();
+    assert!(counts.len() >= 10, "{counts:?}");
+    let page = text("tests/README.md");
+    let mut problems = Vec::new();
+    for row in page.lines().filter(|line| line.starts_with("| `CCM_")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let variables = cells[0].split('`').skip(1).step_by(2);
+        let suites: Vec<[String; 3]> = variables.filter_map(|name| counts.remove(name)).collect();
+        let of = |depth: usize| {
+            let numbers = suites.iter().map(|suite| suite[depth].as_str());
+            numbers.collect::<Vec<_>>().join(", ")
+        };
+        let expected = [of(0), of(1), of(2)].join("; ");
+        if !suites.is_empty() && !cells[2].starts_with(&expected) {
+            problems.push(format!("{}: {expected}", cells[0]));
+        }
+    }
+    let missing = counts.into_keys();
+    problems.extend(missing.map(|variable| format!("{variable} has no row")));
+    assert_none(&problems);
+}
+
 /// `rollout status` of a DaemonSet that matches no node succeeds; `wait` fails without pods.
 #[test]
 fn no_page_takes_a_daemonset_without_pods_for_one_that_runs() {
