@@ -3,7 +3,7 @@
 use ccm_core::rollout::RolloutRules;
 use serde_json::Value;
 
-use crate::lists::{assert_none, files, root, shipped};
+use crate::lists::{assert_none, files, root, shipped, text};
 
 /// The text between the heading and the next one of the same level.
 fn section(page: &str, heading: &str) -> String {
@@ -86,28 +86,44 @@ fn authors_are_told_how_long_a_swap_takes() {
     assert!(page.contains(&reported), "{reported}");
 }
 
+/// The cells of the row that starts like this.
+fn cells<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
+    let row = page.lines().find(|line| line.starts_with(start));
+    let row = row.unwrap_or_else(|| panic!("no row begins {start}"));
+    row.split('|').map(str::trim).collect()
+}
+
 #[test]
 fn each_provider_is_listed_with_what_it_does_not_do() {
-    let read = |page: &str| std::fs::read_to_string(root().join(page)).unwrap();
+    let first_page = text("README.md");
+    let list = text("guests/README.md");
     for provider in &shipped() {
-        for (list, start) in [
-            ("README.md", format!("| `{provider}` |")),
-            (
-                "guests/README.md",
-                format!("| [`{provider}`]({provider}/README.md) |"),
-            ),
-        ] {
-            let list_of_all = read(list);
-            let mut rows = list_of_all.lines();
-            let row = rows.find(|line| line.starts_with(&start));
-            let cells: Vec<&str> = row.unwrap().split('|').map(str::trim).collect();
-            let ["", _, _, limits, .., ""] = cells.as_slice() else {
-                panic!("{list}: {cells:?}");
-            };
-            assert!(!limits.is_empty(), "{list}: {provider}");
+        let library = text(&format!("guests/{provider}/src/lib.rs"));
+        let (_, exports) = library.split_once("interfaces: [").unwrap();
+        let exports = exports.split(']').next().unwrap().replace('_', "-");
+        let row = cells(&first_page, &format!("| `{provider}` |"));
+        let ["", _, serves, lacks, ""] = row.as_slice() else {
+            panic!("{row:?}");
+        };
+        let row = cells(&list, &format!("| [`{provider}`]({provider}/README.md) |"));
+        let ["", _, _, all, interfaces, ""] = row.as_slice() else {
+            panic!("{row:?}");
+        };
+        assert_eq!(*interfaces, exports.as_str(), "{provider}");
+        for (interface, objects) in [("load-balancer", "load balancers"), ("routes", "routes")] {
+            let is_served = exports.contains(interface);
+            assert_eq!(serves.contains(objects), is_served, "{provider}: {serves}");
+            let is_denied = lacks.contains(objects) && all.contains(objects);
+            assert!(is_served || is_denied, "{provider}: {objects}");
+        }
+        // The first page has some of the list, in its words.
+        let all = all.trim_start_matches('[');
+        for lack in lacks.split("; ") {
+            let is_listed = all.split("; ").any(|one| one.starts_with(lack));
+            assert!(is_listed && !lack.is_empty(), "{provider}: {lack:?}");
         }
         let page = format!("guests/{provider}/README.md");
-        assert!(read(&page).contains("does not do"), "{page}");
+        assert!(text(&page).contains("does not do"), "{page}");
     }
 }
 
