@@ -34,7 +34,7 @@ fn manifests_are_written_as_the_sdk_advises() {
     assert_none(&problems);
 }
 
-/// Cargo and clippy read these lists, and leave out without a word what is missing.
+/// Cargo, clippy and operators read these lists, and leave out without a word what is missing.
 #[test]
 fn every_list_of_the_shipped_providers_has_all_of_them() {
     let shipped = shipped();
@@ -52,6 +52,10 @@ fn every_list_of_the_shipped_providers_has_all_of_them() {
         expected.extend([
             ("Cargo.toml", format!("\n    \"guests/{name}\",\n")),
             (".ci/run", format!(" -p guest-{name} ")),
+            (
+                "deploy/docs/README.md",
+                format!("[{name}](../../guests/{name}/README.md)"),
+            ),
             ("guests/embedded/Cargo.toml", format!("\n{name} = []\n")),
             (
                 "guests/embedded/build.rs",
