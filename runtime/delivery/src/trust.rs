@@ -73,8 +73,13 @@ impl Pin {
     }
 
     /// Whether it is the digest of this module or of its manifest.
-    pub(crate) fn names(&self, artifact: &Artifact) -> bool {
-        self.0 == artifact.digest.to_string() || artifact.manifest_digest.as_ref() == Some(&self.0)
+    fn names(&self, artifact: &Artifact) -> bool {
+        self.0 == artifact.digest.to_string() || self.names_manifest(artifact)
+    }
+
+    /// Whether it is the digest of this module's manifest, which is what a location names.
+    pub(crate) fn names_manifest(&self, artifact: &Artifact) -> bool {
+        artifact.manifest_digest.as_ref() == Some(&self.0)
     }
 }
 
@@ -129,7 +134,7 @@ impl TrustPolicy {
 
     /// Whether the operator pinned these bytes, whose digests were checked: in the policy, or in the location of the source.
     pub(crate) fn pins(&self, artifact: &Artifact, location_pin: Option<&Pin>) -> bool {
-        self.digest.is_some() || location_pin.is_some_and(|pin| pin.names(artifact))
+        self.digest.is_some() || location_pin.is_some_and(|pin| pin.names_manifest(artifact))
     }
 
     /// Checks whether a trusted `version` may follow versions up to `highest`, and returns the highest version once it

@@ -38,12 +38,13 @@ fn a13_nothing_is_trusted_unless_the_operator_said_so() {
     let zeros = format!("sha256:{}", "0".repeat(64));
     let other = pinned(&zeros);
     // What the location of the source pins.
-    let [in_place, elsewhere] = [MANIFEST, zeros.as_str()].map(|pin| Pin::parse(pin).ok());
+    let [in_place, of_module, elsewhere] =
+        [MANIFEST, module.as_str(), zeros.as_str()].map(|pin| Pin::parse(pin).ok());
     let of_both = |policy: &TrustPolicy| TrustPolicy {
         keys: vec![key.clone()],
         ..policy.clone()
     };
-    let table: [(_, _, &Option<Pin>, Result<_, &str>); 12] = [
+    let table: [(_, _, &Option<Pin>, Result<_, &str>); 13] = [
         ("no setting", TrustPolicy::default(), &None, Err("Unsigned")),
         (
             "unsigned by setting",
@@ -102,6 +103,12 @@ fn a13_nothing_is_trusted_unless_the_operator_said_so() {
             trusting(&key),
             &in_place,
             Err("SignatureMissing"),
+        ),
+        (
+            "the module's digest in place of its manifest's",
+            TrustPolicy::default(),
+            &of_module,
+            Err("Unsigned"),
         ),
         (
             "another one pinned in place",

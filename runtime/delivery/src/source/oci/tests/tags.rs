@@ -114,12 +114,12 @@ async fn a_digest_is_brought_once_and_its_place_pins_it() {
         let mut source = fake.source(&name);
         let artifact = source.next().await.unwrap();
         let pin = Location::parse(source.place()).unwrap().pin().unwrap();
-        assert!(pin.names(&artifact));
+        assert!(pin.names_manifest(&artifact));
         // Not so a version that another digest in the location named before.
         for (digest, wasm, is_pinned) in [(&digest, &wasm, true), (&other, &before, false)] {
             let origin = format!("oci://{}/clouds/example@{digest}", fake.host);
             let again = source.again(&release(origin, wasm)).await.unwrap();
-            assert_eq!(pin.names(&again), is_pinned, "{digest}");
+            assert_eq!(pin.names_manifest(&again), is_pinned, "{digest}");
         }
         let named = |asked: &Asked| asked.method == Method::HEAD && !asked.path.contains("sha256-");
         assert_eq!(fake.count(named), 0, "the tags of signatures alone");
