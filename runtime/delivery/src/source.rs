@@ -20,6 +20,9 @@ pub use location::{ConfigMapKey, FilePlace, Location, LocationError, OciPlace};
 
 use crate::artifact::Artifact;
 
+/// What people are told of a panic. Its payload may hold anything, and this text is published in the record.
+pub(crate) const PANICKED: &str = "the host failed: it panicked";
+
 /// Future of one fetch from a source.
 pub type Brought<'a> = Pin<Box<dyn Future<Output = Result<Artifact, SourceError>> + Send + 'a>>;
 
@@ -101,7 +104,7 @@ impl SourceError {
 
     /// Reading `place` panicked. That is not attributed to what is there: the cause is unknown.
     pub(crate) fn panicked(place: &str) -> Self {
-        Self::unavailable(place, "the host failed: it panicked")
+        Self::unavailable(place, PANICKED)
     }
 
     /// `place` denies access.

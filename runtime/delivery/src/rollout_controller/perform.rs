@@ -20,7 +20,7 @@ use super::{Generated, RolloutController, Served};
 use crate::artifact::Artifact;
 use crate::metrics;
 use crate::record::{Limits, Report};
-use crate::source::Location;
+use crate::source::{Location, PANICKED};
 
 impl RolloutController {
     pub(super) fn perform(&mut self, effect: &RolloutEffect) {
@@ -156,12 +156,11 @@ impl RolloutController {
         } = match ended {
             Ok(ended) => ended,
             Err(error) if error.is_cancelled() => return,
-            // The panic payload is omitted: it may hold anything, and this text is published in the record.
             Err(_) => {
                 let Some(work) = self.facts.work.clone() else {
                     return;
                 };
-                let end = Cause::Circumstances.because("the host failed: it panicked");
+                let end = Cause::Circumstances.because(PANICKED);
                 self.facts
                     .ended(&work, self.facts.policy_generation, end, now);
                 return;

@@ -18,6 +18,7 @@ use crate::artifact::Artifact;
 use crate::difference::{Difference, Requests};
 use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
+use crate::source::blocking;
 use crate::store::ModuleStore;
 use crate::trust::{Distrust, Highest, Pin, TrustPolicy};
 
@@ -290,7 +291,7 @@ impl Job {
         let location_pin = self.location_pin.clone();
         let highest = Highest::read(self.recorded.highest.as_deref());
         let provider = resources.name.clone();
-        let look = tokio::task::spawn_blocking(move || -> Result<_, Unfit> {
+        blocking(move || -> Result<_, Unfit> {
             let distrusted = |distrust: Distrust| {
                 let why = distrust.to_string();
                 match distrust {
@@ -316,14 +317,8 @@ impl Job {
                 .map_err(distrusted)?;
             tracing::info!(target: "rollout", %provider, digest = %artifact.digest, %provenance, "trusted");
             Ok((inspection, highest))
-        });
-        match look.await {
-            Ok(looked) => looked,
-            Err(error) => {
-                let end = Cause::Circumstances.because(format!("the host failed: {error}"));
-                Err(Unfit::Otherwise(end))
-            }
-        }
+        })
+        .await
     }
 
     async fn load(

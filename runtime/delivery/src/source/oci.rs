@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 pub use blob::DownloadProgress;
 pub use login::{CredentialsError, RegistryCredentials};
 
-use super::{Brought, LastAnswer, Location, OciPlace, Source, SourceError};
+use super::{Brought, LastAnswer, Location, OciPlace, PANICKED, Source, SourceError};
 use crate::artifact::Artifact;
 use connect::Timeouts;
 use evidence::Listing;
@@ -212,9 +212,7 @@ impl OciSource {
                 self.known = known;
                 seen
             }
-            Err(error) => Err(RegistryError::unavailable(format!(
-                "the download broke off: {error}"
-            ))),
+            Err(_) => Err(RegistryError::unavailable(PANICKED)),
         }
     }
 }

@@ -14,12 +14,12 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::fake_registry::{
-    Asked, FakeRegistry, REPOSITORY, RegistryContent, cut, module, part, source, source_with,
-    status, timeouts,
+    Asked, FakeRegistry, Panics, REPOSITORY, RegistryContent, cut, module, part, redirect, source,
+    source_with, status, timeouts,
 };
 use crate::source::oci::manifest::{INDEX, MANIFEST};
 use crate::source::oci::{Mirror, Timeouts};
-use crate::source::{Source as _, SourceErrorKind};
+use crate::source::{Source as _, SourceError, SourceErrorKind};
 
 #[tokio::test]
 async fn a_download_that_is_cut_goes_on_where_it_ended() {
@@ -165,6 +165,19 @@ async fn a_wait_that_is_dropped_in_the_middle_of_a_download_loses_nothing() {
     go.notify_one();
     assert_eq!(*source.next().await.unwrap().wasm, *bytes);
     assert_eq!(fake.count(Asked::is_blob), 1);
+}
+
+/// The text of a panic is in no record. One that differs each time, as with the number of a task, would be written as often.
+#[tokio::test]
+async fn a_panic_during_a_download_is_a_failure_of_the_host() {
+    let fake = FakeRegistry::start(RegistryContent::with(&module(100)).0, |asked| {
+        let away = || redirect("https://blobs.example.com/x");
+        asked.is_blob().then(away)
+    })
+    .await;
+    let mut source = source_with(fake.settings(":1"), Arc::new(Panics), timeouts());
+    let failed = source.next().await;
+    assert_eq!(failed.err(), Some(SourceError::panicked(source.place())));
 }
 
 #[tokio::test]

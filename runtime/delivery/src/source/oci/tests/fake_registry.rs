@@ -323,6 +323,15 @@ impl NameLookup for NoNames {
     }
 }
 
+/// A resolver that panics over every name.
+pub(super) struct Panics;
+
+impl NameLookup for Panics {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        panic!("on purpose, over {name}")
+    }
+}
+
 /// A resolver with this address for every name.
 pub(super) struct AllAt(pub(super) IpAddr);
 
