@@ -75,7 +75,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// A process that serves `one`, has it written down, and ends.
-async fn has_served(start: Start<'_>, one: &Artifact) {
+pub(crate) async fn has_served(start: Start<'_>, one: &Artifact) {
     let world = World::start(start);
     world.offer(one);
     world.serves(one).await;

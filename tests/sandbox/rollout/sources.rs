@@ -10,6 +10,7 @@ use ccm_delivery::trust::TrustPolicy;
 use ccm_tests::harness::Test;
 use rcgen::KeyPair;
 
+use crate::rollout::restarts::has_served;
 use crate::rollout::world::{Start, World, block_on, in_time, module, says, trusting};
 
 /// The address of a file that does not exist.
@@ -18,6 +19,10 @@ const NOWHERE: &str = "file:///nowhere/cloud.wasm";
 pub(crate) const PINNED: &str = "oci://registry.example/cloud@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 pub(crate) const TESTS: &[Test] = &[
+    (
+        "what_the_address_pins_is_trusted_though_it_was_kept_without_its_manifest",
+        what_the_address_pins_is_trusted_though_it_was_kept_without_its_manifest,
+    ),
     (
         "what_the_address_of_the_former_source_pinned_is_not_trusted_at_another",
         what_the_address_of_the_former_source_pinned_is_not_trusted_at_another,
@@ -48,6 +53,29 @@ async fn moves_to_nowhere(world: &World) {
     };
     let other = FileSource::new(NOWHERE.to_owned(), file, "cloud".to_owned());
     assert!(world.sources.send(Box::new(other)).await.is_ok());
+}
+
+/// Its registry does not say whether there are signatures, and the module in the store may have some.
+fn what_the_address_pins_is_trusted_though_it_was_kept_without_its_manifest() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || Start {
+            folder: Some(folder.path()),
+            ..Start::default()
+        };
+        let one = module("1.0.0", "honest");
+        has_served(start(), &one).await;
+        let world = World::start(Start {
+            place: PINNED,
+            trust: TrustPolicy::default(),
+            ..start()
+        });
+        world.offer(&Artifact {
+            unanswered: vec!["one.test answered 500".to_owned()],
+            ..pinned()
+        });
+        world.serves(&one).await;
+    });
 }
 
 fn what_the_address_of_the_former_source_pinned_is_not_trusted_at_another() {

@@ -161,7 +161,7 @@ impl Examined {
 
 impl Job {
     /// Finds exactly these bytes: in the current offer, in the store on this machine, or at the source. The store comes first
-    /// where it may have signatures that the source could not read for the offer.
+    /// where it may have signatures that the source could not read for the offer, whose manifest they are of.
     async fn bytes(
         &self,
         resources: &Resources,
@@ -175,7 +175,11 @@ impl Job {
         let Some(digest) = Digest::parse(&release.digest) else {
             return Err(Cause::Gone.because(format!("{:?} is no digest", release.digest)));
         };
-        if let Some(kept) = resources.store.get(&digest).await {
+        let kept = resources.store.get(&digest).await;
+        let is_of_offer = |kept: &Artifact| {
+            offered.is_none_or(|offered| offered.manifest_digest == kept.manifest_digest)
+        };
+        if let Some(kept) = kept.filter(is_of_offer) {
             return Ok(Unverified {
                 artifact: Arc::new(kept),
                 is_stored: true,
