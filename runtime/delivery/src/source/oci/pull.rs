@@ -163,26 +163,20 @@ impl Repository {
         }
     }
 
-    /// Fetches exactly the bytes of a release that came from this repository, with the current evidence of all
-    /// registries: that of the first one may not suffice. The bytes of `brought` are not downloaded again: a version may
-    /// wait for its signature for days.
+    /// Fetches exactly the bytes of a release by the digest of its manifest, with the current evidence of all registries:
+    /// that of the first one may not suffice. A repository that was moved has it under the same digest. The bytes of
+    /// `brought` are not downloaded again: a version may wait for its signature for days.
     pub(super) async fn again(
         &self,
         release: &Release,
         brought: Option<&BroughtArtifact>,
     ) -> Result<Artifact, RegistryError> {
-        let Ok(Location::Oci(origin)) = Location::parse(&release.origin) else {
-            return Err(RegistryError::absent(
-                "the version was brought from elsewhere",
-            ));
+        let digest = match Location::parse(&release.origin) {
+            Ok(Location::Oci(origin)) => origin.digest,
+            _ => None,
         };
-        let is_here = (&origin.registry, &origin.repository)
-            == (&self.place.registry, &self.place.repository);
-        let Some(digest) = origin.digest.filter(|_| is_here) else {
-            return Err(RegistryError::absent(
-                "the version was brought from elsewhere",
-            ));
-        };
+        let digest = digest
+            .ok_or_else(|| RegistryError::absent("the version was brought from elsewhere"))?;
         // As for each poll: the login may have been replaced since, and some registries do not ask for another one.
         self.forget_credentials();
         let artifact = match brought.filter(|brought| brought.digest == digest) {

@@ -51,19 +51,20 @@ async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_bet
     let (artifact, ()) = futures::join!(source.next(), moves);
     assert_eq!(*artifact.unwrap().wasm, two);
 
-    // The earlier module can still be fetched by its digest.
+    // The earlier module can still be fetched by its digest, also if it came from where the repository was before.
     let origin = format!("oci://{}/clouds/example@{digest}", fake.host);
-    let before = source.again(&release(origin.clone(), &one)).await.unwrap();
-    assert_eq!(*before.wasm, one);
+    let former = format!("oci://other.example/example@{digest}");
+    for named in [&origin, &former] {
+        let before = source.again(&release(named.clone(), &one)).await.unwrap();
+        assert_eq!((&*before.wasm, &before.origin), (&*one, &origin), "{named}");
+    }
+    let unknown = format!("oci://other.example/example@sha256:{}", "0".repeat(64));
     for (release, expected) in [
         (
             release(origin, &two),
             "what its origin names is not that version",
         ),
-        (
-            release(format!("oci://other.example/clouds/example@{digest}"), &one),
-            "was brought from elsewhere",
-        ),
+        (release(unknown, &one), "answered 404"),
         (
             release("file:///x.wasm".to_owned(), &one),
             "was brought from elsewhere",
