@@ -157,6 +157,7 @@ fn a_kept_module_counts_as_pinned_where_the_address_of_the_source_pins_it() {
         world.ends().await;
 
         let world = World::start(start(PLACE));
+        world.offers_nothing(SourceError::unavailable(PLACE, "no route to host"));
         let (why, _) = world.fails().await;
         assert!(why.contains("nobody vouches"), "{why}");
     });

@@ -4,8 +4,9 @@ use super::facts::{Cause, RolloutFacts};
 use super::orders::held_back;
 
 /// Why nothing serves, and whether a person has to change something first. `None` while the recorded active version may
-/// still serve, even if an offer was rejected. A failed version is reported without waiting for the decision on a
-/// pending offer, which only the leader makes.
+/// still serve, even if an offer was rejected, and while a source that has not answered yet may offer another version in
+/// place of one that a person would have to change something for. A failed version is reported without waiting for the
+/// decision on a pending offer, which only the leader makes.
 pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
     let record = facts.record.as_ref()?;
     let active = record.active_release();
@@ -40,7 +41,8 @@ pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
         let why = Some(&facts.source_trouble).filter(|why| !why.is_empty())?;
         return Some((why.clone(), false));
     }
-    Some((reasons.join("; "), is_final))
+    let has_answered = offered.is_some() || !facts.source_trouble.is_empty();
+    (has_answered || !is_final).then(|| (reasons.join("; "), is_final))
 }
 
 #[cfg(test)]
@@ -202,6 +204,44 @@ mod tests {
                 .as_ref()
                 .map(|(why, is_final)| (why.as_str(), *is_final));
             assert_eq!(found, *expected, "{active:?} {offered:?}");
+        }
+    }
+
+    /// Whoever trusts only the next version any more starts the program with it at the source: the start must not end before.
+    #[test]
+    fn no_failure_is_final_before_the_source_has_answered() {
+        type Answer = fn(&mut RolloutFacts);
+        let answers: [(Answer, Cause, Option<bool>); 4] = [
+            (|_| {}, Cause::Trust, None),
+            (|_| {}, Cause::Circumstances, Some(false)),
+            (
+                |facts| facts.unoffered("it is down", false),
+                Cause::Trust,
+                Some(true),
+            ),
+            (
+                |facts| {
+                    let now = RolloutTime {
+                        moment: Moment(Duration::ZERO),
+                        wall: 0,
+                    };
+                    facts.offered(release("v4"), now);
+                },
+                Cause::Trust,
+                Some(false),
+            ),
+        ];
+        for (answer, cause, expected) in answers {
+            let mut record = Record::default();
+            record.activate(release("v3"), 0, None);
+            let mut facts = RolloutFacts {
+                record: Some(record),
+                ..RolloutFacts::default()
+            };
+            facts.failures.insert("v3".to_owned(), failure(cause));
+            answer(&mut facts);
+            let found = not_serving(&facts).map(|(_, is_final)| is_final);
+            assert_eq!(found, expected, "{:?}", facts.offer);
         }
     }
 
