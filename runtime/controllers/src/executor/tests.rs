@@ -23,7 +23,9 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 
-use ccm_core::well_known::NODE_CONTROLLER;
+use ccm_core::well_known::{
+    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER,
+};
 
 use super::events::{
     Events, Recorded, Recorder, about_node, about_service, is_of_ending_namespace,
@@ -59,22 +61,27 @@ fn event(message: &str) -> CloudEvent {
 }
 
 #[test]
-fn node_046_an_event_is_about_the_node_and_from_the_node_controller() {
-    let mut recorder = Recorder::default();
-    let node = node();
-    let about = about_node(&node, NODE_CONTROLLER);
-    let recorded = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH);
-    let Some(Recorded::New(made)) = recorded else {
-        panic!("the first is new");
-    };
-    assert_eq!(made.involved_object.kind.as_deref(), Some("Node"));
-    assert_eq!(made.involved_object.uid.as_deref(), Some("u1"));
-    assert_eq!(
-        made.source.unwrap().component.as_deref(),
-        Some("cloud-node-controller")
-    );
-    assert_eq!(made.metadata.namespace.as_deref(), Some("default"));
-    assert_eq!(made.count, Some(1));
+fn node_046_an_event_is_about_the_node_and_from_the_component_that_upstream_names() {
+    for (controller, component) in [
+        (NODE_CONTROLLER, "cloud-node-controller"),
+        (NODE_LIFECYCLE_CONTROLLER, "cloud-node-lifecycle-controller"),
+        (ROUTE_CONTROLLER, "route_controller"),
+        (IPAM_CONTROLLER, "cidrAllocator"),
+    ] {
+        let mut recorder = Recorder::default();
+        let node = node();
+        let about = about_node(&node, controller);
+        let recorded = recorder.record(&about, &event("m"), Timestamp::UNIX_EPOCH);
+        let Some(Recorded::New(made)) = recorded else {
+            panic!("the first is new");
+        };
+        assert_eq!(made.involved_object.kind.as_deref(), Some("Node"));
+        assert_eq!(made.involved_object.uid.as_deref(), Some("u1"));
+        let source = made.source.unwrap().component;
+        assert_eq!(source.as_deref(), Some(component), "{controller}");
+        assert_eq!(made.metadata.namespace.as_deref(), Some("default"));
+        assert_eq!(made.count, Some(1));
+    }
 }
 
 #[test]
