@@ -33,6 +33,14 @@ fn calls(world: &World) -> (usize, usize, usize) {
     )
 }
 
+/// Upstream's Events when a load balancer is made, and when it is removed.
+const TOLD: &[(&str, &str)] = &[
+    ("EnsuringLoadBalancer", "Ensuring load balancer"),
+    ("EnsuredLoadBalancer", "Ensured load balancer"),
+    ("DeletingLoadBalancer", "Deleting load balancer"),
+    ("DeletedLoadBalancer", "Deleted load balancer"),
+];
+
 #[test]
 fn upstream_sync_load_balancer_if_needed() {
     let ingress = json!({ "loadBalancer": { "ingress": [{ "ip": "8.8.8.8" }] } });
@@ -112,6 +120,16 @@ fn upstream_sync_load_balancer_if_needed() {
         let run = world.reconcile();
         assert_eq!(run.end, When::AwaitChange, "{id}");
         assert_eq!(calls(&world), expected, "{id}");
+        let told: &[(&str, &str)] = match expected {
+            (1, ..) => &TOLD[..2],
+            (.., 1) => &TOLD[2..],
+            _ => &[],
+        };
+        let events = run.events.iter();
+        let events: Vec<(&str, &str)> = events
+            .map(|(reason, message)| (reason.as_str(), message.as_str()))
+            .collect();
+        assert_eq!(events, told, "{id}");
         assert_eq!(world.patches.len(), patches, "{id}: {:?}", run.effects);
         assert_eq!(world.has_finalizer(), expected.0 == 1, "{id}");
         // The status of a Service that is being deleted goes with it.
