@@ -288,6 +288,11 @@ fn edge_006_a_deletion_that_is_forbidden_backs_off_and_is_said_once() {
     assert_eq!(failed.count(), 1, "{done:#?}");
     let deletions = done.iter().filter(|line| line.contains(" delete ")).count();
     assert_eq!(deletions, 6, "{done:#?}");
+    let told = [
+        "Deleting node a because it does not exist in the cloud provider",
+        "Failed deleting node a: denied: forbidden",
+    ];
+    assert_eq!(world.messages, told);
     assert!(!world.exists("a"));
 }
 

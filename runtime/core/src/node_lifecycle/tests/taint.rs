@@ -93,6 +93,19 @@ fn life_014_other_taints_keep_their_place_and_one_with_a_value_is_replaced_where
             { "key": SHUTDOWN_TAINT, "effect": "NoExecute" },
         ])
     );
+    world.ready("a", "True");
+    world.run(30);
+    assert_eq!(
+        world.nodes["a"]["spec"]["taints"],
+        json!([
+            { "key": "x", "effect": "NoSchedule" },
+            { "key": SHUTDOWN_TAINT, "effect": "NoExecute" },
+        ]),
+        "LIFE-015: one with another effect is another taint"
+    );
+    let done = world.done();
+    let removals = done.iter().filter(|line| line.contains("-taint"));
+    assert_eq!(removals.count(), 1, "{done:#?}");
 }
 
 #[test]
