@@ -276,12 +276,26 @@ fn while_the_api_server_is_away_the_cloud_is_asked_less_often_than_it_is_tried()
 }
 
 #[test]
-fn a_reconciliation_that_panics_is_held_again() {
-    let mut memory = NodeMemory::default();
+fn node_006_a_reconciliation_that_panics_is_held_again_and_a_success_ends_the_row_of_failures() {
+    let ownership = Arc::new(OwnershipContext::alone("sim", Vec::new()));
+    let (node, rules) = (Arc::new(node(|_| {})), Arc::new(NodeRules::default()));
     let now = Moment(Duration::from_secs(100));
-    let next = memory.abandon(now);
-    assert_eq!(memory.past.failures, 1);
-    assert_eq!(next, Next::At(now.after(Duration::from_secs(1))));
+    let facts =
+        |memory: &mut NodeMemory| memory.facts(node.clone(), ownership.clone(), rules.clone(), now);
+    let mut memory = NodeMemory::default();
+    drop(facts(&mut memory));
+    let after = |seconds| Next::At(now.after(Duration::from_secs(seconds)));
+    assert_eq!(memory.abandon(now), after(1));
+    assert_eq!(memory.abandon(now), after(2));
+    assert_eq!(memory.past.failures, 2);
+    let ended = Conclusion {
+        facts: Box::new(facts(&mut memory)),
+        when: When::AwaitChange,
+        retained: None,
+        has_written: false,
+    };
+    assert_eq!(memory.conclude(ended, now).0, Next::OnChange);
+    assert_eq!(memory.abandon(now), after(1));
 }
 
 #[test]

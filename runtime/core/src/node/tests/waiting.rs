@@ -247,19 +247,25 @@ fn node_041_endless_conflicts_end_after_twenty_and_come_back_later() {
 }
 
 #[test]
-fn node_042_a_node_that_was_made_again_meanwhile_is_left_alone() {
-    let mut world = world();
-    let cached = world.node();
-    world.stored["metadata"]["uid"] = json!("u1");
-    world.stored["metadata"]["resourceVersion"] = json!("9");
-    let before = world.stored.clone();
-    let run = world.reconcile_from(cached);
-    assert_eq!(
-        run.effects.last().map(String::as_str),
-        Some("read node/node0")
-    );
-    assert_eq!(run.end, When::AwaitChange);
-    assert_eq!(world.stored, before);
+fn node_042_a_node_that_went_or_was_made_again_meanwhile_is_left_alone() {
+    let conflict = ClusterError::Conflict("busy".to_owned());
+    for (is_gone, errors, last) in [
+        (false, vec![], "read node/node0"),
+        (true, vec![], "patch node/node0/status addresses(3)"),
+        (true, vec![conflict], "read node/node0"),
+    ] {
+        let mut world = world();
+        let cached = world.node();
+        world.is_gone = is_gone;
+        world.errors = errors;
+        world.stored["metadata"]["uid"] = json!("u1");
+        world.stored["metadata"]["resourceVersion"] = json!("9");
+        let before = world.stored.clone();
+        let run = world.reconcile_from(cached);
+        assert_eq!(run.effects.last().map(String::as_str), Some(last));
+        assert_eq!((run.events, run.end), (vec![], When::AwaitChange));
+        assert_eq!(world.stored, before);
+    }
 }
 
 #[test]

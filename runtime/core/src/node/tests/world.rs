@@ -31,6 +31,8 @@ pub(super) struct World {
     pub(super) errors: Vec<ClusterError>,
     /// Another writer's change of the node, made before the first write.
     pub(super) meanwhile: Option<fn(&mut Value)>,
+    /// Whether the API server no longer has the node, which the cache does not show yet.
+    pub(super) is_gone: bool,
     /// Whether writes are withheld, as in plan mode.
     pub(super) withholds: bool,
     /// Whether an admission webhook restores the taint at every write, before the answer.
@@ -73,6 +75,7 @@ pub(super) fn world() -> World {
         recalled: None,
         errors: Vec::new(),
         meanwhile: None,
+        is_gone: false,
         withholds: false,
         puts_taint_back: false,
         refresh: false,
@@ -207,7 +210,9 @@ impl World {
         run.effects.push(effect.to_string());
         Performed::Ended(match effect {
             NodeEffect::Find(_) => NodeOutcome::Looked(self.answer.clone()),
-            NodeEffect::Read(_) => NodeOutcome::Node(Ok(Some(Box::new(self.node())))),
+            NodeEffect::Read(_) => {
+                NodeOutcome::Node(Ok((!self.is_gone).then(|| Box::new(self.node()))))
+            }
             NodeEffect::TakeBudget(_, brake, _) => {
                 NodeOutcome::Budget(*brake, BudgetOutcome::Answered(self.budget))
             }
@@ -231,6 +236,9 @@ impl World {
         }
         if !self.errors.is_empty() {
             return Err(self.errors.remove(0));
+        }
+        if self.is_gone {
+            return Ok(None);
         }
         let metadata = &patch["metadata"];
         let version = self.stored["metadata"]["resourceVersion"].clone();
