@@ -172,7 +172,11 @@ async fn a_node_that_comes_gets_its_route_and_one_that_goes_loses_it_with_one_li
     let (cluster, cloud) = (Cluster::new(), Arc::new(cloud()));
     create(&cluster, "a", "10.1.0.0/24", json!([])).await;
     let settings = settings(&["10.1.0.0/16"]);
-    run_while(&cluster, &cloud, settings, async || {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let (_told, received) = watch::channel(list(&cloud));
+    let client = cluster.client_as("ccm");
+    run_listed(client, received, settings, metrics, async || {
         seconds(5).await;
         assert_eq!(cloud.take_asked(), ["list", "create 10.1.0.0/24"]);
         assert_eq!(shown_conditions(&cluster).await, ["a=False/RouteCreated"]);
@@ -194,6 +198,14 @@ async fn a_node_that_comes_gets_its_route_and_one_that_goes_loses_it_with_one_li
         );
     })
     .await;
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    for line in [
+        "route_controller_route_sync_total 15",
+        "running_managed_controllers{name=\"route\",manager=\"cloud-controller-manager\"} 0",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}: {text}");
+    }
 }
 
 /// Without nodes, all routes would seem to be unwanted.

@@ -24,7 +24,9 @@ async fn a_run_counts_its_queues_and_says_which_controllers_run() {
         meanwhile = encoded(&registry);
     };
     let client = cluster.client_as("ccm");
-    fixtures::run_one(client, Arc::new(finds_all()), settings(), metrics, shutdown)
+    let mut settings = settings();
+    settings.controllers.node_lifecycle = true;
+    fixtures::run_one(client, Arc::new(finds_all()), settings, metrics, shutdown)
         .await
         .unwrap();
     let running = |name| {
@@ -34,6 +36,7 @@ async fn a_run_counts_its_queues_and_says_which_controllers_run() {
     };
     for line in [
         format!("{} 1", running("cloud-node")),
+        format!("{} 1", running("cloud-node-lifecycle")),
         "workqueue_depth{name=\"Nodes\"} 0.0".to_owned(),
         "workqueue_unfinished_work_seconds{name=\"Nodes\"} 0.0".to_owned(),
         "workqueue_retries_total{name=\"Nodes\"} 0".to_owned(),
@@ -57,6 +60,12 @@ async fn a_run_counts_its_queues_and_says_which_controllers_run() {
         count("workqueue_work_duration_seconds_count{name=\"Nodes\"}"),
         adds
     );
+    for name in [
+        "node_controller_cloud_provider_taint_removal_delay_seconds_count",
+        "node_controller_initial_node_sync_delay_seconds_count",
+    ] {
+        assert_eq!(count(name), 2, "one for each initialised node");
+    }
     let after = encoded(&registry);
     assert!(
         after.contains(&format!("{} 0\n", running("cloud-node"))),

@@ -181,6 +181,20 @@ fn what_is_due_for_a_node_does_not_wait_until_its_other_family_is_done() {
 }
 
 #[test]
+fn route_013_a_node_that_comes_while_routes_are_listed_has_them_listed_again() {
+    let mut world = one();
+    world.run(0);
+    world.now += 1_000;
+    let listed = world.begin_listing();
+    world.add("b", &[TO_B], "10.0.0.2");
+    world.end_listing(listed);
+    world.log.clear();
+    world.run(60_000);
+    assert_eq!(world.listings_at(), [2_000]);
+    assert_eq!(world.condition("b"), "False/RouteCreated");
+}
+
+#[test]
 fn an_old_listing_undoes_nothing_that_was_done_since() {
     let mut world = one();
     world.set_target("10.1.9.0/24", RouteTarget::Blackhole);
