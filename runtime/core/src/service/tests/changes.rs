@@ -24,7 +24,7 @@ fn wakes(change: fn(&mut Value)) -> bool {
 
 #[test]
 fn svc_012_what_no_provider_is_asked_about_wakes_nobody() {
-    let changes: [fn(&mut Value); 9] = [
+    let changes: [fn(&mut Value); 13] = [
         |_| {},
         |service| service["metadata"]["labels"] = json!({ "a": "b" }),
         |service| service["metadata"]["resourceVersion"] = json!("7"),
@@ -32,6 +32,13 @@ fn svc_012_what_no_provider_is_asked_about_wakes_nobody() {
         |service| service["spec"]["selector"] = json!({ "a": "b" }),
         |service| service["spec"]["internalTrafficPolicy"] = json!("Local"),
         |service| service["spec"]["publishNotReadyAddresses"] = json!(true),
+        |service| service["spec"]["clusterIPs"] = json!(["10.96.0.11"]),
+        |service| service["spec"]["allocateLoadBalancerNodePorts"] = json!(false),
+        |service| service["spec"]["trafficDistribution"] = json!("PreferClose"),
+        |service| {
+            let owner = json!({ "apiVersion": "v1", "kind": "X", "name": "x", "uid": "x" });
+            service["metadata"]["ownerReferences"] = json!([owner]);
+        },
         |service| service["status"]["conditions"] = json!([]),
         |service| {
             service["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
@@ -41,6 +48,14 @@ fn svc_012_what_no_provider_is_asked_about_wakes_nobody() {
     for (index, change) in changes.into_iter().enumerate() {
         assert!(!wakes(change), "change {index}");
     }
+    // Of the families only the number counts.
+    let of = |families: [&str; 2]| {
+        let mut service = made().stored;
+        service["spec"]["ipFamilies"] = json!(families);
+        read(&service)
+    };
+    let (before, after) = (of(["IPv4", "IPv6"]), of(["IPv6", "IPv4"]));
+    assert!(!is_relevant_change(&before, &after, &BTreeSet::new()));
 }
 
 #[test]
