@@ -370,6 +370,27 @@ async fn svc_007_no_more_services_are_worked_on_at_once_than_the_flag_says() {
         .await;
 }
 
+/// The next process finds what was made.
+#[tokio::test(start_paused = true)]
+async fn svc_009_a_call_that_is_on_the_wire_at_the_end_is_waited_for_and_nothing_follows_it() {
+    let world = World::new();
+    world.cloud.hold("ensure", "default/web");
+    let run = world.run_while(settings(), async {
+        world.serve("web").await;
+        a_while().await;
+        assert_eq!(world.cloud.asked(), [""; 0], "it is held");
+    });
+    let answer = async {
+        tokio::time::sleep(2 * A_WHILE + Duration::from_secs(8)).await;
+        world.cloud.release();
+    };
+    tokio::join!(run, answer);
+    assert_eq!(world.cloud.asked(), ["ensure default/web"]);
+    assert_eq!(world.cloud.provider.balanced().len(), 1);
+    let web = world.services().get("web").await.unwrap();
+    assert_eq!((has_finalizer(&web), ip(&web)), (true, None));
+}
+
 #[tokio::test(start_paused = true)]
 async fn iface_004_without_load_balancers_no_service_is_watched_and_nobody_complains() {
     let world = World {
