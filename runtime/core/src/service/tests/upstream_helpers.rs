@@ -87,6 +87,9 @@ fn svc_090_source_ranges_are_read_as_upstream_reads_them() {
         assert!(ranges.len() == 1 && is_allow_all(&ranges), "{id}");
         assert!(cloud_service(&service).source_ranges.is_empty(), "{id}");
     }
+    // The API server admits leading zeros, and Go reads them as decimal.
+    let padded = cloud_service(&specified(&["010.0.0.0/8"]));
+    assert_eq!(padded.source_ranges, ["10.0.0.0/8"]);
 }
 
 #[test]
