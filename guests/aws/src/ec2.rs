@@ -262,7 +262,8 @@ pub fn topology(ids: &[&str]) -> Result<BTreeMap<String, Vec<String>>, Error> {
         network_nodes: Vec<String>,
     }
     let query = Query::ec2("DescribeInstanceTopology").supplementary();
-    let topologies: Vec<Topology> = query.set("InstanceId", ids).read("instanceSet.*")?;
+    // AWS takes no page size beside IDs, and chooses its own.
+    let topologies: Vec<Topology> = query.set("InstanceId", ids).pages("instanceSet.*")?;
     let topologies = topologies.into_iter();
     let by_id = topologies.map(|one| (one.instance_id, one.network_nodes));
     Ok(by_id.collect())

@@ -271,10 +271,15 @@ fn an_instance_without_a_tag_is_found_by_its_name_only_in_the_clusters_vpc() {
     assert_eq!(found(&reply.lookups[1]).provider_id, ID);
 }
 
+/// The answer has two pages, and the instance is on the second one.
 #[test]
 fn network_nodes_are_labels() {
-    let large = || xml(200, INSTANCES.replace("t2.micro", "p4d.24xlarge"));
-    let _host = host(move |action, _| (action == "DescribeInstances").then(large));
+    const FIRST: &str = "<DescribeInstanceTopologyResponse><instanceSet/><nextToken>2</nextToken></DescribeInstanceTopologyResponse>";
+    let _host = host(|action, form| match action {
+        "DescribeInstances" => Some(xml(200, INSTANCES.replace("t2.micro", "p4d.24xlarge"))),
+        "DescribeInstanceTopology" => (!form.contains_key("NextToken")).then(|| xml(200, FIRST)),
+        _ => None,
+    });
     let lookups = look_up(&[], &[known()]);
     let labels: Vec<_> = found(&lookups[0])
         .labels
