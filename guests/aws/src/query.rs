@@ -265,10 +265,10 @@ fn refusal(action: &str, response: &Response, error: Error) -> Refusal {
 fn meaning(code: &str, status: u16, message: String) -> Error {
     let begins = |prefix: &str| code.starts_with(prefix);
     match code {
-        "RequestLimitExceeded" | "EC2ThrottledException" | "PriorRequestNotComplete" => {
+        "RequestLimitExceeded" | "PriorRequestNotComplete" => Error::throttled(message, None),
+        _ if code.contains("Throttl") || begins("TooManyRequests") => {
             Error::throttled(message, None)
         }
-        _ if begins("Throttl") || begins("TooManyRequests") => Error::throttled(message, None),
         "AuthFailure"
         | "Blocked"
         | "ExpiredToken"
@@ -281,7 +281,7 @@ fn meaning(code: &str, status: u16, message: String) -> Error {
         | "UnauthorizedOperation"
         | "UnrecognizedClientException" => Error::denied(message),
         _ if begins("AccessDenied") => Error::denied(message),
-        _ if status >= 500 => Error::unavailable(message),
+        _ if status >= 500 || begins("RequestTimeout") => Error::unavailable(message),
         // Objects that only annotations name, and the fixed limit of tags, which an annotation exceeds.
         "CertificateNotFound" | "AllocationIdNotFound" | "TooManyTags" | "TagLimitExceeded" => {
             Error::invalid(message)
