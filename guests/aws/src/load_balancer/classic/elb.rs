@@ -120,7 +120,7 @@ pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
     let query =
         Query::elb_of(VERSION, "DescribeLoadBalancers").set("LoadBalancerNames.member", [name]);
     match query.read::<Vec<Classic>>(LOAD_BALANCERS) {
-        Ok(found) => Ok(found.into_iter().next()),
+        Ok(found) => Ok(found.into_iter().find(|lb| lb.load_balancer_name == name)),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
         Err(refusal) => Err(refusal.error),
     }
@@ -141,7 +141,7 @@ pub fn list() -> Result<Vec<Classic>, Error> {
 /// A refusal by AWS, or no answer.
 pub fn by_list(name: &str) -> Result<Option<Classic>, Error> {
     let mut all = list()?.into_iter();
-    Ok(all.find(|one| one.load_balancer_name == name))
+    Ok(all.find(|lb| lb.load_balancer_name == name))
 }
 
 /// Creates a load balancer with its ports.

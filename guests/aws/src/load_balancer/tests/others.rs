@@ -1,11 +1,12 @@
 //! What belongs to others at AWS is neither changed nor deleted.
 
-use ccm_guest::load_balancer::{DeleteRequest, Found};
+use ccm_guest::load_balancer::{DeleteRequest, Found, UpdateRequest};
 
 use super::*;
-use crate::fixtures::{changes, is_of_classic};
+use crate::fixtures::{NOT_FOUND, changes, is_of_classic};
 use crate::load_balancer::deletion;
 
+const CLASSIC: &str = include_str!("../../../fixtures/classic.xml");
 const LOAD_BALANCERS: &str = include_str!("../../../fixtures/load-balancers.xml");
 
 #[test]
@@ -29,12 +30,23 @@ fn a_load_balancer_of_another_type_is_a_conflict() {
 #[test]
 fn a_load_balancer_of_another_name_is_not_the_services() {
     let other = LOAD_BALANCERS.replace(">auidofweb<", ">aother<");
-    let host = host(move |action, form| {
+    let network = host(move |action, form| {
         (action == "DescribeLoadBalancers" && !is_of_classic(form)).then(|| xml(200, &other))
     });
     assert_eq!(deletion::get(&service(&[])), Ok(Found::Absent));
     deletion::delete(&settings(&[]), &DeleteRequest::new(service(&[]))).unwrap();
-    assert_eq!(changes(&host), ["RevokeSecurityGroupIngress"]);
+    assert_eq!(changes(&network), ["RevokeSecurityGroupIngress"]);
+    drop(network);
+    // The fixture has an instance, which would be deregistered.
+    let other = CLASSIC.replace(">auidofweb<", ">aother<");
+    let classic = host(move |_, form| match is_of_classic(form) {
+        true => Some(xml(200, &other)),
+        false => Some(xml(400, NOT_FOUND)),
+    });
+    let nobody = UpdateRequest::new(service(&[("type", "")]), Vec::new());
+    let answer = ensure::update_targets(&settings(&[]), &nobody).unwrap_err();
+    assert!(matches!(answer.error, Error::Unavailable(_)), "{answer:?}");
+    assert_eq!(changes(&classic), [""; 0]);
 }
 
 /// It has the cluster's tag, too.
