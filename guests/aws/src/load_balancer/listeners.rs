@@ -21,6 +21,9 @@ pub struct Listening {
     listeners: Vec<Listener>,
     /// The target groups; those of the listeners, if there are any.
     pub groups: Vec<TargetGroup>,
+    /// ARNs of those that listeners used before this call: the cached state may have no room for them.
+    #[serde(skip)]
+    former: BTreeSet<String>,
 }
 
 impl Listening {
@@ -35,7 +38,11 @@ impl Listening {
             true => Vec::new(),
             false => elb::target_groups(Some(load_balancer))?,
         };
-        Ok(Listening { listeners, groups })
+        Ok(Listening {
+            listeners,
+            groups,
+            ..Listening::default()
+        })
     }
 
     /// Makes the targets of all groups the wanted ones.
@@ -54,7 +61,7 @@ impl Listening {
     /// # Errors
     /// A refusal by AWS, such as while it counts one as used, or no answer.
     pub fn delete_former(&self, load_balancer: &str) -> Answer<()> {
-        let mut former = former(load_balancer);
+        let mut former = &former(load_balancer) | &self.former;
         former.retain(|arn| self.groups.iter().all(|one| one.target_group_arn != *arn));
         let delete = |arn: &String| elb::delete((elb::TARGET_GROUP, arn));
         // All are tried before the first refusal ends the call.
@@ -138,6 +145,7 @@ pub fn apply(
         now.groups.push(group);
     }
     surplus.into_iter().try_for_each(delete)?;
+    now.former = former;
     Ok(now)
 }
 

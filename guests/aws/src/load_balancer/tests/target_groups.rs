@@ -1,6 +1,9 @@
 //! Target groups that an interrupted call has left, and those that AWS does not delete at once.
 
+use std::time::Duration;
+
 use ccm_guest::load_balancer::{DeleteRequest, EnsureRequest};
+use ccm_guest::state;
 use ccm_guest::testing::TestHost;
 
 use super::*;
@@ -107,6 +110,18 @@ fn a_former_target_group_that_counts_as_used_goes_with_its_service() {
     deletion::delete(&settings(&[]), &DeleteRequest::new(other)).unwrap();
     let twice = ["arn:group-30080", "arn:group-30080", "arn:group-30443"];
     assert_eq!(deleted(&host), twice);
+}
+
+#[test]
+fn a_former_target_group_goes_though_the_store_has_no_room_for_its_name() {
+    let host = host(|_, _| None);
+    let all = vec![0_u8; (256 << 10) - "all".len()];
+    assert!(state::set("all", &all, Duration::from_secs(3600)));
+    let mut other = service(&[]);
+    other.ports[0].node_port = Some(30081);
+    let request = EnsureRequest::new(other, vec![known()]);
+    ensure::ensure(&settings(&[]), &request).unwrap();
+    assert_eq!(deleted(&host), ["arn:group-30080"]);
 }
 
 /// AWS cannot change these fields in a target group.
