@@ -18,6 +18,7 @@ use std::fmt::{self, Display};
 use std::time::Duration;
 
 use crate::http::FetchError;
+use crate::instances::REASON_BYTES;
 use crate::{Conflict, Error, Event, Failure, Owner, Throttled, clock, event};
 
 impl Error {
@@ -94,15 +95,20 @@ impl Error {
         }
     }
 
-    /// Why one question of several stays open. An error that would affect every other one, too, is returned: a refused
-    /// credential and an exhausted request limit, which more requests would make worse.
+    /// Why one question of several stays open, as short as the contract requires: it may be the answer to thousands, and
+    /// quote the cloud. An error that would affect every other one, too, is returned: a refused credential and an exhausted
+    /// request limit, which more requests would make worse.
     ///
     /// # Errors
     /// [`Error::Denied`] and [`Error::Throttled`].
     pub fn of_one(self) -> Result<String, Error> {
         match self {
             Error::Denied(_) | Error::Throttled(_) => Err(self),
-            error => Ok(error.message().to_owned()),
+            error => {
+                let why = error.message();
+                let end = why.floor_char_boundary(REASON_BYTES);
+                Ok(why.get(..end).unwrap_or(why).to_owned())
+            }
         }
     }
 
@@ -193,5 +199,8 @@ mod tests {
         ] {
             assert_eq!(error.of_one(), Ok("why".to_owned()));
         }
+        // The text of a hostile answer, which every node of a call would get.
+        let why = Error::internal("é".repeat(1 << 20)).of_one();
+        assert_eq!(why, Ok("é".repeat(512)));
     }
 }
