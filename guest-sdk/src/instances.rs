@@ -198,11 +198,12 @@ impl<Of: IntoIterator<Item = Event>> FromIterator<(Lookup, Of)> for FindReply {
             for event in of_node {
                 events.add(lookups.len(), event);
             }
-            lookups.push(lookup);
+            // Before the next one is made: thousands may quote the same long text.
+            lookups.push(within_limits(lookup));
         }
         FindReply {
+            lookups,
             events: events.into_vec(),
-            ..FindReply::new(lookups)
         }
     }
 }
@@ -215,6 +216,7 @@ fn within_limits(lookup: Lookup) -> Lookup {
         },
         Lookup::Unknown(mut reason) => {
             reason.truncate(reason.floor_char_boundary(REASON_BYTES));
+            reason.shrink_to_fit();
             Lookup::Unknown(reason)
         }
         Lookup::Gone | Lookup::NotMine => lookup,

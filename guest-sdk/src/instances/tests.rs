@@ -28,6 +28,10 @@ fn a_reply_collects_the_answers_with_the_events_about_their_nodes() {
     assert_eq!(reply.lookups, [Lookup::Gone, why]);
     let event = Event::warning("InstanceLookupFailed", "two of a name");
     assert_eq!(reply.events, [NodeEvent { node: 1, event }]);
+    let long = (Lookup::Unknown("a".repeat(1 << 20)), None::<Event>);
+    let reply: FindReply = [long].into_iter().collect();
+    let held = |one: &Lookup| matches!(one, Lookup::Unknown(why) if why.capacity() < 2048);
+    assert!(reply.lookups.iter().all(held), "memory is given back");
 }
 
 #[test]
