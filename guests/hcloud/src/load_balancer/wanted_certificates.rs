@@ -43,13 +43,18 @@ fn uploaded(annotations: &mut Values<'_>) -> Certificates {
     };
     let mut certificates = Vec::with_capacity(parts.len());
     for part in parts {
-        match part.parse::<i64>().map(u64::try_from) {
-            Ok(Ok(id)) if id > 0 => certificates.push(Certificate::Id(id)),
-            Err(_) if !part.is_empty() => certificates.push(Certificate::Name(part)),
+        let certificate = match part.parse::<i64>().map(u64::try_from) {
+            Ok(Ok(id)) if id > 0 => Certificate::Id(id),
+            Err(_) if !part.is_empty() => Certificate::Name(part),
             Ok(_) | Err(_) => {
                 let what = "is neither the name nor the id of a certificate";
                 annotations.wrong_part::<()>(HTTP_CERTIFICATES, &part, what);
+                continue;
             }
+        };
+        // Each name costs a request, and a tenant can repeat one two thousand times.
+        if !certificates.contains(&certificate) {
+            certificates.push(certificate);
         }
     }
     Certificates::Uploaded(certificates)

@@ -39,8 +39,8 @@ fn certificates_that_are_there_are_named_by_id_or_name() {
             Certificates::Uploaded(vec![name("cert-1"), name("cert-2")]),
         ),
         (
-            vec![(NAMED, "5,cert-1,5")],
-            Certificates::Uploaded(vec![id(5), name("cert-1"), id(5)]),
+            vec![(NAMED, "5,cert-1,5,cert-1,05")],
+            Certificates::Uploaded(vec![id(5), name("cert-1")]),
         ),
         // Values are not trimmed, and a value that is no number of 64 bits is a name.
         (
