@@ -282,6 +282,22 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     );
 }
 
+/// Each port of the wanted state has the annotations that are about all of them.
+#[test]
+fn a_service_has_at_least_one_port_and_not_thousands() {
+    for (ports, is_possible) in [(0, false), (1, true), (256, true), (257, false)] {
+        let mut web = service(&[]);
+        let port = web.ports[0].clone();
+        web.ports = vec![port; ports];
+        let read = Wanted::read(&settings(&[]), &web, &mut Vec::new());
+        let told = read.map(|wanted| wanted.ports.len());
+        match is_possible {
+            true => assert_eq!(told, Ok(ports)),
+            false => assert!(matches!(&told, Err(Error::Invalid(why)) if why.contains("1 to 256"))),
+        }
+    }
+}
+
 /// A person who corrects the mistake also learns of the annotations that have no effect.
 #[test]
 fn events_are_told_with_the_error_too() {

@@ -24,6 +24,9 @@ const ELSEWHERE: &[&str] = &["service.k8s.aws/", "eks.amazonaws.com/"];
 const EXTERNAL: &[&str] = &["external", "nlb-ip"];
 /// All IPv4 addresses.
 const ANYWHERE: &str = "0.0.0.0/0";
+/// Maximum number of ports. AWS allows 50 by default, and 100 of a classic load balancer; thousands, each with long
+/// annotations, would exhaust the guest's memory.
+const MAX_PORTS: usize = 256;
 
 /// Attributes of a load balancer or a target group, by their keys.
 pub type Attributes = BTreeMap<String, String>;
@@ -279,8 +282,9 @@ fn ports(service: &Service, health: &Health, read: &mut Values<'_>) -> Vec<Port>
     if protocols.any(|one| Some(one) != first) {
         read.mistake("ports: several protocols in one load balancer are not possible");
     }
-    if service.ports.is_empty() {
-        read.mistake("ports: there is none");
+    if !(1..=MAX_PORTS).contains(&service.ports.len()) {
+        read.mistake(format_args!("ports: 1 to {MAX_PORTS} are possible"));
+        return Vec::new();
     }
     // As in the Go provider, `*` is the whole value or nothing.
     let listed = names::exact(service, names::TLS_PORTS);
