@@ -75,9 +75,18 @@ const HTTP2: &str = "http2";
 const HTTP3: &str = "http3";
 /// The port that uses HTTPS by default, if there is a certificate or TLS is forwarded, and no annotation names a port.
 const SECURE_PORT: u16 = 443;
+/// Maximum number of ports. Ten thousands, which a Service without node ports can have, would exhaust the guest's memory.
+const MAX_PORTS: usize = 256;
 
 /// The rules of a load balancer of this type.
 pub fn rules(kind: Type, service: &Service, read: &mut Values<'_>) -> Vec<Rule> {
+    let count = service.ports.len();
+    if count > MAX_PORTS {
+        read.mistake(format_args!(
+            "the Service has {count} ports, and {MAX_PORTS} are allowed"
+        ));
+        return Vec::new();
+    }
     match kind {
         Type::RegionalNetwork => passed_on(service, read),
         Type::Regional => ended(service, read),

@@ -394,6 +394,21 @@ fn what_cannot_be_is_refused_before_anything_is_asked() {
 }
 
 #[test]
+fn a_service_has_not_thousands_of_ports() {
+    for (ports, is_possible) in [(256, true), (257, false)] {
+        let mut service = web(&[]);
+        let port = service.ports[0].clone();
+        service.ports = vec![port; ports];
+        let read = Wanted::read(&settings(&[]), &service, &[worker(1)], None);
+        let told = read.map(|wanted| wanted.rules.len());
+        match is_possible {
+            true => assert_eq!(told, Ok(ports)),
+            false => assert!(told.unwrap_err().message().contains("257 ports")),
+        }
+    }
+}
+
+#[test]
 fn what_has_no_effect_is_told() {
     let mut service = web(&[
         ("algorithm", "least_connections"),
