@@ -264,9 +264,8 @@ pub fn topology(ids: &[&str]) -> Result<BTreeMap<String, Vec<String>>, Error> {
     let query = Query::ec2("DescribeInstanceTopology").supplementary();
     // AWS takes no page size beside IDs, and chooses its own.
     let topologies: Vec<Topology> = query.set("InstanceId", ids).pages("instanceSet.*")?;
-    let topologies = topologies.into_iter();
-    let by_id = topologies.map(|one| (one.instance_id, one.network_nodes));
-    Ok(by_id.collect())
+    let by_id = |one: Topology| (one.instance_id, one.network_nodes);
+    Ok(topologies.into_iter().map(by_id).collect())
 }
 
 /// The subnets that the filter selects.

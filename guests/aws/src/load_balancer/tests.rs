@@ -282,13 +282,22 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     );
 }
 
-/// Each port of the wanted state has the annotations that are about all of them.
+/// Each port of the wanted state has the annotations that are about all of them, and a rule for each range.
 #[test]
-fn a_service_has_at_least_one_port_and_not_thousands() {
-    for (ports, is_possible) in [(0, false), (1, true), (256, true), (257, false)] {
+fn a_service_has_at_least_one_port_and_not_thousands_or_as_many_rules() {
+    for (ports, ranges, is_possible) in [
+        (0, 0, false),
+        (1, 0, true),
+        (256, 0, true),
+        (257, 0, false),
+        (256, 16, true),
+        (256, 17, false),
+        (1, 4097, false),
+    ] {
         let mut web = service(&[]);
         let port = web.ports[0].clone();
         web.ports = vec![port; ports];
+        web.source_ranges = vec!["192.0.2.0/24".to_owned(); ranges];
         let read = Wanted::read(&settings(&[]), &web, &mut Vec::new());
         let told = read.map(|wanted| wanted.ports.len());
         match is_possible {

@@ -27,6 +27,9 @@ const ANYWHERE: &str = "0.0.0.0/0";
 /// Maximum number of ports. AWS allows 50 by default, and 100 of a classic load balancer; thousands, each with long
 /// annotations, would exhaust the guest's memory.
 const MAX_PORTS: usize = 256;
+/// Maximum number of ports times ranges of clients, each of which is a rule: AWS allows 1000 rules for all the groups of a
+/// network interface, and a Service can have ten thousands of ranges.
+const MAX_RULES: usize = 4096;
 
 /// Attributes of a load balancer or a target group, by their keys.
 pub type Attributes = BTreeMap<String, String>;
@@ -282,8 +285,10 @@ fn ports(service: &Service, health: &Health, read: &mut Values<'_>) -> Vec<Port>
     if protocols.any(|one| Some(one) != first) {
         read.mistake("ports: several protocols in one load balancer are not possible");
     }
-    if !(1..=MAX_PORTS).contains(&service.ports.len()) {
-        read.mistake(format_args!("ports: 1 to {MAX_PORTS} are possible"));
+    let (count, ranges) = (service.ports.len(), service.source_ranges.len());
+    if !(1..=MAX_PORTS).contains(&count) || count * ranges > MAX_RULES {
+        let most = format_args!("{MAX_PORTS}, in at most {MAX_RULES} pairs with source ranges");
+        read.mistake(format_args!("ports: there may be 1 to {most}"));
         return Vec::new();
     }
     // As in the Go provider, `*` is the whole value or nothing.
