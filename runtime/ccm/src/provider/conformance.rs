@@ -49,6 +49,7 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
     };
     let (module, entry) = (&options.module, &options.entry);
     let loadable = Loadable::find(module, entry, cluster, Inputs::Used, screen).await?;
+    screen.step("compiling and starting");
     let bar = screen.busy("compiling and starting");
     let loadable = Arc::new(loadable);
     // A module that cannot be loaded is an error of the command, and no finding.
@@ -58,8 +59,7 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
     drop((provider, bar));
     let tested = ModuleUnderTest::new(loadable.clone(), Subjects::new(options, service));
     let suites = suites(&options.suite, enabled);
-    let bar = screen.busy("testing");
-    let mut findings = Findings::new(&tested, bar);
+    let mut findings = Findings::new(&tested, screen);
     let mut signals = TerminationSignals::listen()?;
     tokio::select! {
         () = judge(&tested, &suites, &mut findings) => {}

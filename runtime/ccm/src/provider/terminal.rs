@@ -1,7 +1,7 @@
-//! Terminal output: progress bars, and text without terminal control characters. Decides nothing.
+//! Terminal output: progress bars, lines in their place, and text without terminal control characters. Decides nothing.
 
 use std::borrow::Cow;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
@@ -13,6 +13,7 @@ const TICK: Duration = Duration::from_millis(120);
 #[derive(Clone, Copy)]
 pub(super) struct Screen {
     is_shown: bool,
+    has_lines: bool,
 }
 
 impl Screen {
@@ -21,6 +22,15 @@ impl Screen {
         let is_terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         Screen {
             is_shown: is_text && is_terminal,
+            has_lines: is_text && !is_terminal,
+        }
+    }
+
+    /// A line on standard error about a step of work that takes minutes, where no spinner shows it, such as in a log of CI.
+    pub(super) fn step(self, what: &str) {
+        if self.has_lines {
+            // An error of a closed standard error has no consequence.
+            let _ = writeln!(std::io::stderr(), "{what}");
         }
     }
 

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::module_under_test::ModuleUnderTest;
 use crate::provider::arguments::Suite;
+use crate::provider::terminal::Screen;
 
 /// A law. Its ID never changes, so that reports can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,15 +45,17 @@ pub(super) struct Finding {
 /// Tests the laws one by one, and collects the findings.
 pub(super) struct Findings<'a> {
     tested: &'a ModuleUnderTest,
+    screen: Screen,
     bar: ProgressBar,
     pub(super) findings: Vec<Finding>,
 }
 
 impl<'a> Findings<'a> {
-    pub(super) fn new(tested: &'a ModuleUnderTest, bar: ProgressBar) -> Findings<'a> {
+    pub(super) fn new(tested: &'a ModuleUnderTest, screen: Screen) -> Findings<'a> {
         Findings {
             tested,
-            bar,
+            screen,
+            bar: screen.busy("testing"),
             findings: Vec::new(),
         }
     }
@@ -63,7 +66,9 @@ impl<'a> Findings<'a> {
         law: Law,
         test: impl Future<Output = anyhow::Result<Verdict>>,
     ) {
-        self.bar.set_message(format!("testing {}", law.id));
+        let step = format!("testing {}", law.id);
+        self.screen.step(&step);
+        self.bar.set_message(step);
         let (began, before) = (Instant::now(), self.tested.calls().len());
         let tested = test.await;
         let calls = self.tested.calls().split_off(before);
