@@ -65,13 +65,17 @@ pub(crate) struct Answer(clap::Error);
 impl Answer {
     /// Prints to standard output (help) or standard error (mistakes) and returns the exit code.
     pub(crate) fn print(self) -> ExitCode {
-        let failed = self.0.use_stderr();
-        // An error of a closed terminal has no consequence.
-        let _ = self.0.print();
-        if failed {
-            Exit::Failed.into()
-        } else {
-            Exit::Done.into()
+        let printed = self.0.print();
+        if self.0.use_stderr() {
+            // An error of a closed standard error has no consequence.
+            return Exit::Failed.into();
+        }
+        match print::end_result(printed) {
+            Ok(()) => Exit::Done.into(),
+            Err(error) => {
+                print_error(&error);
+                Exit::Failed.into()
+            }
         }
     }
 }

@@ -9,18 +9,23 @@ use tempfile::TempDir;
 use super::status::answering;
 use super::{ccm, ended, file, text};
 
-/// Commands that print something.
-const PRINTING: [&[&str]; 5] = [
-    &["version"],
-    &["version", "-o", "json"],
-    &["completion", "bash"],
-    &["provider", "inspect", "-o", "json", "embedded:hcloud"],
-    &["provider", "pack", "embedded:hcloud", "--to", "-"],
+/// Commands that print something, and their exit codes.
+const PRINTING: [(&[&str], i32); 9] = [
+    (&["--help"], 0),
+    (&["--version"], 0),
+    (&["run", "--help"], 0),
+    (&["version"], 0),
+    (&["version", "-o", "json"], 0),
+    (&["completion", "bash"], 0),
+    (&["provider", "inspect", "-o", "json", "embedded:hcloud"], 0),
+    (&["provider", "pack", "embedded:hcloud", "--to", "-"], 0),
+    // A refusal: a device is no module.
+    (&["provider", "inspect", "/dev/null"], 2),
 ];
 
 #[test]
 fn a_result_that_cannot_be_written_is_an_error_with_a_reason() {
-    for arguments in PRINTING {
+    for (arguments, _) in PRINTING {
         let output = Command::new(env!("CARGO_BIN_EXE_ccm"))
             .args(arguments)
             .stdout(File::options().write(true).open("/dev/full").unwrap())
@@ -35,7 +40,7 @@ fn a_result_that_cannot_be_written_is_an_error_with_a_reason() {
 
 #[test]
 fn a_pipe_that_nobody_reads_is_no_error() {
-    for arguments in PRINTING {
+    for (arguments, code) in PRINTING {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ccm"))
             .args(arguments)
             .stdout(Stdio::piped())
@@ -45,7 +50,7 @@ fn a_pipe_that_nobody_reads_is_no_error() {
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
         assert_eq!(told, "", "{arguments:?}");
     }
 }

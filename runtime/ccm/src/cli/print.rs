@@ -1,7 +1,7 @@
 //! Writes results to standard output, and errors to standard error.
 
 use std::error::Error;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 
 use anyhow::Context as _;
 use ccm_core::failure;
@@ -15,9 +15,16 @@ use crate::yaml_error;
 /// # Errors
 /// It cannot be written, such as to a full disk.
 pub(crate) fn write(result: &[u8]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    end_result(io::stdout().write_all(result))
+}
+
+/// Ends the output of a result, which clap writes by itself, or [`write`].
+///
+/// # Errors
+/// As of [`write`].
+pub(crate) fn end_result(written: io::Result<()>) -> anyhow::Result<()> {
     // Flushed here: an error at the end of the process would be lost.
-    match out.write_all(result).and_then(|()| out.flush()) {
+    match written.and_then(|()| io::stdout().flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }
@@ -30,7 +37,7 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     // Escaped, because clouds, registries and modules contribute causes. An error of a closed standard error has no
     // consequence.
     let text = with_causes(error);
-    let _ = std::io::stderr().write_all(provider::visible(&text).as_bytes());
+    let _ = io::stderr().write_all(provider::visible(&text).as_bytes());
 }
 
 /// The error and its causes, one per line.
