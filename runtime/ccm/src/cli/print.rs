@@ -53,11 +53,11 @@ pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
 /// The texts of the error and its causes. A cause is left out if the text above ends with it: many libraries repeat the
 /// cause in their own text.
 fn texts(error: &anyhow::Error) -> Vec<String> {
-    let mut texts = vec![error.to_string()];
-    for cause in error.chain().skip(1) {
+    let mut texts: Vec<String> = Vec::new();
+    for cause in error.chain() {
         let whole = in_our_words(cause);
         let is_whole = whole.is_some();
-        let cause = whole.unwrap_or_else(|| cause.to_string());
+        let cause = whole.unwrap_or_else(|| without_type(cause));
         if texts.last().is_none_or(|above| !above.ends_with(&cause)) {
             texts.push(cause);
         }
@@ -66,6 +66,14 @@ fn texts(error: &anyhow::Error) -> Vec<String> {
         }
     }
     texts
+}
+
+/// The text of an error itself. The Kubernetes client's begins with the name of a type where no answer came.
+fn without_type(error: &(dyn Error + 'static)) -> String {
+    match error.downcast_ref() {
+        Some(kube::Error::Service(cause)) => cause.to_string(),
+        _ => error.to_string(),
+    }
 }
 
 /// The text of an error of the Kubernetes client, its causes included, where the client's own text has structures of
@@ -99,12 +107,23 @@ mod tests {
         let text = "Error: cannot open /a\n  caused by: no such file\n";
         assert_eq!(with_causes(&error), text);
     }
+
     #[test]
-    fn an_answer_of_the_api_server_is_told_without_the_librarys_structures() {
+    fn an_error_of_the_kubernetes_client_is_told_without_the_librarys_structures() {
         let status = kube::core::Status::failure("nodes is forbidden", "Forbidden").with_code(403);
-        let error = anyhow::Error::from(kube::Error::Api(Box::new(status)));
-        let text = with_causes(&error.context("the nodes cannot be listed"));
-        let expected = "Error: the nodes cannot be listed\n  caused by: the API server does not allow it (403): nodes is forbidden\n";
-        assert_eq!(text, expected);
+        let away = std::io::Error::other("connection refused");
+        for (error, told) in [
+            (
+                kube::Error::Api(Box::new(status)),
+                "the API server does not allow it (403): nodes is forbidden",
+            ),
+            (kube::Error::Service(Box::new(away)), "connection refused"),
+        ] {
+            let error = anyhow::Error::from(error);
+            assert_eq!(with_causes(&error), format!("Error: {told}\n"));
+            let text = with_causes(&error.context("the nodes cannot be listed"));
+            let expected = format!("Error: the nodes cannot be listed\n  caused by: {told}\n");
+            assert_eq!(text, expected);
+        }
     }
 }
