@@ -104,15 +104,18 @@ pub(crate) fn begin_for_result(logs: &LogFlags, called: &Invocation) -> anyhow::
 }
 
 /// Starts logging for a command that has no flags of the log: its warnings and errors. What the host logs about a module
-/// is left to the result.
+/// is left to the result, but not what it logs about the folder of compiled modules.
 ///
 /// # Errors
 /// Logging was started before.
 pub(crate) fn begin_for_person() -> anyhow::Result<()> {
     let of_host = ["ccm_host", "egress", "guest"].map(|target| (target, LevelFilter::OFF));
-    let others = Targets::new().with_default(LevelFilter::WARN);
+    let others = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_targets(of_host)
+        .with_target("ccm_host::compile", LevelFilter::WARN);
     quiet(of_person(), std::io::stderr)
-        .with(others.with_targets(of_host))
+        .with(others)
         .try_init()?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use super::component::{Component, component};
 use super::status::answering;
 use super::{ccm, ended, file, other_module, text};
 
@@ -206,6 +207,20 @@ fn what_is_wrong_with_an_option_is_not_blamed_on_the_module() {
         assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
         assert!(ran.err.contains("expected a range such as"), "{}", ran.err);
     }
+
+    // The module is refused for its exports, whether compiled code can be kept or not.
+    let manifest = r#"{"contract":"0.1.0","name":"sample","version":"1","schemes":["sample"]}"#;
+    let sample = component(&Component {
+        manifests: &[manifest],
+        ..Component::default()
+    });
+    let sample = file(&folder, "sample.wasm", &sample);
+    let no_folder = "--compiled-cache-dir=/dev/null";
+    let ran = ccm(&["provider", "check", no_folder, text(&sample)]);
+    assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
+    assert!(!ran.out.contains("/dev/null"), "{}", ran.out);
+    let expected = "compiled code is not cached";
+    assert!(ran.err.contains(expected), "{}", ran.err);
 
     let head = "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders: []\n";
     let config = file(&folder, "ccm.yaml", head.as_bytes());
