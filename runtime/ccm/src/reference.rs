@@ -287,6 +287,22 @@ fn commands_that_compile_a_module_say_which_code_a_machine_that_cannot_has() {
     }
 }
 
+/// Without a terminal, a text is broken at this width: an example could not be copied, and in a paragraph with line breaks
+/// of its own a short line would follow each long one.
+#[test]
+fn no_line_of_an_example_or_a_list_is_broken_in_two() {
+    const WIDTH: usize = 100;
+    for (words, command) in all_commands() {
+        let help = command.get_after_help().map(ToString::to_string);
+        for paragraph in help.unwrap_or_default().split("\n\n") {
+            let lines: Vec<&str> = paragraph.lines().collect();
+            let longest = lines.iter().map(|line| line.chars().count()).max();
+            let is_whole = lines.len() == 1 || longest <= Some(WIDTH);
+            assert!(is_whole, "{words}: {paragraph}");
+        }
+    }
+}
+
 /// The exit codes in a command's help, after `Exit codes:`, as `CODE meaning` in one line or line by line.
 fn exit_codes(help: &str) -> Vec<(u8, String)> {
     let Some((_, codes)) = help.split_once("Exit codes:") else {

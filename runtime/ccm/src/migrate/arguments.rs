@@ -18,20 +18,22 @@ pub(crate) enum MigrateCommand {
 }
 
 const HELP: &str = "\
-Nothing is written: no Lease, no Event, no object, and nothing at the cloud. The kubeconfig's user needs the rights to get, list
-and watch what the controllers do (nodes, services, pods, leases and namespaces), and with --from to get the workload and the
-Secrets and ConfigMaps that it names.
+Nothing is written: no Lease, no Event, no object, and nothing at the cloud. The kubeconfig's user needs the rights to \
+get, list and watch what the controllers do (nodes, services, pods, leases and namespaces), and with --from to get the \
+workload and the Secrets and ConfigMaps that it names.
 
-A Go manager that has its region or its keys from the machine that it runs on is checked on a machine of the cluster, without
+A Go manager that has its region or its keys from the machine that it runs on is checked on a machine of the cluster, without \
 --from: with its flags after --, and its variables.
 
 Examples:
   ccm migrate check --from deployment/kube-system/hcloud-cloud-controller-manager
   HCLOUD_TOKEN=… ccm migrate check -- --cloud-provider=hcloud --allow-untagged-cloud
-  ccm migrate check -o json --from daemonset/kube-system/hcloud-cloud-controller-manager -- --config=ccm.yaml
+  ccm migrate check -o json --from daemonset/kube-system/hcloud-cloud-controller-manager \\
+    -- --config=ccm.yaml
 
 Exit codes:
-  0  no request that changes a cloud and no visible change would follow; bookkeeping of this program is listed
+  0  no request that changes a cloud and no visible change would follow; bookkeeping of this
+     program is listed
   1  an option is wrong, the workload cannot be read, or a provider cannot be loaded
   2  changes would follow, and are listed
   3  no change is known, but not everything could be judged";

@@ -67,7 +67,8 @@ pub(crate) enum ProviderCommand {
 const PACK_HELP: &str = "\
 Examples:
   ccm provider pack guest.wasm --manifest manifest.json --to provider.wasm
-  ccm provider pack provider.wasm --compress gzip --configmap kube-system/hcloud | kubectl apply --server-side -f -
+  ccm provider pack provider.wasm --compress gzip --configmap kube-system/hcloud \\
+    | kubectl apply --server-side -f -
 
 A component of the Rust SDK has its manifest inside already, and needs none here.
 

@@ -15,22 +15,24 @@ Examples:
   ccm provider try --config ccm.yaml --node worker-1=acme://m-1 --node worker-2 ./provider.wasm
   HCLOUD_TOKEN=… ccm provider try --node worker-1 --service web.yaml -o yaml embedded:hcloud
 
-All nodes are looked up in one call; the Services get those that were found as targets. Nothing is changed at the cloud:
+All nodes are looked up in one call; the Services get those that were found as targets. Nothing is changed at the cloud: \
 the first change is refused and shown, and with --allow-changes it is made, and stays.
 
-Exit codes: 0 everything would be served, 1 something could not be read or compiled here, 2 the module is refused or not trusted, an object
-would not be served, or a request is not granted.";
+Exit codes: 0 everything would be served, 1 something could not be read or compiled here, 2 the module is \
+refused or not trusted, an object would not be served, or a request is not granted.";
 
 pub(super) const TEST_HELP: &str = "\
 Examples:
-  ccm provider test --config simulator.yaml --node worker-1=acme://m-1 --gone acme://m-404 ./provider.wasm
-  ccm provider test --config account.yaml --node a=acme://1 --node b=acme://2 --allow-changes -o markdown ./provider.wasm
+  ccm provider test --config simulator.yaml --node worker-1=acme://m-1 --gone acme://m-404 \\
+    ./provider.wasm
+  ccm provider test --config account.yaml --node a=acme://1 --node b=acme://2 --allow-changes \\
+    -o markdown ./provider.wasm
 
-The endpoint of the configuration is a simulator or a test account: load balancers and routes are made there, and removed.
-Answers are lost, refused and throttled between the module and that endpoint. Laws that need more than is given are listed
-as not applicable, with what they need.
+The endpoint of the configuration is a simulator or a test account: load balancers and routes are made there, and \
+removed. Answers are lost, refused and throttled between the module and that endpoint. Laws that need more than is given are \
+listed as not applicable, with what they need.
 
-Exit codes: 0 no law is broken, 1 something could not be read or compiled here, or the test was interrupted, 2 a law is
+Exit codes: 0 no law is broken, 1 something could not be read or compiled here, or the test was interrupted, 2 a law is \
 broken, or the module is refused or not trusted.";
 
 /// How a document is printed.
