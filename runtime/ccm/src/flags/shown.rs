@@ -115,6 +115,8 @@ mod tests {
             (&[], "kube-api-qps=-1"),
             (&["--kube-api-qps=5e1"], "kube-api-qps=50"),
             (&["--kube-api-qps=0.10"], "kube-api-qps=0.1"),
+            // The flag's own value: `/configz` shows the rate that comes with the burst.
+            (&["--kube-api-burst=7"], "kube-api-qps=-1"),
             // Duration.
             (&[], "node-monitor-period=5s"),
             (&["--node-monitor-period=10s"], "node-monitor-period=10s"),
