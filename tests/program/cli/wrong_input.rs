@@ -40,7 +40,16 @@ fn files_that_are_no_modules_are_refused_by_name_and_reason() {
     // It is unclear which of the files is meant.
     let ran = ccm(&["provider", "check", text(folder.path())]);
     assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
-    assert!(ran.out.contains("there are several"), "{}", ran.out);
+    let several = "the folder has several modules: core.wasm, cut.wasm, text.wasm";
+    assert!(ran.out.contains(several), "{}", ran.out);
+    let without = TempDir::new().unwrap();
+    let ran = ccm(&["provider", "check", text(without.path())]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    assert!(
+        ran.err.contains("the folder has no module\n"),
+        "{}",
+        ran.err
+    );
     let empty = file(&folder, "empty.wasm", b"");
     let ran = ccm(&["provider", "check", text(&empty)]);
     assert_eq!(ran.code, 1);

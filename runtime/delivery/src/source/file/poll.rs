@@ -225,7 +225,8 @@ pub(super) fn modules_in(place: &str, folder: &Path) -> Result<Vec<String>, Sour
     Ok(modules)
 }
 
-/// Selects the provider's file in a folder: the one named like the entry, otherwise the only module.
+/// Selects the provider's file in a folder: the one named like the entry, otherwise the only module. A command about a
+/// module has no entry, whose name is then empty.
 fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceError> {
     let modules = modules_in(place, folder)?;
     let is_ours = |name: &&String| {
@@ -236,15 +237,21 @@ fn choose(place: &str, folder: &Path, entry: &str) -> Result<PathBuf, SourceErro
     match (ours.as_slice(), modules.as_slice()) {
         ([one], _) => Ok(folder.join(one)),
         ([], [only]) => Ok(folder.join(only)),
-        ([], []) => Err(SourceError::absent(
-            place,
-            format!("the folder has no file {entry}.wasm or {entry}.wasm.gz, and no other module"),
-        )),
+        ([], []) => {
+            let why = match entry {
+                "" => "the folder has no module".to_owned(),
+                _ => format!(
+                    "the folder has no file {entry}.wasm or {entry}.wasm.gz, and no other module"
+                ),
+            };
+            Err(SourceError::absent(place, why))
+        }
         ([], several) => {
-            let why = format!(
-                "no module is called {entry}.wasm, and there are several: {}",
-                cleaned(several)
-            );
+            let several = cleaned(several);
+            let why = match entry {
+                "" => format!("the folder has several modules: {several}"),
+                _ => format!("no module is called {entry}.wasm, and there are several: {several}"),
+            };
             Err(SourceError::refused(place, why))
         }
         (several, _) => {
