@@ -328,9 +328,10 @@ fn a_shipped_module_that_is_to_run_here_lacks_what_no_variable_says() {
 }
 
 #[test]
-fn an_issuer_and_a_root_need_the_identity_that_they_are_about() {
+fn what_a_module_is_verified_by_is_named_with_its_option() {
     let digest = format!("--digest=sha256:{}", "1".repeat(64));
     let one = "--certificate-identity=me@example.com";
+    let pattern = "--certificate-identity-regexp=(";
     let (issuer, root) = ("--certificate-oidc-issuer=https://x", "--trust-root=x");
     for (more, expected) in [
         (&[issuer][..], "--certificate-identity"),
@@ -339,6 +340,14 @@ fn an_issuer_and_a_root_need_the_identity_that_they_are_about() {
         (
             &[one, "--certificate-identity-regexp=.*", issuer, root],
             "cannot be used with",
+        ),
+        (
+            &[pattern, issuer, root],
+            "--certificate-identity-regexp cannot be used",
+        ),
+        (
+            &["--minimum-version=new"],
+            "--minimum-version cannot be used",
         ),
     ] {
         let ran = ccm(&[&["provider", "verify", "embedded:static", &digest], more].concat());

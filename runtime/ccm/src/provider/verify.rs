@@ -83,8 +83,9 @@ fn demanded(options: &Verify) -> anyhow::Result<(ModuleReference, TrustPolicy)> 
 
 /// The trust policy of the options.
 fn policy(options: &Verify) -> anyhow::Result<TrustPolicy> {
+    let digest = options.digest.as_deref().map(Pin::parse).transpose();
     let mut policy = TrustPolicy {
-        digest: options.digest.as_deref().map(Pin::parse).transpose()?,
+        digest: digest.context("--digest cannot be used")?,
         ..TrustPolicy::default()
     };
     for path in &options.key {
@@ -98,7 +99,10 @@ fn policy(options: &Verify) -> anyhow::Result<TrustPolicy> {
         &options.certificate_identity_regexp,
     ) {
         (Some(name), _) => Some(Identity::exact(name)),
-        (None, Some(pattern)) => Some(Identity::pattern(pattern)?),
+        (None, Some(pattern)) => {
+            let identity = Identity::pattern(pattern);
+            Some(identity.context("--certificate-identity-regexp cannot be used")?)
+        }
         (None, None) => None,
     };
     if let (Some(identity), Some(issuer), Some(root)) = (
@@ -112,6 +116,7 @@ fn policy(options: &Verify) -> anyhow::Result<TrustPolicy> {
         policy.keyless.push(keyless);
     }
     let minimum = options.minimum_version.as_deref();
-    policy.minimum_version = minimum.map(MinimumVersion::parse).transpose()?;
+    let minimum = minimum.map(MinimumVersion::parse).transpose();
+    policy.minimum_version = minimum.context("--minimum-version cannot be used")?;
     Ok(policy)
 }
