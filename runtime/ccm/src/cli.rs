@@ -22,7 +22,7 @@ use crate::migrate::MigrateCommand;
 use crate::provider::{ConfigCommand, ProviderCommand};
 use crate::status::{self, StatusCommand};
 pub(crate) use invocation::{GO_NAME, Invocation, InvokedIn};
-pub(crate) use print::{in_one_line, print_error, write};
+pub(crate) use print::{causes_in_one_line, in_one_line, print_error, write};
 
 /// The command, with its parsed options.
 pub(crate) enum Command {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{self, ErrorKind, Write as _};
 
-use anyhow::Context as _;
+use anyhow::{Chain, Context as _};
 use ccm_core::failure;
 use kube::config::KubeconfigError;
 
@@ -42,19 +42,24 @@ pub(crate) fn print_error(error: &anyhow::Error) {
 
 /// The error and its causes, one per line.
 fn with_causes(error: &anyhow::Error) -> String {
-    format!("Error: {}\n", texts(error).join("\n  caused by: "))
+    format!("Error: {}\n", texts(error.chain()).join("\n  caused by: "))
 }
 
 /// The error and its causes as the value of a log line, which escapes them.
 pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
-    texts(error).join(": ")
+    texts(error.chain()).join(": ")
+}
+
+/// The same of an error of a library.
+pub(crate) fn causes_in_one_line(error: &(dyn Error + 'static)) -> String {
+    texts(Chain::new(error)).join(": ")
 }
 
 /// The texts of the error and its causes. A cause is left out if the text above ends with it: many libraries repeat the
 /// cause in their own text.
-fn texts(error: &anyhow::Error) -> Vec<String> {
+fn texts(chain: Chain<'_>) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
-    for cause in error.chain() {
+    for cause in chain {
         let whole = in_our_words(cause);
         let is_whole = whole.is_some();
         let cause = whole.unwrap_or_else(|| without_type(cause));

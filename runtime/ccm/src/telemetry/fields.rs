@@ -11,6 +11,8 @@ use tracing_subscriber::fmt::{FmtContext, FormatFields};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::cli::causes_in_one_line;
+
 /// The value of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
@@ -93,7 +95,7 @@ impl Visit for Fields {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.put(field.name(), Value::Text(value.to_string()));
+        self.put(field.name(), Value::Text(causes_in_one_line(value)));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {

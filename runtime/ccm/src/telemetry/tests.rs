@@ -139,6 +139,18 @@ fn a_line_without_a_message_is_called_by_its_target() {
 }
 
 #[test]
+fn an_error_is_written_with_its_causes() {
+    let error = anyhow::Error::new(std::io::Error::other("read-only")).context("cannot create /a");
+    let emit = || {
+        let error: &(dyn std::error::Error + 'static) = error.as_ref();
+        tracing::warn!(error, "not cached");
+    };
+    let parsed = written(Form::Klog, "", emit);
+    let expected = "] \"not cached\" err=\"cannot create /a: read-only\"\n";
+    assert!(parsed.ends_with(expected), "{parsed}");
+}
+
+#[test]
 fn fields_of_spans_are_appended_once() {
     let emit = || {
         let outer = tracing::info_span!(
