@@ -288,9 +288,9 @@ impl ProviderManager {
                     tracing::info!("the configuration has changed");
                     self.of_objects = of_objects;
                     self.configuring_objects = configuring;
-                    self.apply(providers).await;
+                    self.apply(providers);
                 } else {
-                    self.apply_left_out().await;
+                    self.apply_left_out();
                 }
                 self.specify(&wanted.specifications);
                 self.departed_modules.remove(&wanted).await;
@@ -355,7 +355,7 @@ impl ProviderManager {
     }
 
     /// Applies an edit, and keeps the reasons for the parts that could not be applied.
-    async fn apply(&mut self, providers: Vec<ProviderConfig>) {
+    fn apply(&mut self, providers: Vec<ProviderConfig>) {
         self.left_out.clear();
         let wanted = names(&providers);
         let before = std::mem::replace(&mut self.wanted, providers.clone());
@@ -366,19 +366,19 @@ impl ProviderManager {
         self.departed.retain(|name| !wanted.contains(name));
         self.instances.retain(|name, _| wanted.contains(name));
         for provider in providers {
-            self.apply_one(provider).await;
+            self.apply_one(provider);
         }
         self.publish();
     }
 
     /// Tries again what could not be applied: a full disk, or a folder without the right to write, is mended without an
     /// edit of the configuration.
-    async fn apply_left_out(&mut self) {
+    fn apply_left_out(&mut self) {
         let is_left_out = |provider: &&ProviderConfig| self.left_out.contains_key(&provider.name);
         let providers: Vec<_> = self.wanted.iter().filter(is_left_out).cloned().collect();
         let mut is_changed = false;
         for provider in providers {
-            is_changed |= self.apply_one(provider).await;
+            is_changed |= self.apply_one(provider);
         }
         if is_changed {
             self.publish();
@@ -386,11 +386,11 @@ impl ProviderManager {
     }
 
     /// Applies the configuration of one provider; returns whether that was possible.
-    async fn apply_one(&mut self, provider: ProviderConfig) -> bool {
+    fn apply_one(&mut self, provider: ProviderConfig) -> bool {
         let name = provider.name.clone();
         let followed = match self.instances.get_mut(&name) {
             Some(instance) if *instance.config() == provider => Ok(()),
-            Some(instance) => instance.follow(provider, &self.shared).await,
+            Some(instance) => instance.follow(provider, &self.shared),
             None => self.begin_one(provider),
         };
         let Err(error) = followed else {

@@ -84,8 +84,8 @@ pub struct RolloutControllerParts {
     pub name: String,
     /// Loads modules; shared by all providers.
     pub host: Arc<Host>,
-    /// The first value is the source; each later one replaces it.
-    pub sources: mpsc::Receiver<Box<dyn Source>>,
+    /// The source at first.
+    pub source: Box<dyn Source>,
     /// Modules stored on this machine.
     pub store: Arc<ModuleStore>,
     /// What it is told.
@@ -96,12 +96,29 @@ pub struct RolloutControllerParts {
     pub pace: u32,
 }
 
+/// The policies by which modules are judged.
+#[derive(Clone)]
+pub struct Policies {
+    /// Trust policy: whose signatures are accepted for a module.
+    pub trust: Arc<TrustPolicy>,
+    /// Load policy under which modules are loaded.
+    pub load_policy: Arc<dyn LoadPolicyOf>,
+}
+
+/// Another source, other policies, or both at once: the policies for one source never judge what another one offered.
+pub struct Reconfiguration {
+    /// Replaces the source. `None`: it stays.
+    pub source: Option<Box<dyn Source>>,
+    /// Replaces the policies, and has the version that serves loaded again. `None`: they stay.
+    pub policies: Option<Policies>,
+}
+
 /// What a [`RolloutController`] is told from outside, most of which changes over time.
 pub struct RolloutInputs {
-    /// Trust policy: whose signatures are accepted for a module.
-    pub trust: watch::Receiver<Arc<TrustPolicy>>,
-    /// Load policy under which modules are loaded.
-    pub load_policy: watch::Receiver<Arc<dyn LoadPolicyOf>>,
+    /// The policies that apply now.
+    pub policies: Policies,
+    /// Changes of the source and the policies.
+    pub reconfigurations: mpsc::UnboundedReceiver<Reconfiguration>,
     /// Rules for trying new versions.
     pub rules: watch::Receiver<RolloutRules>,
     /// Additional notice for people, such as a bad edit of the configuration; empty if there is none.
@@ -158,18 +175,16 @@ impl RolloutController {
         let RolloutControllerParts {
             name,
             host,
-            sources,
+            source,
             store,
             inputs,
             metrics,
             pace,
         } = parts;
-        let source_watcher = SourceWatcher::start(sources);
         let resources = Resources {
             name: name.clone(),
             host,
             store,
-            again: source_watcher.again(),
             metrics: metrics.clone(),
         };
         let facts = RolloutFacts {
@@ -189,10 +204,10 @@ impl RolloutController {
             seen: inputs.record_store.seen(),
             inputs,
             seen_record: None,
-            source_watcher,
+            place: source.place().to_owned(),
+            source_watcher: SourceWatcher::start(&name, source),
             metrics,
             served: watch::Sender::new(Served::Starting),
-            place: String::new(),
             offered: None,
             generations: BTreeMap::new(),
             works: JoinSet::new(),
@@ -209,10 +224,6 @@ impl RolloutController {
 
     /// Runs until the future is dropped. A panic of its tasks is one of its own.
     pub async fn run(mut self) {
-        // The location of the source comes first: it may pin a stored module.
-        if let Some(report) = self.source_watcher.next().await {
-            self.absorb_source_report(report);
-        }
         self.look();
         loop {
             let wake = self.settle();
@@ -284,8 +295,7 @@ impl RolloutController {
         tokio::select! {
             () = changed(&mut inputs.lead) => self.lead_changed().await,
             () = changed(&mut self.seen) => self.seen_changed(),
-            () = changed(&mut inputs.trust) => self.facts.policy_changed(),
-            () = changed(&mut inputs.load_policy) => self.facts.policy_changed(),
+            Some(change) = inputs.reconfigurations.recv() => self.reconfigure(change),
             () = changed(&mut inputs.rules) => self.facts.rules = *self.inputs.rules.borrow(),
             () = changed(&mut inputs.notice) => self.notice(),
             // The next report contains it, too.
@@ -376,27 +386,32 @@ impl RolloutController {
         self.facts.notice = problems.join("; ");
     }
 
+    fn reconfigure(&mut self, change: Reconfiguration) {
+        if let Some(policies) = change.policies {
+            self.inputs.policies = policies;
+            self.facts.policy_changed();
+        }
+        if let Some(source) = change.source {
+            self.place = source.place().to_owned();
+            // Reports of the former source that are still to come are dropped with its watcher.
+            self.source_watcher = SourceWatcher::start(&self.name, source);
+            // What the operator requires of this source says nothing about bytes of the former one. What is being judged may
+            // be pinned by the former location, and would ask the former source.
+            self.offered = None;
+            self.perform(&RolloutEffect::Abandon);
+            let now = self.clock.now();
+            self.facts.performed(&RolloutEffect::Abandon, now);
+            self.facts.unoffered("", true);
+        }
+    }
+
     fn absorb_source_report(&mut self, report: SourceReport) {
-        let now = self.clock.now();
         match report {
-            SourceReport::Located(place) => {
-                tracing::info!(target: "rollout", provider = %self.name, source = %place, "watching the source");
-                if self.place != place {
-                    self.place = place;
-                    // What the operator requires of this source says nothing about bytes of the former one, and what is
-                    // being judged may be pinned by the former location.
-                    self.offered = None;
-                    self.perform(&RolloutEffect::Abandon);
-                    self.facts.performed(&RolloutEffect::Abandon, now);
-                }
-                // Withdraws the offer of the previous source.
-                self.facts.unoffered("", true);
-            }
             SourceReport::Offered(artifact) => {
                 let digest = artifact.digest;
                 tracing::info!(target: "rollout", provider = %self.name, %digest, origin = %artifact.origin, "a module is offered");
-                self.facts
-                    .offered(version_work::release(&artifact, ""), now);
+                let release = version_work::release(&artifact, "");
+                self.facts.offered(release, self.clock.now());
                 self.offered = Some(artifact);
             }
             SourceReport::Failed(error) => {

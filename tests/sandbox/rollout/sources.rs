@@ -1,12 +1,17 @@
 //! Another source in the place of the one that a provider began with.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ccm_core::rollout::Record;
 use ccm_delivery::artifact::Artifact;
+use ccm_delivery::load_policy::LoadPolicyOf;
 use ccm_delivery::record::{RecordStore as _, Report};
-use ccm_delivery::rollout_controller::Served;
-use ccm_delivery::source::Location;
+use ccm_delivery::rollout_controller::{Policies, Served};
 use ccm_delivery::source::file::FileSource;
+use ccm_delivery::source::{Location, Source};
 use ccm_delivery::trust::TrustPolicy;
+use ccm_host::{Inspection, Loading};
 use ccm_tests::harness::Test;
 use rcgen::KeyPair;
 
@@ -31,6 +36,10 @@ pub(crate) const TESTS: &[Test] = &[
         "what_the_former_source_offered_is_not_loaded_at_another",
         what_the_former_source_offered_is_not_loaded_at_another,
     ),
+    (
+        "the_policies_that_come_with_another_source_never_judge_what_the_former_one_offered",
+        the_policies_that_come_with_another_source_never_judge_what_the_former_one_offered,
+    ),
 ];
 
 /// The version whose manifest [`PINNED`] names.
@@ -46,13 +55,26 @@ fn fails(served: &Served, text: &str) -> bool {
     matches!(served, Served::Failed { why, .. } if why.contains(text))
 }
 
-/// Gives the provider another source, which has nothing.
-async fn moves_to_nowhere(world: &World) {
+/// A source that has nothing.
+fn nowhere() -> Box<dyn Source> {
     let Location::File(file) = Location::parse(NOWHERE).unwrap() else {
         unreachable!("it is the address of a file")
     };
-    let other = FileSource::new(NOWHERE.to_owned(), file, "cloud".to_owned());
-    assert!(world.sources.send(Box::new(other)).await.is_ok());
+    Box::new(FileSource::new(
+        NOWHERE.to_owned(),
+        file,
+        "cloud".to_owned(),
+    ))
+}
+
+/// A load policy that knows whether it was asked about a module, to which it grants nothing.
+struct Asked(Arc<AtomicBool>);
+
+impl LoadPolicyOf for Asked {
+    fn load_policy(&self, _: &Inspection) -> Result<Loading, Vec<String>> {
+        self.0.store(true, Ordering::Relaxed);
+        Ok(Loading::default())
+    }
 }
 
 /// Its registry does not say whether there are signatures, and the module in the store may have some.
@@ -88,7 +110,7 @@ fn what_the_address_of_the_former_source_pinned_is_not_trusted_at_another() {
         let one = pinned();
         world.offer(&one);
         world.serves(&one).await;
-        moves_to_nowhere(&world).await;
+        world.reconfigure(Some(nowhere()), None);
         world
             .recorded("the other one is asked", |record| says(record, NOWHERE))
             .await;
@@ -118,7 +140,7 @@ fn what_the_former_source_offered_is_not_loaded_at_another() {
         let mut served = world.served.clone();
         let refused = served.wait_for(|served| fails(served, "it is not signed"));
         in_time("it is refused", refused).await.unwrap();
-        moves_to_nowhere(&world).await;
+        world.reconfigure(Some(nowhere()), None);
         let moved = served.wait_for(|served| fails(served, NOWHERE));
         in_time("the other one is asked", moved).await.unwrap();
 
@@ -134,5 +156,33 @@ fn what_the_former_source_offered_is_not_loaded_at_another() {
         });
         let ended = in_time("it is loaded, or nowhere", ended).await.unwrap();
         assert!(!matches!(*ended, Served::Serving(_)));
+    });
+}
+
+/// The operator who trusts whatever the other source has, and grants it what it requests, does not mean these bytes.
+fn the_policies_that_come_with_another_source_never_judge_what_the_former_one_offered() {
+    block_on(async {
+        let world = World::start(Start {
+            trust: trusting(&KeyPair::generate().unwrap()),
+            ..Start::default()
+        });
+        let one = module("1.0.0", "honest");
+        world.offer(&one);
+        let mut served = world.served.clone();
+        let refused = served.wait_for(|served| fails(served, "it is not signed"));
+        in_time("it is refused", refused).await.unwrap();
+        // This offer is on its way meanwhile.
+        world.offer(&module("2.0.0", "honest"));
+        let asked = Arc::new(AtomicBool::new(false));
+        let policies = Policies {
+            trust: Arc::new(Start::default().trust),
+            load_policy: Arc::new(Asked(asked.clone())),
+        };
+        world.reconfigure(Some(nowhere()), Some(policies));
+        let ended = served
+            .wait_for(|served| fails(served, NOWHERE) || matches!(served, Served::Serving(_)));
+        let ended = in_time("the other one is asked", ended).await.unwrap();
+        assert!(!matches!(*ended, Served::Serving(_)));
+        assert!(!asked.load(Ordering::Relaxed));
     });
 }

@@ -15,7 +15,8 @@ use ccm_delivery::load_policy::LoadPolicyOf;
 use ccm_delivery::metrics::Metrics;
 use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Specification, StoredRecord};
 use ccm_delivery::rollout_controller::{
-    Lead, RolloutController, RolloutControllerParts, RolloutInputs, Served,
+    Lead, Policies, Reconfiguration, RolloutController, RolloutControllerParts, RolloutInputs,
+    Served,
 };
 use ccm_delivery::source::{Brought, Source, SourceError};
 use ccm_delivery::store::ModuleStore;
@@ -141,6 +142,7 @@ impl Source for Scripted {
 }
 
 /// The load policy of these tests: every request granted, with a behaviour that most of these modules have built in.
+#[derive(Default)]
 struct Granting {
     /// The missing grants, if any: then there is no load policy.
     missing: Vec<String>,
@@ -175,14 +177,13 @@ impl LoadPolicyOf for Granting {
 
 /// A running rollout controller, and what surrounds it.
 pub(crate) struct World {
-    /// Replaces the source.
-    pub(crate) sources: mpsc::Sender<Box<dyn Source>>,
+    reconfigurations: mpsc::UnboundedSender<Reconfiguration>,
+    /// Those that it was told last.
+    policies: Mutex<Policies>,
     offers: mpsc::UnboundedSender<Result<Artifact, SourceError>>,
     /// What the source has beside its offers, or how many times it was asked in vain.
     pub(crate) found: Arc<Mutex<Result<Artifact, u32>>>,
     pub(crate) record_store: Arc<MemoryRecordStore>,
-    load_policy: watch::Sender<Arc<dyn LoadPolicyOf>>,
-    trust: watch::Sender<Arc<TrustPolicy>>,
     lead: watch::Sender<Option<Lead>>,
     pub(crate) specification: watch::Sender<Specification>,
     pub(crate) served: watch::Receiver<Served>,
@@ -249,36 +250,30 @@ impl World {
         let record_store = record_store.unwrap_or_else(|| Arc::new(own()));
         let store = folder.map(|folder| folder.join("modules"));
         let (offers, offered) = mpsc::unbounded_channel();
-        let (sources, source) = mpsc::channel(1);
+        let (reconfigurations, reconfigured) = mpsc::unbounded_channel();
         let found = Arc::new(Mutex::new(Err(0)));
-        let scripted: Box<dyn Source> = Box::new(Scripted {
+        let scripted = Scripted {
             place,
             offers: offered,
             has_lost,
             found: Arc::clone(&found),
-        });
-        assert!(sources.try_send(scripted).is_ok());
-        let granting = load_policy.unwrap_or_else(|| {
-            Arc::new(Granting {
-                missing: Vec::new(),
-                is_narrow: false,
-            })
-        });
-        let (load_policy, trust) = (
-            watch::Sender::new(granting),
-            watch::Sender::new(Arc::new(trust)),
-        );
+        };
+        let load_policy = load_policy.unwrap_or_else(|| Arc::new(Granting::default()));
+        let policies = Policies {
+            trust: Arc::new(trust),
+            load_policy,
+        };
         let lead = watch::Sender::new(leads.then(lead));
         let specification = watch::Sender::default();
         let mut metrics = Registry::default();
         let controller = RolloutController::new(RolloutControllerParts {
             name: "cloud".to_owned(),
             host: HOST.clone(),
-            sources: source,
+            source: Box::new(scripted),
             store: Arc::new(ModuleStore::open(store).unwrap()),
             inputs: RolloutInputs {
-                trust: trust.subscribe(),
-                load_policy: load_policy.subscribe(),
+                policies: policies.clone(),
+                reconfigurations: reconfigured,
                 rules: watch::Sender::new(rules).subscribe(),
                 notice: watch::Sender::new(String::new()).subscribe(),
                 specification: specification.subscribe(),
@@ -291,12 +286,11 @@ impl World {
             pace: PACE,
         });
         World {
-            sources,
+            reconfigurations,
+            policies: Mutex::new(policies),
             offers,
             found,
             record_store,
-            load_policy,
-            trust,
             lead,
             specification,
             served: controller.served(),
@@ -327,17 +321,27 @@ impl World {
     /// Sets a load policy that lacks these grants, or that grants no target.
     pub(crate) fn grant(&self, missing: &[&str], is_narrow: bool) {
         let missing = missing.iter().map(|line| (*line).to_owned()).collect();
-        self.load_policy
-            .send_replace(Arc::new(Granting { missing, is_narrow }));
+        self.loads_under(Arc::new(Granting { missing, is_narrow }));
     }
 
     /// Sets a load policy, which every version is loaded under from now on.
     pub(crate) fn loads_under(&self, load_policy: Arc<dyn LoadPolicyOf>) {
-        self.load_policy.send_replace(load_policy);
+        self.judges(|policies| policies.load_policy = load_policy);
     }
 
     pub(crate) fn trusts(&self, policy: TrustPolicy) {
-        self.trust.send_replace(Arc::new(policy));
+        self.judges(|policies| policies.trust = Arc::new(policy));
+    }
+
+    fn judges(&self, change: impl FnOnce(&mut Policies)) {
+        let mut policies = self.policies.lock().unwrap();
+        change(&mut policies);
+        self.reconfigure(None, Some(policies.clone()));
+    }
+
+    pub(crate) fn reconfigure(&self, source: Option<Box<dyn Source>>, policies: Option<Policies>) {
+        let change = Reconfiguration { source, policies };
+        assert!(self.reconfigurations.send(change).is_ok());
     }
 
     pub(crate) fn leads(&self) {

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use ccm_core::rollout::RolloutRules;
-use ccm_delivery::load_policy::LoadPolicyOf;
 use ccm_delivery::record::{
     ClusterRecordStore, MemoryRecordStore, RecordStore, Specification, StoredRecord,
 };
 use ccm_delivery::rollout_controller::{
-    RolloutController, RolloutControllerParts, RolloutInputs, Served,
+    Policies, Reconfiguration, RolloutController, RolloutControllerParts, RolloutInputs, Served,
 };
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
@@ -18,7 +17,6 @@ use ccm_delivery::source::file::FileSource;
 use ccm_delivery::source::oci::{OciSettings, OciSource, RegistryCredentials};
 use ccm_delivery::source::{Location, Source};
 use ccm_delivery::store::ModuleStore;
-use ccm_delivery::trust::TrustPolicy;
 use ccm_host::Digest;
 use futures::FutureExt as _;
 use tokio::sync::{mpsc, watch};
@@ -33,10 +31,9 @@ use crate::config::ProviderConfig;
 /// controllers hold stay usable.
 pub(super) struct ProviderInstance {
     config: ProviderConfig,
-    sources: mpsc::Sender<Box<dyn Source>>,
+    /// Of the source that was sent last.
     credentials: watch::Sender<Option<RegistryCredentials>>,
-    trust: watch::Sender<Arc<TrustPolicy>>,
-    load_policy: watch::Sender<Arc<dyn LoadPolicyOf>>,
+    reconfigurations: mpsc::UnboundedSender<Reconfiguration>,
     rules: watch::Sender<RolloutRules>,
     specification: watch::Sender<Specification>,
     served: watch::Receiver<Served>,
@@ -64,9 +61,6 @@ impl ProviderInstance {
     ) -> anyhow::Result<ProviderInstance> {
         let (credentials, known) = watch::channel(config.registry.credentials.clone());
         let source = source(&config, shared, known)?;
-        let (sources, to_open) = mpsc::channel(1);
-        // There is no other sender yet, so the channel has room.
-        let _ = sources.try_send(source);
         let folder = shared
             .store
             .as_ref()
@@ -107,18 +101,17 @@ impl ProviderInstance {
             None => Arc::new(memory),
         };
         let recorded = record_store.seen();
-        let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
-        let (load_policy, receiver) = watch::channel(load_policy(&config, shared));
+        let (reconfigurations, reconfigured) = mpsc::unbounded_channel();
         let (rules, ruled) = watch::channel(rollout_rules(&config));
         let (specification, specified) = watch::channel(Specification::default());
         let rollout = RolloutController::new(RolloutControllerParts {
             name: config.name.clone(),
             host: shared.host.clone(),
-            sources: to_open,
+            source,
             store: Arc::new(store),
             inputs: RolloutInputs {
-                trust: trusted,
-                load_policy: receiver,
+                policies: policies(&config, shared),
+                reconfigurations: reconfigured,
                 rules: ruled,
                 notice,
                 specification: specified,
@@ -147,10 +140,8 @@ impl ProviderInstance {
         });
         Ok(ProviderInstance {
             config,
-            sources,
             credentials,
-            trust,
-            load_policy,
+            reconfigurations,
             rules,
             specification,
             served,
@@ -164,14 +155,14 @@ impl ProviderInstance {
     ///
     /// # Errors
     /// The new source cannot be opened; then nothing has changed.
-    pub(super) async fn follow(
-        &mut self,
-        config: ProviderConfig,
-        shared: &Shared,
-    ) -> anyhow::Result<()> {
+    pub(super) fn follow(&mut self, config: ProviderConfig, shared: &Shared) -> anyhow::Result<()> {
         let before = &self.config;
+        let mut other = None;
         if !is_same_source(before, &config) {
-            let source = source(&config, shared, self.credentials.subscribe())?;
+            // The former source keeps its own: they may be for another registry.
+            let (credentials, known) = watch::channel(config.registry.credentials.clone());
+            other = Some(source(&config, shared, known)?);
+            self.credentials = credentials;
             if let Some(record_store) = self
                 .record_store
                 .as_ref()
@@ -179,23 +170,20 @@ impl ProviderInstance {
             {
                 record_store.need();
             }
-            // The receiver ends only with this instance.
-            let _ = self.sources.send(source).await;
-        }
-        if before.registry.credentials != config.registry.credentials {
+        } else if before.registry.credentials != config.registry.credentials {
             self.credentials
                 .send_replace(config.registry.credentials.clone());
-        }
-        if before.trust != config.trust {
-            self.trust.send_replace(Arc::new(config.trust.clone()));
         }
         let rules = rollout_rules(&config);
         if rollout_rules(before) != rules {
             self.rules.send_replace(rules);
         }
-        if !has_same_terms(before, &config) {
-            self.load_policy.send_replace(load_policy(&config, shared));
-        }
+        let is_judged_anew = before.trust != config.trust || !has_same_terms(before, &config);
+        // The receiver ends only with this instance.
+        let _ = self.reconfigurations.send(Reconfiguration {
+            source: other,
+            policies: is_judged_anew.then(|| policies(&config, shared)),
+        });
         self.config = config;
         Ok(())
     }
@@ -269,8 +257,11 @@ fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
         && one.limits == other.limits
 }
 
-fn load_policy(config: &ProviderConfig, shared: &Shared) -> Arc<dyn LoadPolicyOf> {
-    Arc::new(shared.load_policy(config))
+fn policies(config: &ProviderConfig, shared: &Shared) -> Policies {
+    Policies {
+        trust: Arc::new(config.trust.clone()),
+        load_policy: Arc::new(shared.load_policy(config)),
+    }
 }
 
 fn source(
@@ -331,12 +322,47 @@ mod tests {
         config.rollout.canary_calls = 7;
         config.registry.credentials = None;
         let instance = manager.instances.get_mut("static").unwrap();
+        let (reconfigurations, mut sent) = mpsc::unbounded_channel();
+        instance.reconfigurations = reconfigurations;
         assert!(instance.credentials.borrow().is_some());
-        let followed = instance.follow(config.clone(), &manager.shared);
-        followed.await.unwrap();
+        instance.follow(config.clone(), &manager.shared).unwrap();
         assert!(instance.credentials.borrow().is_none());
-        assert!(**instance.trust.borrow() == config.trust);
+        let policies = sent.try_recv().unwrap().policies.unwrap();
+        assert!(*policies.trust == config.trust);
         assert_eq!(*instance.rules.borrow(), config.rollout);
+    }
+
+    /// Policies have what serves loaded again; those that come after their source would judge another one's offer.
+    #[tokio::test]
+    async fn another_source_comes_in_one_message_with_the_policies_that_change() {
+        type Change = fn(&mut ProviderConfig);
+        let moves: Change = |config| config.source = Location::Embedded("static".to_owned());
+        let distrusts: Change = |config| config.trust.allows_unsigned = false;
+        let limits: Change = |config| config.limits.call_seconds = Some(7);
+        let folder = tempfile::tempdir().unwrap();
+        let mut manager = manager(folder.path());
+        let mut before = ProviderConfig::unwritten("static");
+        before.source = Location::parse("file:///nowhere/static.wasm").unwrap();
+        before.grants = Some(Grants::default());
+        manager.begin_one(before.clone()).unwrap();
+        let instance = manager.instances.get_mut("static").unwrap();
+        let (reconfigurations, mut sent) = mpsc::unbounded_channel();
+        instance.reconfigurations = reconfigurations;
+        for (changes, expected) in [
+            (vec![moves], (true, false)),
+            (vec![distrusts], (false, true)),
+            (vec![limits], (false, true)),
+            (vec![moves, distrusts, limits], (true, true)),
+        ] {
+            let mut after = before.clone();
+            changes.iter().for_each(|change| change(&mut after));
+            for config in [after, before.clone()] {
+                instance.follow(config, &manager.shared).unwrap();
+                let Reconfiguration { source, policies } = sent.try_recv().unwrap();
+                assert_eq!((source.is_some(), policies.is_some()), expected);
+                assert!(sent.is_empty());
+            }
+        }
     }
 
     /// The module is told of them only when it begins.

@@ -85,7 +85,7 @@ async fn names_that_have_left_are_remembered_until_they_are_too_many() {
     let mut manager = manager(&folder.path().join("modules"));
     manager.look(&configuration(folder.path())).await;
     manager.departed = (0..=MOST_DEPARTED).map(|one| one.to_string()).collect();
-    manager.apply(Vec::new()).await;
+    manager.apply(Vec::new());
     assert_eq!(manager.departed, BTreeSet::from(["cloud".to_owned()]));
 }
 

@@ -19,8 +19,6 @@ const AFTER_PANIC: Duration = Duration::from_secs(10);
 
 /// A report of the source.
 pub(super) enum SourceReport {
-    /// A source is set; this is its location.
-    Located(String),
     /// The source offers this artifact.
     Offered(Arc<Artifact>),
     /// The source offers nothing, or cannot be reached.
@@ -38,7 +36,7 @@ pub(super) struct Again {
 pub(super) struct Asks(mpsc::Sender<Again>);
 
 impl Asks {
-    /// Fetches exactly the bytes of `release`. `None`: there is no source.
+    /// Fetches exactly the bytes of `release`. `None`: the source is not watched any more.
     pub(super) async fn bytes(&self, release: &Release) -> Option<Result<Artifact, SourceError>> {
         let (answer, brought) = oneshot::channel();
         let again = Again {
@@ -50,7 +48,8 @@ impl Asks {
     }
 }
 
-/// The task that polls one source, and its latest result. Dropping it ends the task.
+/// The task that polls one source, and its latest result. Dropping it ends the task at once, also while the source does not
+/// answer.
 pub(super) struct SourceWatcher {
     received: mpsc::Receiver<SourceReport>,
     asks: Asks,
@@ -58,12 +57,13 @@ pub(super) struct SourceWatcher {
 }
 
 impl SourceWatcher {
-    /// Starts the task, which waits for the first source.
-    pub(super) fn start(sources: mpsc::Receiver<Box<dyn Source>>) -> SourceWatcher {
+    /// Starts the task for the source of this provider.
+    pub(super) fn start(provider: &str, source: Box<dyn Source>) -> SourceWatcher {
+        tracing::info!(target: "rollout", %provider, source = %source.place(), "watching the source");
         let (reports, received) = mpsc::channel(1);
         let (asks, asked) = mpsc::channel(1);
         let mut task = JoinSet::new();
-        task.spawn(serve(sources, reports, asked));
+        task.spawn(serve(source, reports, asked));
         SourceWatcher {
             received,
             asks: Asks(asks),
@@ -89,34 +89,17 @@ impl SourceWatcher {
 }
 
 async fn serve(
-    mut sources: mpsc::Receiver<Box<dyn Source>>,
+    mut source: Box<dyn Source>,
     reports: mpsc::Sender<SourceReport>,
     mut asked: mpsc::Receiver<Again>,
 ) {
-    let mut next = sources.recv().await;
-    while let Some(source) = next {
-        next = serve_one(source, &mut sources, &reports, &mut asked).await;
-    }
-}
-
-/// Serves one source until another one takes its place, which is returned. `None`: nobody waits for reports any more.
-async fn serve_one(
-    mut source: Box<dyn Source>,
-    sources: &mut mpsc::Receiver<Box<dyn Source>>,
-    reports: &mpsc::Sender<SourceReport>,
-    asked: &mut mpsc::Receiver<Again>,
-) -> Option<Box<dyn Source>> {
-    let located = SourceReport::Located(source.place().to_owned());
-    reports.send(located).await.ok()?;
     loop {
         let report = tokio::select! {
             biased;
-            Some(other) = sources.recv() => return Some(other),
             Some(Again { release, mut answer }) = asked.recv() => {
                 // A source may take minutes, or never finish.
                 tokio::select! {
                     biased;
-                    Some(other) = sources.recv() => return Some(other),
                     () = answer.closed() => {}
                     brought = AssertUnwindSafe(source.again(&release)).catch_unwind() => {
                         let brought = brought
@@ -136,7 +119,9 @@ async fn serve_one(
                 }
             },
         };
-        reports.send(report).await.ok()?;
+        if reports.send(report).await.is_err() {
+            return;
+        }
     }
 }
 
@@ -151,7 +136,6 @@ mod tests {
 
     /// A source that offers what the test sends and never finishes a repeated fetch.
     struct Stuck {
-        place: &'static str,
         offers: mpsc::UnboundedReceiver<Artifact>,
     }
 
@@ -170,7 +154,7 @@ mod tests {
         }
 
         fn place(&self) -> &str {
-            self.place
+            "one"
         }
     }
 
@@ -212,24 +196,11 @@ mod tests {
         }
     }
 
-    /// A watcher with a stuck source, a sender for its offers and a sender for further sources.
-    async fn stuck() -> (
-        SourceWatcher,
-        mpsc::UnboundedSender<Artifact>,
-        mpsc::Sender<Box<dyn Source>>,
-    ) {
-        let (sources, given) = mpsc::channel(1);
+    /// A watcher with a stuck source, and a sender for its offers.
+    fn stuck() -> (SourceWatcher, mpsc::UnboundedSender<Artifact>) {
         let (offers, offered) = mpsc::unbounded_channel();
-        let one = Stuck {
-            place: "one",
-            offers: offered,
-        };
-        assert!(sources.try_send(Box::new(one) as Box<dyn Source>).is_ok());
-        let mut source_watcher = SourceWatcher::start(given);
-        assert!(
-            matches!(next(&mut source_watcher).await, SourceReport::Located(place) if place == "one")
-        );
-        (source_watcher, offers, sources)
+        let source = Stuck { offers: offered };
+        (SourceWatcher::start("cloud", Box::new(source)), offers)
     }
 
     async fn next(source_watcher: &mut SourceWatcher) -> SourceReport {
@@ -246,7 +217,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_nobody_waits_for_any_more_keeps_no_offer_waiting() {
-        let (mut source_watcher, offers, _sources) = stuck().await;
+        let (mut source_watcher, offers) = stuck();
         let (asks, release) = (source_watcher.again(), release());
         let mut given_up = Box::pin(asks.bytes(&release));
         assert!((&mut given_up).now_or_never().is_none());
@@ -261,12 +232,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_source_that_panics_has_failed_and_is_asked_again() {
-        let (sources, given) = mpsc::channel(1);
-        let source: Box<dyn Source> = Box::new(Panicking { asked: 0 });
-        assert!(sources.try_send(source).is_ok());
-        let mut source_watcher = SourceWatcher::start(given);
-        let located = next(&mut source_watcher).await;
-        assert!(matches!(located, SourceReport::Located(_)));
+        let source = Panicking { asked: 0 };
+        let mut source_watcher = SourceWatcher::start("cloud", Box::new(source));
         let failed = next(&mut source_watcher).await;
         let panicked = SourceError::panicked("one");
         assert!(matches!(failed, SourceReport::Failed(error) if error == panicked));
@@ -277,22 +244,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_source_takes_over_from_one_that_does_not_answer() {
-        let (mut source_watcher, _offers, sources) = stuck().await;
+    async fn a_source_that_does_not_answer_ends_with_its_watcher() {
+        let (source_watcher, offers) = stuck();
         let (asks, release) = (source_watcher.again(), release());
         let mut asking = Box::pin(asks.bytes(&release));
         assert!((&mut asking).now_or_never().is_none());
         settle().await;
-        let (_none, offers) = mpsc::unbounded_channel();
-        let two = Stuck {
-            place: "two",
-            offers,
-        };
-        assert!(sources.try_send(Box::new(two)).is_ok());
-        assert!(
-            matches!(next(&mut source_watcher).await, SourceReport::Located(place) if place == "two")
-        );
-        // The interrupted request gets no answer; a new request goes to the new source.
+        drop(source_watcher);
+        // The interrupted request gets no answer, and neither does another one.
         assert!(asking.await.is_none());
+        assert!(asks.bytes(&release).await.is_none());
+        assert!(offers.is_closed());
     }
 }

@@ -10,24 +10,22 @@ use ccm_core::rollout::{Cause, Endorsement, Loaded, Noted, Release, Work, WorkRe
 use ccm_core::safety::permit::Permit;
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
 
-use super::Generated;
 use super::failure_cause::{chain, is_slow, of_call, of_load, of_source};
 use super::source_watcher::Asks;
+use super::{Generated, Policies};
 use crate::active::{Active, Generation, reading, revoked};
 use crate::artifact::Artifact;
 use crate::difference::{Difference, Requests};
-use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
 use crate::source::blocking;
 use crate::store::ModuleStore;
-use crate::trust::{Distrust, Highest, Pin, TrustPolicy};
+use crate::trust::{Distrust, Highest, Pin};
 
 /// Shared dependencies of all work of one provider.
 pub(super) struct Resources {
     pub(super) name: String,
     pub(super) host: Arc<Host>,
     pub(super) store: Arc<ModuleStore>,
-    pub(super) again: Asks,
     pub(super) metrics: Metrics,
 }
 
@@ -40,8 +38,9 @@ pub(super) struct Job {
     pub(super) offered: Option<Arc<Artifact>>,
     /// The version with its current evidence, once the source was asked for it.
     pub(super) anew: OnceLock<Arc<Artifact>>,
-    pub(super) policy: Arc<TrustPolicy>,
-    pub(super) granted: Arc<dyn LoadPolicyOf>,
+    /// Asks the source of that location.
+    pub(super) again: Asks,
+    pub(super) policies: Policies,
     pub(super) endorsement: Endorsement,
     pub(super) serving: Option<Arc<Inspection>>,
     /// Recorded notes of the version that should serve.
@@ -188,17 +187,13 @@ impl Job {
         if let Some(offered) = offered {
             return Ok(Unverified::elsewhere(offered.clone()));
         }
-        let current = self.current(resources, release).await;
+        let current = self.current(release).await;
         current.map(Unverified::elsewhere)
     }
 
     /// Asks the source for exactly these bytes, with the evidence that it has now.
-    async fn current(
-        &self,
-        resources: &Resources,
-        release: &Release,
-    ) -> Result<Arc<Artifact>, WorkResult> {
-        match resources.again.bytes(release).await {
+    async fn current(&self, release: &Release) -> Result<Arc<Artifact>, WorkResult> {
+        match self.again.bytes(release).await {
             Some(Ok(artifact)) if artifact.digest.to_string() == release.digest => {
                 Ok(self.anew.get_or_init(|| Arc::new(artifact)).clone())
             }
@@ -249,7 +244,7 @@ impl Job {
         {
             // Those at hand are of the day on which the module came; the source may have others by now. One that is away
             // may take minutes to say so, and is not asked twice.
-            match self.current(resources, release).await {
+            match self.current(release).await {
                 Ok(current) => {
                     (artifact, is_stored) = (current, false);
                     vouched = self.vouched(resources, artifact.clone()).await;
@@ -267,7 +262,8 @@ impl Job {
             resources.put(&artifact).await;
         }
         let granted = self
-            .granted
+            .policies
+            .load_policy
             .load_policy(&inspection)
             .map_err(|lines| WorkResult::Failed(Cause::Policy, lines))?;
         let loading = Loading {
@@ -291,7 +287,7 @@ impl Job {
         resources: &Resources,
         artifact: Arc<Artifact>,
     ) -> Result<(Inspection, Highest), Unfit> {
-        let (policy, endorsement) = (self.policy.clone(), self.endorsement);
+        let (policy, endorsement) = (self.policies.trust.clone(), self.endorsement);
         let location_pin = self.location_pin.clone();
         let highest = Highest::read(self.recorded.highest.as_deref());
         let provider = resources.name.clone();
