@@ -51,11 +51,11 @@ pub struct Arrival {
 /// Reads the complete lines after the first `read` bytes, and advances `read`. Entries are in response order.
 pub(super) fn read_on(path: impl AsRef<Path>, read: &mut u64) -> Result<Vec<Arrival>> {
     let path = path.as_ref();
-    let mut text = String::new();
+    let mut text = Vec::new();
     let mut file = File::open(path)
         .with_context(|| format!("cannot read the audit log {}", path.display()))?;
     file.seek(SeekFrom::Start(*read))?;
-    file.read_to_string(&mut text)?;
+    file.read_to_end(&mut text)?;
     let mut arrivals = Vec::new();
     for line in lines(&text) {
         *read += u64::try_from(line.len())?;
@@ -74,8 +74,8 @@ pub(super) fn read_on(path: impl AsRef<Path>, read: &mut u64) -> Result<Vec<Arri
 /// differ. Omits a last line that is still being written.
 pub(super) fn read(path: impl AsRef<Path>) -> Result<Vec<AuditEntry>> {
     let path = path.as_ref();
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("cannot read the audit log {}", path.display()))?;
+    let text =
+        fs::read(path).with_context(|| format!("cannot read the audit log {}", path.display()))?;
     let mut events = lines(&text).map(event).collect::<Result<Vec<_>>>()?;
     // RFC 3339 in UTC with six decimals: text order is time order.
     events.sort_by(|one, other| one.received.cmp(&other.received));
@@ -95,14 +95,15 @@ pub(super) fn cut_torn_line(path: impl AsRef<Path>) -> Result<()> {
         .with_context(|| format!("cannot shorten the audit log {}", path.display()))
 }
 
-/// The lines that end with a newline: the last one may still be being written.
-fn lines(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'))
+/// The lines that end with a newline: the last one may still be being written, and end within a character.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n')
+        .filter(|line| line.ends_with(b"\n"))
 }
 
-fn event(line: &str) -> Result<Event> {
-    serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))
+fn event(line: &[u8]) -> Result<Event> {
+    serde_json::from_slice(line)
+        .with_context(|| format!("not an audit event: {}", String::from_utf8_lossy(line)))
 }
 
 fn entry(event: Event) -> AuditEntry {
