@@ -33,7 +33,9 @@ pub(crate) struct Running {
 
 /// The output of the container of this folder.
 pub(crate) fn log_of(folder: &TempDir) -> String {
-    fs::read_to_string(folder.path().join("container.log")).unwrap()
+    // It may be being written, and end within a character.
+    let log = fs::read(folder.path().join("container.log")).unwrap();
+    String::from_utf8_lossy(&log).into_owned()
 }
 
 impl Running {

@@ -234,9 +234,13 @@ impl World {
         Process::spawn(command, &self.folder.path().join("ccm.log")).unwrap()
     }
 
-    /// The output of every `ccm` of this world.
+    /// The complete lines that every `ccm` of this world has written.
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("ccm.log")).unwrap()
+        let mut log = std::fs::read(self.folder.path().join("ccm.log")).unwrap();
+        // The last line may still be being written, and end within a character.
+        let whole = log.iter().rposition(|&byte| byte == b'\n');
+        log.truncate(whole.map_or(0, |newline| newline + 1));
+        String::from_utf8_lossy(&log).into_owned()
     }
 
     /// Writes a file that is deleted with the world.

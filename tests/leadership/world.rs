@@ -254,7 +254,8 @@ impl World {
 
     /// The output of a process.
     pub(crate) fn log(&self, number: u32) -> String {
-        fs::read_to_string(self.path(number, "ccm.log")).unwrap_or_default()
+        let log = fs::read(self.path(number, "ccm.log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
     }
 
     /// The end of a process's log.
