@@ -7,6 +7,7 @@ use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::link::Cut;
 use ccm_tests::process::Process;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
@@ -137,9 +138,10 @@ pub(crate) async fn token(world: &World, name: &str, monitors: bool) -> String {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:monitoring"},
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}],
         });
-        let bindings: Api<ClusterRoleBinding> = Api::all(admin);
+        let bindings: Api<ClusterRoleBinding> = Api::all(admin.clone());
         let binding = serde_json::from_value(binding).unwrap();
         bindings.create(&params, &binding).await.unwrap();
+        may_scrape(&Api::all(admin), name).await;
     }
     let request = TokenRequest {
         spec: TokenRequestSpec {
@@ -150,6 +152,22 @@ pub(crate) async fn token(world: &World, name: &str, monitors: bool) -> String {
     };
     let token = accounts.create_token_request(name, &params, &request).await;
     token.unwrap().status.unwrap().token
+}
+
+/// Waits until the API server's authorizer knows the binding of this account: a manager that asks before is refused.
+async fn may_scrape(reviews: &Api<SubjectAccessReview>, name: &str) {
+    let review = json!({"spec": {
+        "user": format!("system:serviceaccount:kube-system:{name}"),
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    }});
+    let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
+    loop {
+        let reviewed = reviews.create(&PostParams::default(), &review).await;
+        if reviewed.unwrap().status.unwrap().allowed {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 pub(crate) fn free_port() -> u16 {
