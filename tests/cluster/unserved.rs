@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::delivered::{CONFIG_MAP, Delivered, digest};
 use crate::providers::{APPROVE, ROLL_BACK, entry, joins, more, version, world};
+use crate::world::until;
 
 /// Compressed: two modules do not fit into an object uncompressed.
 fn packed(wasm: &[u8]) -> Vec<u8> {
@@ -101,9 +102,12 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
     delivered
         .wait_for_event(&mut ccm, "hcloud", "ProviderNotServing")
         .await;
-    let reported = world.log()[seen..].to_owned();
     let is_loud = |line: &str| severity(line) == Some('E') && line.contains("is not served");
-    assert!(reported.lines().any(is_loud), "{reported}");
+    until(&mut ccm, "a line about it", async || {
+        let log = world.log();
+        log[seen..].lines().any(is_loud).then_some(())
+    })
+    .await;
 
     // The old version is put back, beside the other one: neither this pod nor a new one needs anything else.
     delivered
