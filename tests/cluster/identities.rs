@@ -165,7 +165,7 @@ async fn rights(admin: &Client) -> [bool; 3] {
 
 /// Waits until the API server has seen the latest bindings, which takes it moments.
 async fn has_rights(admin: &Client, expected: [bool; 3]) {
-    for _ in 0..100 {
+    for _ in 0..1000 {
         if rights(admin).await == expected {
             return;
         }

@@ -119,7 +119,7 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
         "wait",
         "--for=condition=Ready",
         "provider/hcloud",
-        "--timeout=90s",
+        "--timeout=240s",
     ];
     output_of(kubectl(&admin_config, &wait)).await;
     let table = output_of(kubectl(&admin_config, &["get", "ccmp"])).await;
