@@ -272,12 +272,14 @@ async fn beside_one_that_does_not_allocate_ours_does_until_another_process_alloc
     join(&world, "second", 50).await;
     each_has_its_own(&world, &mut ccm, 70).await;
     kcm.has_listed().await;
-    let ours = world.pod_cidr_writes().len();
     join(&world, "third", 50).await;
     each_has_its_own(&world, &mut ccm, 120).await;
     stands_back(&world, &mut ccm).await;
     world.stop(ccm).await;
-    assert_eq!(world.pod_cidr_writes().len(), ours);
+    // A write to a node of the second group may have been on its way when the other one served it.
+    let mut writes = world.pod_cidr_writes();
+    writes.retain(|write| write.name.starts_with("third-"));
+    assert_eq!(writes, []);
 }
 
 #[tokio::test]
