@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::kubelet::addresses;
-use crate::world::{Setup, World, untainted, until};
+use crate::world::{LONG_LEASE, Setup, World, untainted, until};
 
 /// Delay in each direction: a slow disk, or an etcd on the other side of a country.
 const DELAY: Duration = Duration::from_millis(50);
@@ -23,14 +23,13 @@ async fn a_slow_etcd_that_stalls_costs_time_and_neither_a_write_nor_an_event_mor
     let mut names = world.populate(20).await;
     let link = world.api.etcd_link().unwrap();
     link.delay(DELAY);
-    let mut ccm = world.ccm(
-        &world.configuration(json!({})),
-        // There is still work after the first node is initialised, with passes in between.
-        &[
-            "--concurrent-node-syncs=4",
-            "--node-status-update-frequency=1s",
-        ],
-    );
+    // There is still work after the first node is initialised, with passes in between.
+    let flags = [
+        "--concurrent-node-syncs=4",
+        "--node-status-update-frequency=1s",
+    ];
+    let flags = [&flags[..], &LONG_LEASE].concat();
+    let mut ccm = world.ccm(&world.configuration(json!({})), &flags);
     let begun = world
         .nodes_until(&mut ccm, "the first node", |nodes| untainted(nodes) > 0)
         .await;

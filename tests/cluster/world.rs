@@ -33,7 +33,7 @@ use crate::kubelet::is_tainted;
 /// Timeout for expected events. Only a failing test waits that long.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// A leader keeps its Lease while the API server restarts, however long that takes on this machine.
+/// A leader keeps its Lease while the API server restarts or stalls, however long that takes on this machine.
 pub(crate) const LONG_LEASE: [&str; 2] = [
     "--leader-elect-lease-duration=180s",
     "--leader-elect-renew-deadline=150s",
