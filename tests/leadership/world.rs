@@ -29,7 +29,7 @@ use crate::stall::Stalls;
 use crate::work::Work;
 
 /// Timeout for expected events. Only a failing test waits that long.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The Lease of the manager.
 pub(crate) const LEASE: &str = "cloud-controller-manager";
