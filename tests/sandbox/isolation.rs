@@ -63,14 +63,22 @@ fn compiler_ends() {
         // It limits itself before it reads the module, which here begins and does not end.
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"\0asm").unwrap();
-        std::thread::sleep(Duration::from_millis(500));
+        while rustix::io::ioctl_fionread(&stdin).unwrap() > 0 {
+            assert_eq!(child.try_wait().unwrap(), None, "it reads nothing");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         (child, stdin)
     };
     let (mut child, stdin) = std::thread::spawn(start).join().unwrap();
-    std::thread::sleep(Duration::from_millis(500));
-    // A compiler that goes on now refuses the module.
+    let deadline = Instant::now() + TIMEOUT;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "it outlives its parent");
+        std::thread::sleep(Duration::from_millis(5));
+    };
     drop(stdin);
-    let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
 }
 
@@ -254,11 +262,24 @@ async fn loaded(behaviour: Behaviour, endpoint: &str) -> (ccm_host::Provider, Ve
     (provider, new)
 }
 
+/// More time than a process without a call uses, in the kernel's hundredths of a second.
+const A_WHILE: u64 = 5;
+
+/// The processor time that a process has used, in hundredths of a second.
+fn worked(pid: &Pid) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    // User and system, the 14th and the 15th field; the name before is the second.
+    let times = fields.split(' ').skip(11).take(2);
+    times.map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
 fn killed() {
     block_on(async {
         let cloud = Target::start(TargetMode::Well).await;
         let (provider, pids) = loaded(Behaviour::Spin, &cloud.endpoint()).await;
         let provider = Arc::new(provider);
+        let before: u64 = pids.iter().map(worked).sum();
         let calling = {
             let provider = provider.clone();
             tokio::spawn(async move {
@@ -267,7 +288,9 @@ fn killed() {
             })
         };
         // It computes until it is killed.
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        while pids.iter().map(worked).sum::<u64>() < before + A_WHILE && !calling.is_finished() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         for pid in &pids {
             rustix::process::kill_process(*pid, Signal::KILL).unwrap();
         }
