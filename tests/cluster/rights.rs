@@ -113,7 +113,15 @@ pub(crate) async fn nodes_join(world: &World, ccm: &mut Process) -> u64 {
     world.cloud_link.hold();
     let taint = json!({"spec": {"taints": [uninitialized()]}});
     world.change("worker-2", taint).await;
-    world.cloud_is_asked(ccm).await;
+    until(ccm, "a question about its name", async || {
+        let requests = world.cloud.requests();
+        let mut paths = requests.iter().map(|request| &request.path);
+        // A pass over nodes that are not Ready asks for servers by their IDs.
+        paths
+            .any(|path| path.starts_with("/servers?"))
+            .then_some(())
+    })
+    .await;
     let note = json!({"metadata": {"annotations": {"note": "meanwhile"}}});
     world.change("worker-2", note).await;
     world.cloud_link.release();
