@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::link::Cut;
+use ccm_tests::ports;
 use ccm_tests::process::Process;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -46,7 +47,10 @@ impl Served {
         let tls = ccm_tests::authority::issue("ccm").unwrap();
         let certificate = world.file("ccm.crt", &tls.certificate_pem);
         let key = world.file("ccm.key", &tls.key_pem);
-        let (port, kubeconfig) = (free_port(), world.kubeconfig().display().to_string());
+        let (port, kubeconfig) = (
+            ports::keep().unwrap(),
+            world.kubeconfig().display().to_string(),
+        );
         let own = [
             format!("--secure-port={port}"),
             "--bind-address=127.0.0.1".to_owned(),
@@ -168,11 +172,6 @@ async fn may_scrape(reviews: &Api<SubjectAccessReview>, name: &str) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-pub(crate) fn free_port() -> u16 {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
 }
 
 #[tokio::test]
@@ -309,7 +308,7 @@ async fn proc_076_a_manager_that_may_not_read_how_the_cluster_authenticates_says
     let kubeconfig = world.api.kubeconfig_with_token("nobody", &token).unwrap();
     let kubeconfig = kubeconfig.display();
     let flags = [
-        format!("--secure-port={}", free_port()),
+        format!("--secure-port={}", ports::keep().unwrap()),
         format!("--authentication-kubeconfig={kubeconfig}"),
         format!("--authorization-kubeconfig={kubeconfig}"),
     ];

@@ -2,13 +2,13 @@
 //! dies. One of a rolling update has another volume than the leader.
 
 use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::ports;
 use ccm_tests::process::Process;
 use kube::Client;
 use serde_json::{Value, json};
 
 use crate::delivered::{CONFIG_MAP, Delivered, digest};
 use crate::deploy::apply;
-use crate::endpoints::free_port;
 use crate::provider_objects::{FLAG, has, object, world};
 use crate::providers::{joins, version};
 use crate::services::{Services, load_balancer};
@@ -24,7 +24,7 @@ impl Replica {
     /// Starts with this flag, which says where its providers are configured.
     fn start(world: &World, delivered: &Delivered<'_>, name: &str, flag: &str) -> Replica {
         let cache = delivered.cache().with_file_name(format!("cache-of-{name}"));
-        let port = free_port();
+        let port = ports::keep().unwrap();
         let arguments = [
             "run".to_owned(),
             flag.to_owned(),

@@ -1,9 +1,9 @@
 //! The start of a process: the port opens before the provider is loaded, and all controllers share one watch.
 
+use ccm_tests::ports;
 use ccm_tests::process::Process;
 
 use crate::delivered::Delivered;
-use crate::endpoints::free_port;
 use crate::pod_network::{DOCUMENTED, Network, names, setup};
 use crate::providers::version;
 use crate::services::{Services, load_balancer};
@@ -61,7 +61,7 @@ async fn proc_050_the_port_answers_before_a_provider_serves() {
     let file = aside.with_file_name("provider.wasm");
     let source = format!("file://{}", file.display());
     delivered.configure(&[delivered.entry("hcloud", &source)]);
-    let port = free_port();
+    let port = ports::keep().unwrap();
     let flags = [format!("--secure-port={port}")];
     let mut ccm = delivered.ccm_with(&flags, &[]);
     let path = "/readyz?verbose";

@@ -6,7 +6,7 @@
 //! the signature, so that only forms pass which Python would encode in the same way, and no query does: botocore's own
 //! fail, too.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use ccm_host::grant::{
     AwsKeys, AwsSigV4, AwsSource, Credential, Issuer, Presented, Secret, WebIdentity,
 };
 use ccm_host::manifest::Manifest;
+use ccm_tests::ports;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -47,10 +48,7 @@ impl Drop for Moto {
 impl Moto {
     fn start() -> Moto {
         let client = Client::with_packages_of("aws", "moto");
-        let port = {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            listener.local_addr().unwrap().port()
-        };
+        let port = ports::keep().unwrap();
         let child = Command::new("python3")
             .args([
                 "-B",

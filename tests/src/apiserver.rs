@@ -9,7 +9,7 @@ mod audit;
 mod bootstrapped;
 mod files;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -25,13 +25,11 @@ pub use audit::{Arrival, AuditEntry};
 use files::Files;
 
 use crate::link::Link;
+use crate::ports;
 use crate::process::Process;
 
 /// Start-up timeout. A start takes two seconds; only a heavily loaded machine needs more.
 const TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Maximum number of start attempts when another process takes a port between selection and listening.
-const ATTEMPTS: u32 = 3;
 
 /// Options of an API server.
 #[derive(Clone, Debug, Default)]
@@ -103,25 +101,12 @@ impl ApiServer {
         data: Option<&Path>,
         options: &StartOptions,
     ) -> Result<Self> {
-        let mut attempt = 1;
-        loop {
-            match Self::start_once(programs, data, options).await {
-                Err(error) if attempt < ATTEMPTS && is_port_taken(&error) => attempt += 1,
-                result => return result,
-            }
-        }
-    }
-
-    async fn start_once(
-        programs: &Path,
-        data: Option<&Path>,
-        options: &StartOptions,
-    ) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("ccm-apiserver-")
             .tempdir()
             .context("cannot make a folder for the servers")?;
-        let (etcd_port, port) = free_ports()?;
+        let free = || ports::keep().context("cannot find a free port");
+        let (etcd_port, port) = (free()?, free()?);
         let files = Files::write(folder.path(), port, options)?;
         if let Some(data) = data {
             bootstrapped::copy(data, &etcd_data(folder.path()))?;
@@ -234,23 +219,17 @@ impl ApiServer {
     /// # Errors
     /// The server did not come back; the error holds the last lines of its log.
     pub async fn restart(&mut self) -> Result<()> {
-        let mut attempt = 1;
-        loop {
-            self.server.kill();
-            if let Some(log) = self.files.audit_log() {
-                audit::cut_torn_line(log)?;
-            }
-            self.server = spawn(
-                &self.program,
-                &self.arguments,
-                self.default_gc,
-                self.folder.path(),
-            )?;
-            match self.wait_until_ready().await {
-                Err(error) if attempt < ATTEMPTS && is_port_taken(&error) => attempt += 1,
-                result => return result,
-            }
+        self.server.kill();
+        if let Some(log) = self.files.audit_log() {
+            audit::cut_torn_line(log)?;
         }
+        self.server = spawn(
+            &self.program,
+            &self.arguments,
+            self.default_gc,
+            self.folder.path(),
+        )?;
+        self.wait_until_ready().await
     }
 
     /// All requests so far, in order of arrival. An entry is written when its response has been sent (for a watch:
@@ -356,15 +335,4 @@ fn etcd_arguments(folder: &Path, port: u16) -> Vec<String> {
         "--unsafe-no-fsync".to_owned(),
         "--log-level=warn".to_owned(),
     ]
-}
-
-/// Two free ports. Both are held until both are known, so they differ.
-fn free_ports() -> Result<(u16, u16)> {
-    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot find a free port");
-    let (one, two) = (listen()?, listen()?);
-    Ok((one.local_addr()?.port(), two.local_addr()?.port()))
-}
-
-fn is_port_taken(error: &anyhow::Error) -> bool {
-    format!("{error:#}").contains("address already in use")
 }

@@ -20,6 +20,7 @@ pub mod kubernetes;
 pub mod link;
 pub mod log;
 pub mod observed;
+pub mod ports;
 pub mod process;
 pub mod prometheus;
 pub mod prometheus_operator;

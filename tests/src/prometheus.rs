@@ -1,6 +1,5 @@
 //! A real Prometheus for a test: started with a configuration, queried with `promtool`. It knows no metric.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use crate::ports;
 use crate::process::Process;
 
 /// Timeout of an answer. Only a failing test waits that long.
@@ -29,8 +29,8 @@ impl Prometheus {
     pub fn start(folder: &Path, configuration: &str) -> Result<Self> {
         let file = folder.join("prometheus.yaml");
         std::fs::write(&file, configuration).context("cannot write the configuration")?;
-        // Prometheus does not report the port that it was given, so a port that is free now is chosen.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        // Prometheus does not report the port that it was given, so one is chosen.
+        let address = format!("127.0.0.1:{}", ports::keep()?);
         let mut command = Command::new("prometheus");
         command
             .arg(format!("--config.file={}", file.display()))

@@ -8,7 +8,7 @@ mod tools;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::authority;
+use crate::ports;
 use crate::process::Process;
 
 /// The only user. No program may print its password.
@@ -29,8 +30,6 @@ const PASSWORD_HASH: &str = "$2a$05$6isv/Wz0KBrXFKgqctBzbOyH8VuuBk5Ve3Ty3S9snMbN
 
 /// Start-up timeout. A start takes a tenth of a second.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum number of start attempts when another process takes the port between selection and listening.
-const ATTEMPTS: u32 = 3;
 
 /// Options of a registry.
 #[derive(Debug, Clone, Copy)]
@@ -77,31 +76,19 @@ impl Registry {
         let programs = tokio::task::spawn_blocking(tools::folder)
             .await
             .context("looking for the programs panicked")??;
-        let mut attempt = 1;
-        loop {
-            match Self::start_once(&programs, options).await {
-                Err(error) if attempt < ATTEMPTS && is_port_taken(&error) => attempt += 1,
-                result => return result,
-            }
-        }
-    }
-
-    async fn start_once(programs: &Path, options: RegistryOptions) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("ccm-registry-")
             .tempdir()
             .context("cannot make a folder for the registry")?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-            .local_addr()?
-            .port();
+        let port = ports::keep().context("cannot find a free port")?;
         let ca_pem = write_certificates(folder.path())?;
         write_configuration(folder.path(), port, options)?;
         write_login(folder.path(), port)?;
-        let server = spawn(programs, folder.path())?;
+        let server = spawn(&programs, folder.path())?;
         let mut started = Self {
             server,
             folder,
-            programs: programs.to_owned(),
+            programs,
             port,
             ca_pem,
         };
@@ -307,8 +294,4 @@ fn write_login(folder: &Path, port: u16) -> Result<()> {
     });
     fs::write(docker.join("config.json"), serde_json::to_vec(&login)?)?;
     Ok(())
-}
-
-fn is_port_taken(error: &anyhow::Error) -> bool {
-    format!("{error:#}").contains("address already in use")
 }
