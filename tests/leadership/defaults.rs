@@ -25,6 +25,11 @@ fn since(then: Timestamp, now: Timestamp) -> Duration {
     now.duration_since(then).unsigned_abs()
 }
 
+/// The maximum of a time that was measured since the stalls were taken last: a machine that stood still made it longer.
+pub(crate) fn with_stall(world: &World, most: Duration) -> Duration {
+    most + world.stalls.take().unwrap_or_default()
+}
+
 fn assert_clean(world: &mut World) {
     let judgement = world.judge();
     assert!(judgement.judged > 0, "nothing happened");
@@ -51,6 +56,7 @@ async fn a_crash_is_followed_by_the_other_process_within_twenty_seconds_and_a_sl
     world.replica(leader).api.delay_answers(Duration::ZERO);
     assert_clean(&mut world);
 
+    world.stalls.take();
     let now = Timestamp::now();
     world.replica(leader).process.kill();
     world.forget(leader);
@@ -63,7 +69,7 @@ async fn a_crash_is_followed_by_the_other_process_within_twenty_seconds_and_a_sl
         took.as_secs_f64()
     );
     assert!(
-        took <= Duration::from_secs(20),
+        took <= with_stall(&world, Duration::from_secs(20)),
         "{took:?}\n{}",
         world.report()
     );
@@ -76,6 +82,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
  {
     let (mut world, leader, standby) = pair().await;
 
+    world.stalls.take();
     let now = Timestamp::now();
     world.replica(leader).process.terminate().unwrap();
     let (ended, status) = world.ended(leader).await;
@@ -90,7 +97,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
         since(now, ended).as_secs_f64()
     );
     assert!(
-        took <= Duration::from_secs(3),
+        took <= with_stall(&world, Duration::from_secs(3)),
         "{took:?}\n{}",
         world.report()
     );
@@ -109,7 +116,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
         ended.as_secs_f64()
     );
     assert!(
-        ended <= Duration::from_millis(3500),
+        ended <= with_stall(&world, Duration::from_millis(3500)),
         "{ended:?}\n{}",
         world.report()
     );
@@ -127,7 +134,8 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
         "told to stop with more on the wire: ended after {:.2} s",
         ended.as_secs_f64()
     );
-    let is_right = (Duration::from_secs(9)..Duration::from_millis(11_500)).contains(&ended);
+    let most = with_stall(&world, Duration::from_millis(11_500));
+    let is_right = (Duration::from_secs(9)..most).contains(&ended);
     assert!(is_right, "{ended:?}\n{}", world.report());
     assert!(!world.recorder.released(third), "{}", world.report());
     let (last, taken) = world.successor(third).await;
@@ -142,6 +150,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     // Told a second time, the process does not wait, and keeps the Lease.
     world.replica(last).cloud.hold();
     asks(&mut world).await;
+    world.stalls.take();
     let now = Timestamp::now();
     for _ in 0..2 {
         world.replica(last).process.terminate().unwrap();
@@ -156,7 +165,8 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     );
     world.recorder.refresh(&world.api, &world.cloud);
     assert_eq!(status.code(), Some(1), "{}", world.report());
-    assert!(ended < Duration::from_secs(5), "{ended:?}");
+    let most = with_stall(&world, Duration::from_secs(5));
+    assert!(ended < most, "{ended:?}");
     assert!(!world.recorder.released(last), "{}", world.report());
 }
 
@@ -175,6 +185,7 @@ pub(crate) async fn asks(world: &mut World) {
 /// Returns how long it took to end, and since when.
 async fn stop_while_asking(world: &mut World, leader: u32) -> (Duration, Timestamp) {
     asks(world).await;
+    world.stalls.take();
     let now = Timestamp::now();
     world.replica(leader).process.interrupt().unwrap();
     let (ended, status) = world.ended(leader).await;
