@@ -4,12 +4,13 @@
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody};
 use http::{Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -21,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use crate::authentication::PeerCertificates;
-use crate::connection_limit::Slot;
+use crate::connection_limit::{Slot, Unread};
 use crate::endpoints::common_headers;
 use crate::write_limit::WriteLimit;
 
@@ -173,7 +174,52 @@ async fn answer(
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(peer);
     let response = router.oneshot(request).await?;
-    Ok(common_headers(response))
+    let unread = Arc::new(slot.answers());
+    Ok(common_headers(response).map(|body| Body::new(UnreadBody { body, unread })))
+}
+
+/// The body of an answer, which counts as unread until its last byte is with the operating system: an HTTP/2 client may
+/// leave any number of answers to its flow control.
+struct UnreadBody {
+    body: Body,
+    unread: Arc<Unread>,
+}
+
+/// Bytes of such a body. HTTP/2 keeps them after the body itself is dropped.
+struct UnreadBytes {
+    bytes: Bytes,
+    _unread: Arc<Unread>,
+}
+
+impl AsRef<[u8]> for UnreadBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl HttpBody for UnreadBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let unread = |bytes| UnreadBytes {
+            bytes,
+            _unread: self.unread.clone(),
+        };
+        frame.map_ok(|frame| frame.map_data(|bytes| Bytes::from_owner(unread(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use super::world::{World, get};
-use crate::connection_limit::MOST;
+use crate::connection_limit::{MOST, MOST_REQUESTS};
 use crate::server::Server;
 
 #[tokio::test]
@@ -71,6 +71,32 @@ async fn clients_that_do_not_read_their_answers_give_way_to_a_newcomer() {
         assert_eq!(&beginning, b"HTTP/1.1 200");
     }
     drop(unread);
+}
+
+#[tokio::test]
+async fn h6_a_client_that_leaves_many_answers_in_the_server_loses_its_connection() {
+    let world = World::new();
+    let server = world.start().await;
+    let url = format!("https://{}/nothing", server.address());
+    let mut unread = Vec::new();
+    // Each on a connection of its own, with fewer streams than one may have.
+    for _ in 0..4 {
+        // The flow control leaves all but the beginning of each answer in the server.
+        let client = world.client_builder(None);
+        let client = client.http2_initial_stream_window_size(16).build().unwrap();
+        let mut answers = Vec::new();
+        for _ in 0..MOST_REQUESTS / 4 + 20 {
+            answers.push(client.get(&url).send().await.unwrap());
+        }
+        unread.push((client, answers));
+    }
+    let mut lost = 0;
+    for (_, answers) in &mut unread {
+        let last = answers.pop().unwrap().text().await;
+        lost += usize::from(last.is_err());
+    }
+    assert_eq!(lost, 1);
+    assert_eq!(get(&world.client(None), &server, "/livez").await.0, 200);
 }
 
 #[tokio::test]

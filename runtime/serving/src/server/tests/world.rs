@@ -10,7 +10,7 @@ use ccm_core::status_report::{StatusReport, Time};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use reqwest::Client;
+use reqwest::{Client, ClientBuilder};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
@@ -202,6 +202,11 @@ impl World {
 
     /// A client that trusts the server, with a certificate of its own if one is given.
     pub(super) fn client(&self, own: Option<(String, String)>) -> Client {
+        self.client_builder(own).build().unwrap()
+    }
+
+    /// The same client, not built yet.
+    pub(super) fn client_builder(&self, own: Option<(String, String)>) -> ClientBuilder {
         let own = own.map(|(certificate, key)| {
             (
                 CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap(),
@@ -209,10 +214,7 @@ impl World {
             )
         });
         let config = ccm_tests::tls_client::config(self.servers.certificate(), own).unwrap();
-        Client::builder()
-            .tls_backend_preconfigured(config)
-            .build()
-            .unwrap()
+        Client::builder().tls_backend_preconfigured(config)
     }
 
     pub(super) fn master(&self) -> Client {
