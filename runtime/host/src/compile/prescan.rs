@@ -1,9 +1,12 @@
 //! Pre-scan: reads a module's structure in one pass and refuses modules that would be expensive or dangerous to
 //! compile. Decodes sections, never function bodies, and does not judge validity: the compile child does.
 
+use std::collections::BTreeSet;
+
 use wasmparser::{
-    ComponentExternalKind, CompositeInnerType, Encoding, MemoryType, Parser, Payload, SubType,
-    TableType, TypeRef, WasmFeatures,
+    ComponentExternalKind, CompositeInnerType, ConstExpr, Element, ElementItems, ElementKind,
+    Encoding, ExternalKind, MemoryType, Operator, Parser, Payload, SubType, TableType, TypeRef,
+    WasmFeatures,
 };
 use wasmtime::Engine;
 
@@ -43,6 +46,7 @@ pub(crate) fn scan(wasm: &[u8]) -> Result<Structure<'_>, ModuleRefusal> {
     for payload in parser.parse_all(wasm) {
         scan.payload(payload?)?;
     }
+    scan.check_kept()?;
     Ok(scan.structure)
 }
 
@@ -96,8 +100,17 @@ struct Scan<'a> {
     core_imports: u64,
     types: u64,
     instances: u64,
+    /// Core instances of the outermost component, and of all others.
+    outer_instances: u64,
+    inner_instances: u64,
     /// Memories of the current core module; core modules do not nest.
     memories: u64,
+    /// Functions of the current core module that have a reference.
+    referenced: BTreeSet<u32>,
+    references: u64,
+    elements: u64,
+    passive_elements: u64,
+    data_segments: u64,
 }
 
 impl<'a> Scan<'a> {
@@ -160,7 +173,31 @@ impl<'a> Scan<'a> {
             Payload::GlobalSection(section) => {
                 self.globals += u64::from(section.count());
                 let offset = section.range().start;
-                at_most("globals", offset, self.globals, limits::GLOBALS)
+                at_most("globals", offset, self.globals, limits::GLOBALS)?;
+                for global in section {
+                    self.refer_from(&global?.init_expr)?;
+                }
+                Ok(())
+            }
+            Payload::ExportSection(section) => {
+                for export in section {
+                    let export = export?;
+                    if matches!(export.kind, ExternalKind::Func | ExternalKind::FuncExact) {
+                        self.refer(export.index)?;
+                    }
+                }
+                Ok(())
+            }
+            Payload::ElementSection(section) => {
+                for element in section.into_iter_with_offsets() {
+                    let (offset, element) = element?;
+                    self.element(offset, element)?;
+                }
+                Ok(())
+            }
+            Payload::DataSection(section) => {
+                self.data_segments += u64::from(section.count());
+                Ok(())
             }
             Payload::ImportSection(section) => {
                 for import in section.into_imports_with_offsets() {
@@ -215,6 +252,11 @@ impl<'a> Scan<'a> {
             }
             Payload::CodeSectionEntry(body) => check_body(&body),
             Payload::InstanceSection(section) => {
+                let counter = match self.open.len() {
+                    1 => &mut self.outer_instances,
+                    _ => &mut self.inner_instances,
+                };
+                *counter += u64::from(section.count());
                 self.instantiate(section.count(), section.range().start)
             }
             Payload::ComponentInstanceSection(section) => {
@@ -266,6 +308,7 @@ impl<'a> Scan<'a> {
             limits::NESTING as u64,
         )?;
         self.memories = 0;
+        self.referenced.clear();
         let (counter, what) = match is_module {
             true => (&mut self.modules, "core modules"),
             false => (&mut self.components, "components"),
@@ -291,6 +334,78 @@ impl<'a> Scan<'a> {
             offset,
             bytes,
             limits::MEMORY_CEILING_BYTES as u64,
+        )
+    }
+
+    fn element(&mut self, offset: usize, element: Element<'_>) -> Result<(), ModuleRefusal> {
+        let count = match &element.items {
+            ElementItems::Functions(items) => items.count(),
+            ElementItems::Expressions(_, items) => items.count(),
+        };
+        self.elements += u64::from(count);
+        at_most(
+            "elements of segments",
+            offset,
+            self.elements,
+            limits::TABLE_ELEMENTS as u64,
+        )?;
+        if matches!(element.kind, ElementKind::Passive) {
+            self.passive_elements += 1 + u64::from(count);
+        }
+        match element.items {
+            ElementItems::Functions(items) => {
+                for index in items {
+                    self.refer(index?)?;
+                }
+            }
+            ElementItems::Expressions(_, items) => {
+                for item in items {
+                    self.refer_from(&item?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the functions that a constant expression refers to.
+    fn refer_from(&mut self, expression: &ConstExpr<'_>) -> Result<(), ModuleRefusal> {
+        for operator in expression.get_operators_reader() {
+            if let Operator::RefFunc { function_index } = operator? {
+                self.refer(function_index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a function that has a reference, once for its module.
+    fn refer(&mut self, function: u32) -> Result<(), ModuleRefusal> {
+        self.references += u64::from(self.referenced.insert(function));
+        // There are no more, whatever a damaged file says.
+        at_most(
+            "functions with references",
+            self.length,
+            self.references,
+            limits::FUNCTIONS + limits::CORE_IMPORTS,
+        )
+    }
+
+    /// Checks what the engine keeps of the file's modules for each instance, as if all of them were in each one.
+    fn check_kept(&self) -> Result<(), ModuleRefusal> {
+        let most = limits::INSTANCES as u64;
+        let instances = match self.inner_instances {
+            0 => self.outer_instances.min(most),
+            // Components can be instantiated any number of times.
+            _ => most,
+        };
+        let each = 16 * self.globals
+            + 24 * self.core_imports
+            + 32 * (self.references + self.passive_elements)
+            + 12 * self.data_segments;
+        at_most(
+            "bytes that the engine keeps for instances",
+            self.length,
+            each * instances,
+            limits::INSTANCES_BYTES,
         )
     }
 

@@ -1,6 +1,8 @@
 //! Files that no compiler would make, and the answers of the pre-scan.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod segments;
+
 use wasm_encoder::{
     CodeSection, ComponentTypeSection, ConstExpr, CoreTypeSection, EntityType, FunctionSection,
     GlobalSection, GlobalType, ImportSection, InstanceSection, InstanceType, MemorySection,
