@@ -10,7 +10,7 @@ use crate::authentication::User;
 use crate::review_client::Reviews;
 use crate::settings::Authorization;
 
-/// Maximum length of a path that the API server is asked about, in bytes.
+/// Maximum length of a path, and of a verb, that the API server is asked about, in bytes: both are kept with its answer.
 const LONGEST: usize = 1024;
 
 /// The decision about a request.
@@ -44,7 +44,7 @@ impl Authorizer {
         let Some(reviews) = &self.reviews else {
             return AccessDecision::Denied;
         };
-        if path.len() > LONGEST {
+        if path.len().max(verb.len()) > LONGEST {
             return AccessDecision::Denied;
         }
         let key = (user.clone(), verb.to_owned(), path.to_owned());
@@ -138,6 +138,38 @@ mod tests {
         ] {
             let access = authorizer.access(user, "get", path).await;
             assert_eq!(access == AccessDecision::Allowed, expected, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_asked_about_a_long_path_or_a_long_method() {
+        let asked = Arc::new(AtomicBool::new(false));
+        let is_asked = asked.clone();
+        let api_server = tower::service_fn(move |_: http::Request<Body>| {
+            is_asked.store(true, Ordering::Relaxed);
+            let review = json!({"metadata": {}, "spec": {}, "status": {"allowed": true}});
+            let answer = http::Response::builder().status(201);
+            std::future::ready(answer.body(Body::from(review.to_string().into_bytes())))
+        });
+        let settings = Authorization {
+            cluster: None,
+            cache_allowed: Duration::ZERO,
+            cache_denied: Duration::ZERO,
+            always_allowed: Vec::new(),
+        };
+        let client = Client::new(api_server, "default");
+        let authorizer = Authorizer::new(settings, Some(client));
+        let text = |length| "x".repeat(length);
+        for (verb, path, expected) in [
+            (text(LONGEST), text(LONGEST), true),
+            (text(LONGEST + 1), text(1), false),
+            (text(1), text(LONGEST + 1), false),
+        ] {
+            asked.store(false, Ordering::Relaxed);
+            let access = authorizer.access(&User::anonymous(), &verb, &path).await;
+            let lengths = (verb.len(), path.len());
+            assert_eq!(access == AccessDecision::Allowed, expected, "{lengths:?}");
+            assert_eq!(asked.load(Ordering::Relaxed), expected, "{lengths:?}");
         }
     }
 
