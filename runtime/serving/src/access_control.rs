@@ -15,6 +15,9 @@ use crate::authentication::{Authenticator, PeerCertificates, Unauthorized, User}
 use crate::authorization::{AccessDecision, Authorizer};
 use crate::told_reason::ToldReason;
 
+/// Characters of a verb and of a path in a refusal. Both are the client's, who may leave the answer unread.
+const MOST_SHOWN: usize = 1024;
+
 /// Authentication and authorisation, in this order.
 pub(crate) struct Gate {
     pub authenticator: Arc<Authenticator>,
@@ -71,10 +74,9 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: 
 }
 
 fn forbidden(user: &User, verb: &str, path: &str) -> Response {
-    let message = format!(
-        "forbidden: User {:?} cannot {verb} path {path:?}",
-        user.name
-    );
+    let shown = |text: &str| text.chars().take(MOST_SHOWN).collect::<String>();
+    let (name, verb, path) = (&user.name, shown(verb), shown(path));
+    let message = format!("forbidden: User {name:?} cannot {verb} path {path:?}");
     refused(StatusCode::FORBIDDEN, "Forbidden", message)
 }
 

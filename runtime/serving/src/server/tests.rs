@@ -40,6 +40,9 @@ async fn h5_health_is_open_and_all_else_needs_a_right() {
     // The names of checks are no secret, but all other paths need a known user.
     assert_eq!(get(&anybody, &server, "/healthz/ping").await.0, 403);
     assert_eq!(get(&anybody, &server, "/nothing").await.0, 403);
+    let long = format!("/{}", "x".repeat(8_000));
+    let (code, text) = get(&anybody, &server, &long).await;
+    assert!(code == 403 && text.len() < 2_000, "{code} {text}");
 }
 
 #[tokio::test]
