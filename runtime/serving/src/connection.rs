@@ -30,6 +30,10 @@ use crate::write_limit::WriteLimit;
 const PING: Duration = Duration::from_secs(30);
 /// Maximum bytes of a request's head, and of what is read ahead.
 const HEAD_BYTES: usize = 16 * 1024;
+/// Maximum bytes of bodies that an HTTP/2 client sends before they are read, which hardly any is: of one request, and of all
+/// requests of a connection, where HTTP/2 allows no less.
+const BODY_BYTES: u32 = 16 * 1024;
+const BODIES_BYTES: u32 = 65_535;
 /// Go's default of `--http2-max-streams-per-connection`.
 const STREAMS: u32 = 250;
 
@@ -118,6 +122,8 @@ async fn http<S>(
             .timer(TokioTimer::new())
             .max_concurrent_streams(if streams == 0 { STREAMS } else { streams })
             .max_header_list_size(HEAD_BYTES as u32)
+            .initial_stream_window_size(BODY_BYTES)
+            .initial_connection_window_size(BODIES_BYTES)
             .max_send_buf_size(64 * 1024)
             .keep_alive_interval(Some(PING))
             .keep_alive_timeout(PING);

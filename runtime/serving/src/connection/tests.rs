@@ -96,3 +96,45 @@ async fn a_connection_of_http2_that_asks_nothing_more_ends() {
         ends(task).await;
     }
 }
+
+/// One frame of HTTP/2: its type, its flags and its payload.
+async fn frame(client: &mut TcpStream) -> (u8, u8, Vec<u8>) {
+    let mut head = [0; 9];
+    client.read_exact(&mut head).await.unwrap();
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; length as usize];
+    client.read_exact(&mut payload).await.unwrap();
+    (head[3], head[4], payload)
+}
+
+/// Few paths read a body, and any stranger can send one to all of them.
+#[tokio::test]
+async fn an_http2_client_may_send_little_of_a_body_that_is_not_read() {
+    const SETTINGS: u8 = 4;
+    const PING: u8 = 6;
+    const WINDOW_UPDATE: u8 = 8;
+    let (address, task) = serve_one(true, Limits::default()).await;
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    client.write_all(preface).await.unwrap();
+    let ping = b"\0\0\x08\x06\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    let (mut settings, mut pings) = (Vec::new(), 0);
+    // When it has answered two pings it has sent what comes first.
+    client.write_all(ping).await.unwrap();
+    while pings < 2 {
+        match frame(&mut client).await {
+            (SETTINGS, 0, payload) => settings = payload,
+            (PING, _, _) => {
+                pings += 1;
+                client.write_all(ping).await.unwrap();
+            }
+            (kind, _, payload) => assert_ne!(kind, WINDOW_UPDATE, "{payload:?}"),
+        }
+    }
+    // SETTINGS_INITIAL_WINDOW_SIZE.
+    let mut entries = settings.chunks(6);
+    let window = entries.find_map(|entry| entry.strip_prefix(&[0, 4]));
+    assert_eq!(window, Some(&BODY_BYTES.to_be_bytes()[..]));
+    drop(client);
+    ends(task).await;
+}
