@@ -65,6 +65,17 @@ fn with_scheme(config: &Config) -> anyhow::Result<Uri> {
     Ok(url)
 }
 
+/// An address as it is written, without the user and the password that may stand in it.
+pub(crate) fn without_login(address: &str) -> String {
+    let (scheme, rest) = match address.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), address),
+    };
+    // A password may have any character, so everything before the last @ counts as the login.
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    scheme + rest
+}
+
 /// As client-go, which reads no credentials unless the connection is encrypted. Impersonation is no credential and stays.
 fn drop_credentials(config: &mut Config) {
     let own = std::mem::take(&mut config.auth_info);

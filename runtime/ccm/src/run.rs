@@ -24,7 +24,7 @@ use http::header::{HeaderValue, USER_AGENT};
 use kube::Config;
 
 use crate::api_server_proxy::completed;
-use crate::api_server_url::in_cluster;
+use crate::api_server_url::{in_cluster, without_login};
 use crate::exit::Exit;
 use crate::flags::{LogFormat, RunFlags};
 use crate::kubeconfig::configuration_of;
@@ -137,7 +137,8 @@ fn unserved(provided: &[Provided], mut names: Vec<String>) -> Vec<String> {
 /// have no credentials, as in client-go.
 async fn kubernetes(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyhow::Result<Config> {
     let master = master.map(|text| {
-        let url: Uri = text.parse().with_context(|| format!("--master {text}"))?;
+        let shown = || format!("--master {}", without_login(&text));
+        let url: Uri = text.parse().with_context(shown)?;
         anyhow::Ok(url)
     });
     let master = master.transpose()?;

@@ -8,9 +8,12 @@ use clap::ArgMatches;
 use super::arguments::go_bool;
 use super::table::{FLAGS, Flag, FlagKind};
 use super::{list, raw};
+use crate::api_server_url::without_login;
 
 /// Upstream's flag of type `mapStringBool`.
 const GATES: &str = "feature-gates";
+/// The flag of an address that may have a user and a password, which are in no log and on no page.
+const MASTER: &str = "master";
 /// Upstream's flag of type `pattern=N,...`.
 const VMODULE: &str = "vmodule";
 
@@ -39,7 +42,11 @@ fn value(matches: &ArgMatches, flag: &Flag) -> String {
         }),
         FlagKind::Repeated => Some(format!("[{}]", list(matches, name).join(";"))),
         FlagKind::Text | FlagKind::File | FlagKind::Folder | FlagKind::Cidrs => {
-            Some(raw(matches, name))
+            let text = raw(matches, name);
+            Some(match name {
+                MASTER => without_login(&text),
+                _ => text,
+            })
         }
     };
     parsed.unwrap_or_default()
@@ -155,6 +162,12 @@ mod tests {
             // Texts.
             (&[], "bind-address=0.0.0.0"),
             (&["--cloud-provider", "x"], "cloud-provider=x"),
+            (&["--master=10.0.0.1:6443"], "master=10.0.0.1:6443"),
+            (
+                &["--master=https://me:se/cr@et@10.0.0.1:6443/x"],
+                "master=https://10.0.0.1:6443/x",
+            ),
+            (&["--master=me:secret@ x"], "master= x"),
             (&["--cluster-cidr=10.0.0.0/8"], "cluster-cidr=10.0.0.0/8"),
         ] {
             let command = run_command().no_binary_name(true);

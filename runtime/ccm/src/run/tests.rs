@@ -23,6 +23,9 @@ async fn outside_of_a_pod_the_url_alone_is_enough() {
             .to_string()
             .starts_with("neither --kubeconfig nor --master")
     );
+    let wrong = kubernetes(None, Some("https://me:secret@ x".to_owned()));
+    let text = format!("{:#}", wrong.await.unwrap_err());
+    assert!(text.starts_with("--master https:// x: "), "{text}");
 }
 
 #[test]
