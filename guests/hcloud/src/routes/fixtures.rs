@@ -5,14 +5,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use ccm_guest::http::FetchError;
 use ccm_guest::testing::{self, Answer, Seen, TestHost, json};
 use ccm_guest::{Address, AddressType, Node};
 use serde_json::{Value, json as value};
 
 use crate::address_range;
 use crate::config::RouteSettings;
-use crate::load_balancer::fixtures::project::refused;
+use crate::load_balancer::fixtures::project::{disturbed, refused};
+
+pub use crate::load_balancer::fixtures::project::Trouble;
 
 const MANIFEST: &str = include_str!("../../manifest.json");
 const NETWORK: &str = include_str!("../../fixtures/network.json");
@@ -65,15 +66,6 @@ pub fn vswitch(mut network: Value, range: &str) -> Value {
 
 fn route(destination: &str, gateway: &str) -> Value {
     value!({"destination": destination, "gateway": gateway})
-}
-
-/// A fault of one request.
-#[derive(Debug, Clone)]
-pub enum Trouble {
-    /// Refused with this status and code, without effect.
-    Refused(u16, &'static str),
-    /// Done, but the response is lost.
-    AnswerLost,
 }
 
 /// A project with one network.
@@ -174,16 +166,9 @@ impl Project {
     }
 
     fn answer(&mut self, seen: &Seen) -> Answer {
-        let number = self.requests;
+        let trouble = self.trouble.remove(&self.requests);
         self.requests += 1;
-        match self.trouble.remove(&number) {
-            Some(Trouble::Refused(status, code)) => refused(status, code),
-            Some(Trouble::AnswerLost) => {
-                let _ = self.done(seen);
-                Err(FetchError::TimedOut("the answer was lost".to_owned()))
-            }
-            None => self.done(seen),
-        }
+        disturbed(trouble, || self.done(seen))
     }
 
     fn done(&mut self, seen: &Seen) -> Answer {
