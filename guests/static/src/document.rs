@@ -171,13 +171,7 @@ fn selector(fields: &Fields<'_>, mistakes: &mut Mistakes) -> Vec<Requirement> {
     let mut requirements = Vec::new();
     for (place, key, value) in selector.entries("matchLabels", mistakes) {
         let key = label_key(&place, key, mistakes);
-        let value = text(
-            &place,
-            value,
-            "a label's value",
-            is_empty_or_label_value,
-            mistakes,
-        );
+        let value = label_value(&place, value, mistakes);
         requirements.extend(key.zip(value).map(|(key, value)| Requirement {
             key,
             of: Of::In(vec![value]),
@@ -191,15 +185,7 @@ fn selector(fields: &Fields<'_>, mistakes: &mut Mistakes) -> Vec<Requirement> {
         let values = one.list("values", mistakes);
         let values: Vec<String> = values
             .iter()
-            .filter_map(|(place, value)| {
-                text(
-                    place,
-                    value,
-                    "a label's value",
-                    is_empty_or_label_value,
-                    mistakes,
-                )
-            })
+            .filter_map(|(place, value)| label_value(place, value, mistakes))
             .collect();
         let key = one.text("key", "a label's name", is_label_key, mistakes);
         let operator = one.text("operator", OPERATORS, |_| true, mistakes);
@@ -237,13 +223,7 @@ fn labels(fields: &Fields<'_>, mistakes: &mut Mistakes) -> BTreeMap<String, Stri
             );
         }
         let key = label_key(&place, key, mistakes);
-        let value = text(
-            &place,
-            value,
-            "a label's value",
-            is_empty_or_label_value,
-            mistakes,
-        );
+        let value = label_value(&place, value, mistakes);
         labels.extend(key.zip(value));
     }
     if labels.len() > MAX_LABELS {
@@ -341,6 +321,11 @@ fn label_key(place: &str, key: &str, mistakes: &mut Mistakes) -> Option<String> 
     }
 }
 
+fn label_value(place: &str, value: &Value, mistakes: &mut Mistakes) -> Option<String> {
+    let is_right = |text: &str| text.is_empty() || is_label_value(text);
+    text(place, value, "a label's value", is_right, mistakes)
+}
+
 /// The manager accepts no provider ID of another scheme from this provider.
 fn foreign_ids(rules: &[Rule], schemes: &[String], mistakes: &mut Mistakes) {
     let is_ours = |id: &str| {
@@ -434,10 +419,6 @@ fn is_provider_id(text: &str) -> bool {
     // A name has at most 253 bytes; its placeholder has six.
     let longest = text.len() + text.matches(NAME).count() * (253 - NAME.len());
     rest.is_some_and(is_visible) && longest <= MAX_PROVIDER_ID
-}
-
-fn is_empty_or_label_value(text: &str) -> bool {
-    text.is_empty() || is_label_value(text)
 }
 
 fn is_label_key(text: &str) -> bool {
