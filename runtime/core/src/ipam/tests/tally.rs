@@ -1,24 +1,7 @@
 //! The counts of blocks: upstream's cases of its metrics, each under its ID in `tests/conformance.md`.
 
-use crate::ipam::{BlockCounts, CidrSet, Holder};
-use ipnet::IpNet;
-
-fn cidr(text: &str) -> IpNet {
-    text.parse().unwrap()
-}
-
-/// Parses `10.0.0.0/8 /24`.
-fn set(text: &str) -> CidrSet {
-    let (cluster, mask) = text.split_once(" /").unwrap();
-    CidrSet::new(cidr(cluster), mask.parse().unwrap()).unwrap()
-}
-
-fn holder(name: &str) -> Holder {
-    Holder::Node {
-        name: name.into(),
-        uid: name.into(),
-    }
-}
+use super::blocks::{cidr, holder, set};
+use crate::ipam::BlockCounts;
 
 #[test]
 fn ipam_045_only_real_changes_are_counted() {
