@@ -286,4 +286,4 @@ fn by(provider: &str) -> [(&'static str, String); 1] {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

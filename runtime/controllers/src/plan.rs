@@ -231,6 +231,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
+    use crate::metrics::tests::encoded;
 
     const CONTROLLER: &str = LifecycleEffect::CONTROLLER;
 
@@ -272,12 +273,6 @@ mod tests {
         });
     }
 
-    fn scraped(registry: &Registry) -> String {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
-        text
-    }
-
     #[test]
     fn what_is_planned_is_counted_by_kind_and_counted_down_when_it_is_settled() {
         let (planner, plan, registry) = planner(Mode::Plan);
@@ -285,7 +280,7 @@ mod tests {
         planner.withheld(&deletion("a"), "hcloud");
         planner.withheld(&deletion("b"), "hcloud");
         refuse(&planner, Refusal::Mode("plan"));
-        let text = scraped(&registry);
+        let text = encoded(&registry);
         assert!(text.contains("ccm_plan_pending{kind=\"node\"} 2"), "{text}");
         assert!(
             text.contains("ccm_plan_pending{kind=\"cloud\"} 1"),
@@ -296,7 +291,7 @@ mod tests {
         assert_eq!(plan.snapshot().changes().count(), 3);
         planner.concluded("node/a", CONTROLLER, "hcloud", &When::AwaitChange, false);
         planner.gone("node/b");
-        let text = scraped(&registry);
+        let text = encoded(&registry);
         assert!(text.contains("ccm_plan_pending{kind=\"node\"} 0"), "{text}");
         assert_eq!(plan.snapshot().changes().count(), 1);
     }
@@ -357,11 +352,11 @@ mod tests {
         for mode in Mode::ALL {
             let (planner, plan, registry) = planner(mode);
             refuse(&planner, Refusal::Budget(4));
-            let text = scraped(&registry);
+            let text = encoded(&registry);
             assert!(!text.contains(held), "{text}");
             refuse(&planner, engaged);
             refuse(&planner, engaged);
-            let text = scraped(&registry);
+            let text = encoded(&registry);
             assert!(text.contains(&format!("{held} 2")), "{text}");
             assert_eq!(plan.snapshot().changes().count(), 0);
         }

@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
+use crate::metrics::tests::encoded;
 use crate::node_store::NodeStore;
 use crate::pruned_objects::fixtures::pruned_nodes;
 use crate::{Metrics, Provided, fixtures, run_all};
@@ -193,8 +194,7 @@ async fn ipam_025_whoever_waits_for_a_block_gets_it_as_soon_as_one_is_free() {
         .component
         .as_deref();
     assert_eq!(source, Some("cidrAllocator"), "IPAM-029");
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let text = encoded(&registry);
     for line in [
         "node_ipam_controller_cidrset_cidrs_allocations_total{clusterCIDR=\"10.0.0.0/23\"} 3",
         "node_ipam_controller_cidrset_cidrs_releases_total{clusterCIDR=\"10.0.0.0/23\"} 1",
@@ -350,8 +350,7 @@ async fn whoever_else_gives_a_node_its_pod_cidrs_is_waited_for_and_told_once() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let gauge = || {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let text = encoded(&registry);
         let mut lines = text.lines();
         lines.any(|line| line == "ccm_node_ipam_stands_back 1")
     };

@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
+use crate::metrics::tests::encoded;
 
 const TIMING: Timing = Timing {
     lease_duration: Duration::from_secs(15),
@@ -347,12 +348,6 @@ async fn a_candidate_that_withdraws_while_it_writes_gives_back_what_it_may_have_
     assert_eq!(holder(&cluster).await, "host_1");
     election.release().await;
     assert_eq!(holder(&cluster).await, "");
-}
-
-fn encoded(registry: &Registry) -> String {
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
-    text
 }
 
 #[tokio::test(start_paused = true)]

@@ -104,6 +104,7 @@ fn by(set: &CidrSet) -> ByRange {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::metrics::tests::encoded;
     use ccm_core::ipam::Holder;
 
     #[test]
@@ -124,8 +125,7 @@ mod tests {
             metrics.set_blocks(&set, before);
             metrics.set_blocks(&set, set.tally());
         }
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let text = encoded(&registry);
         for range in ["10.0.0.0/22", "fd00::/62"] {
             for (name, labels, value) in [
                 ("cidrset_cidrs_allocations_total", "", "3"),

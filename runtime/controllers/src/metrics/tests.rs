@@ -6,12 +6,18 @@ use ccm_core::cloud::ProviderError;
 
 use super::*;
 
+/// The metrics as a scrape shows them.
+pub(crate) fn encoded(registry: &Registry) -> String {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+    text
+}
+
 #[test]
 fn node_044_and_046_names_and_buckets_are_upstreams() {
     let mut registry = Registry::default();
     Metrics::register(&mut registry).initialised(Duration::from_secs(5));
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let text = encoded(&registry);
     for name in [
         "node_controller_cloud_provider_taint_removal_delay_seconds",
         "node_controller_initial_node_sync_delay_seconds",
@@ -45,8 +51,7 @@ fn names_and_buckets_about_load_balancers_are_upstreams() {
     );
     metrics.asked("sim", Operation::Ensure, "success", Duration::from_secs(3));
     metrics.passed_nodes(Duration::from_secs(20_000));
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let text = encoded(&registry);
     for line in [
         "service_controller_loadbalancer_sync_total 1",
         "service_controller_nodesync_error_total 1",
@@ -72,8 +77,7 @@ fn changed_nodes_that_another_component_or_the_mode_takes_over_are_no_failure() 
         let second = Duration::from_secs(1);
         metrics.asked("sim", Operation::UpdateTargets, result, second);
     }
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let text = encoded(&registry);
     for line in [
         "service_controller_loadbalancer_sync_total 3",
         "service_controller_nodesync_error_total 0",
@@ -97,8 +101,7 @@ fn route_020_passes_are_counted_under_upstreams_name_and_calls_and_states_under_
         ..Tally::default()
     };
     metrics.count_routes("sim", &tally);
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let text = encoded(&registry);
     for line in [
         "route_controller_route_sync_total 1",
         "ccm_routes{state=\"foreign\",provider=\"sim\"} 3",
@@ -155,8 +158,7 @@ fn h8_twenty_providers_that_fail_in_every_way_make_a_bounded_number_of_series() 
                 metrics.held(brake, &provider);
             }
         }
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let text = encoded(&registry);
         assert!(!text.contains("chosen"), "{text}");
         text.lines().filter(|line| !line.starts_with('#')).count()
     };

@@ -8,13 +8,13 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use tower::{ServiceExt as _, service_fn};
 
 use super::rate_limit::{Bucket, Turn};
 use super::{RateLimit, RestClients};
+use crate::metrics::tests::encoded;
 
 #[tokio::test]
 async fn a_bucket_gives_its_burst_at_once_and_then_one_token_after_the_other() {
@@ -59,12 +59,6 @@ async fn send(clients: &RestClients, requests: &[(&str, &str)]) {
     }
 }
 
-fn text(registry: &Registry) -> String {
-    let mut text = String::new();
-    encode(&mut text, registry).unwrap();
-    text
-}
-
 #[tokio::test]
 async fn requests_are_counted_by_code_and_verb_and_watches_have_no_duration() {
     let mut registry = Registry::default();
@@ -76,7 +70,7 @@ async fn requests_are_counted_by_code_and_verb_and_watches_have_no_duration() {
         ("A-VERB-OF-NOBODY", "/"),
     ];
     send(&clients, &requests).await;
-    let text = text(&registry);
+    let text = encoded(&registry);
     let host = "host=\"10.0.0.1:6443\"";
     for line in [
         &*format!("rest_client_requests_total{{code=\"200\",method=\"GET\",{host}}} 2"),
@@ -106,7 +100,7 @@ async fn proc_032_the_limit_is_each_clients_own_and_its_waits_are_counted() {
     assert_eq!(start.elapsed().as_secs(), 3, "watches do not wait");
     send(&clients.without_limit(), &[("PUT", "/"); 5]).await;
     assert_eq!(start.elapsed().as_secs(), 3, "there is no limit");
-    let text = text(&registry);
+    let text = encoded(&registry);
     let labels = "verb=\"GET\",host=\"10.0.0.1:6443\"";
     for line in [
         &*format!("rest_client_rate_limiter_duration_seconds_count{{{labels}}} 10"),
@@ -138,7 +132,7 @@ async fn a_request_that_its_sender_gives_up_is_counted_as_unanswered() {
     let sent = send(&clients, &requests);
     let given_up = tokio::time::timeout(Duration::from_secs(10), sent).await;
     assert!(given_up.is_err());
-    let text = text(&registry);
+    let text = encoded(&registry);
     let host = "host=\"10.0.0.1:6443\"";
     for line in [
         &*format!("rest_client_requests_total{{code=\"<error>\",method=\"GET\",{host}}} 1"),

@@ -16,12 +16,12 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, ListParams};
 use kube::client::Body;
 use kube::{Api, Client};
-use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::*;
+use crate::metrics::tests::encoded;
 use crate::{Controllers, Metrics, Provided, Settings, Stopped, fixtures, run_all};
 
 /// A cloud with the capability of routes.
@@ -149,8 +149,7 @@ async fn a_provider_that_is_removed_while_its_cloud_hangs_leaves_no_counts_behin
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let counted = || {
-        let mut text = String::new();
-        encode(&mut text, &registry).unwrap();
+        let text = encoded(&registry);
         let lines = text.lines().filter(|line| line.starts_with("ccm_routes{"));
         lines.filter(|line| !line.ends_with(" 0")).count()
     };
@@ -198,8 +197,7 @@ async fn a_node_that_comes_gets_its_route_and_one_that_goes_loses_it_with_one_li
         );
     })
     .await;
-    let mut text = String::new();
-    encode(&mut text, &registry).unwrap();
+    let text = encoded(&registry);
     for line in [
         "route_controller_route_sync_total 15",
         "running_managed_controllers{name=\"route\",manager=\"cloud-controller-manager\"} 0",

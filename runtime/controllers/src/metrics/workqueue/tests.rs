@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use super::*;
 use crate::Pace;
+use crate::metrics::tests::encoded;
 use crate::queue::{Capacity, Queue};
 
 struct World {
@@ -34,8 +34,7 @@ impl World {
 
     #[track_caller]
     fn shows(&self, lines: &[&str]) {
-        let mut text = String::new();
-        encode(&mut text, &self.registry).unwrap();
+        let text = encoded(&self.registry);
         for line in lines {
             assert!(text.lines().any(|one| one == *line), "{line}: {text}");
         }

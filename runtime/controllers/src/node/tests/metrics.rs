@@ -1,14 +1,7 @@
 //! Upstream's metrics after a run of the controllers.
 
-use prometheus_client::encoding::text::encode;
-
 use super::*;
-
-fn encoded(registry: &Registry) -> String {
-    let mut text = String::new();
-    encode(&mut text, registry).unwrap();
-    text
-}
+use crate::metrics::tests::encoded;
 
 #[tokio::test(start_paused = true)]
 async fn a_run_counts_its_queues_and_says_which_controllers_run() {

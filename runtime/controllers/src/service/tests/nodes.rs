@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use prometheus_client::encoding::text::encode;
-
 use super::*;
+use crate::metrics::tests::encoded;
 
 /// The targets of every `update` since the last time, by Service.
 fn updates(world: &World) -> BTreeMap<String, Vec<Vec<String>>> {
@@ -325,8 +324,7 @@ async fn the_latency_of_a_change_ends_when_the_load_balancers_have_it_however_ma
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let measured = |what: &str| -> f64 {
-        let mut text = String::new();
-        encode(&mut text, &registry).unwrap();
+        let text = encoded(&registry);
         let name = format!("service_controller_nodesync_latency_seconds_{what} ");
         let value = text.lines().find_map(|line| line.strip_prefix(&*name));
         value.unwrap().parse().unwrap()
