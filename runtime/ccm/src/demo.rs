@@ -115,6 +115,7 @@ async fn show(narrator: &Narrator, interrupts: &Interrupts, serves: bool) -> any
     introduce(&active.serving().provider, narrator);
 
     let cluster = Cluster::with_clock(simulated());
+    let (route, ipam) = network::settings()?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let controllers = tokio::spawn(ccm_controllers::run_all(
         cluster.client_as("ccm"),
@@ -125,7 +126,9 @@ async fn show(narrator: &Narrator, interrupts: &Interrupts, serves: bool) -> any
                 activity: page.status.activity(),
                 ..Reports::default()
             },
-            ..settings()?
+            route,
+            ipam,
+            ..provider_loading::settings()
         },
         ccm_controllers::Metrics::default(),
         async {
@@ -206,16 +209,6 @@ fn changes(cloud: &Hetzner) -> usize {
         .filter(|request| request.method != "GET")
         .filter(|request| request.status.is_some_and(|status| status < 300))
         .count()
-}
-
-/// Settings with the pod network flags only.
-fn settings() -> anyhow::Result<ccm_controllers::Settings> {
-    let (route, ipam) = network::settings()?;
-    Ok(ccm_controllers::Settings {
-        route,
-        ipam,
-        ..provider_loading::settings()
-    })
 }
 
 /// The same as in `ccm run`, but without a cluster to read from and without persistent storage.
