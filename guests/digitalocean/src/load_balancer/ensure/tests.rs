@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use ccm_guest::load_balancer::{Ensured, Found};
-use ccm_guest::testing::json;
+use ccm_guest::testing::{TestHost, json};
 use ccm_guest::{Error, LoadBalancerStatus};
 use serde_json::{Value, json as value};
 
@@ -39,12 +39,15 @@ fn status(reply: &EnsureReply) -> Option<&LoadBalancerStatus> {
     }
 }
 
+/// The requests that change something.
+fn writes(host: &TestHost) -> Vec<String> {
+    let mut writes = host.requests();
+    writes.retain(|line| !line.starts_with("GET"));
+    writes
+}
+
 /// Creates the load balancer of `web` and returns its id.
-fn made() -> (
-    ccm_guest::testing::TestHost,
-    std::rc::Rc<std::cell::RefCell<Account>>,
-    String,
-) {
+fn made() -> (TestHost, std::rc::Rc<std::cell::RefCell<Account>>, String) {
     let (host, account) = Account::new().serve();
     let reply = ensure(&settings(&[]), &request(web(&[]))).unwrap();
     let id = reply.annotations[0].value.clone().unwrap();
@@ -87,13 +90,7 @@ fn a_new_one_is_looked_at_until_it_is_active_and_never_written_to() {
         .map(|one| one.ip.clone().unwrap())
         .collect();
     assert_eq!(ips, ["203.0.113.8", "2001:db8::8"]);
-    assert_eq!(
-        host.requests()
-            .iter()
-            .filter(|line| !line.starts_with("GET"))
-            .count(),
-        1
-    );
+    assert_eq!(writes(&host).len(), 1);
 }
 
 #[test]
@@ -145,11 +142,7 @@ fn what_the_go_manager_made_is_not_written_to() {
             let reply = ensure(&settings(&[]), &request(service)).unwrap();
             assert!(status(&reply).is_some());
         }
-        assert!(
-            host.requests().iter().all(|line| line.starts_with("GET")),
-            "{:?}",
-            host.requests()
-        );
+        assert_eq!(writes(&host), [""; 0]);
     }
     // The vendor shows tags, and this provider's is missing until the first call.
     let (host, account) = of_the_go_manager(&value!({"tags": ["foreign"]})).serve();
@@ -157,10 +150,8 @@ fn what_the_go_manager_made_is_not_written_to() {
         let reply = ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
         assert_eq!(status(&reply).is_some(), is_ready);
     }
-    let mut writes = host.requests();
-    writes.retain(|line| !line.starts_with("GET"));
     assert_eq!(
-        writes,
+        writes(&host),
         [
             "POST /v2/tags",
             "POST /v2/tags/k8s-service-uid:uid-of-web/resources"
@@ -253,10 +244,7 @@ fn each_difference_is_written_and_settles() {
     ] {
         let (host, _account) = of_the_go_manager(&fields).serve();
         ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
-        assert!(
-            host.requests().iter().all(|line| line.starts_with("GET")),
-            "{fields}"
-        );
+        assert_eq!(writes(&host), [""; 0], "{fields}");
     }
 }
 
@@ -270,7 +258,7 @@ fn what_is_fixed_stays_as_it_is_unless_an_annotation_says_otherwise() {
         account.borrow().load_balancers[0]["forwarding_rules"][0]["target_port"],
         30080
     );
-    let before = host.requests().len();
+    let before = writes(&host).len();
     for change in [
         ("type", "REGIONAL_NETWORK"),
         ("network", "INTERNAL"),
@@ -282,11 +270,7 @@ fn what_is_fixed_stays_as_it_is_unless_an_annotation_says_otherwise() {
             "{error:?}"
         );
     }
-    assert!(
-        host.requests()[before..]
-            .iter()
-            .all(|line| line.starts_with("GET"))
-    );
+    assert_eq!(writes(&host).len(), before);
 }
 
 #[test]
@@ -317,18 +301,14 @@ fn certificates_are_found_by_name_and_followed_when_they_are_renewed() {
     // After a renewal the load balancer has the new id, and the annotation the old one, which is gone.
     account.borrow_mut().certificates = vec![certificate("c-2", "lets_encrypt")];
     account.borrow_mut().load_balancers[0]["forwarding_rules"][1]["certificate_id"] = value!("c-2");
-    let before = host.requests().len();
+    let before = writes(&host).len();
     let reply = ensure(
         &settings(&[]),
         &request(web(&https("certificate-id", "c-1"))),
     )
     .unwrap();
     assert_eq!(reply.events[0].reason, "CertificateRenewed");
-    assert!(
-        host.requests()[before..]
-            .iter()
-            .all(|line| line.starts_with("GET"))
-    );
+    assert_eq!(writes(&host).len(), before);
     // Another certificate of type `custom` is no renewal.
     account
         .borrow_mut()
@@ -393,7 +373,7 @@ fn nothing_is_made_without_a_droplet_behind_it() {
 #[test]
 fn nothing_that_is_wrong_with_the_nodes_empties_it() {
     let (host, account, id) = made();
-    let sent = host.requests().len();
+    let sent = writes(&host).len();
     let mut private = worker(1);
     private.addresses.truncate(1);
     let mut unknown = worker(1);
@@ -414,11 +394,7 @@ fn nothing_that_is_wrong_with_the_nodes_empties_it() {
             assert!(error.message().contains(words), "{error:?}");
         }
     }
-    assert!(
-        host.requests()[sent..]
-            .iter()
-            .all(|line| line.starts_with("GET"))
-    );
+    assert_eq!(writes(&host).len(), sent);
     let droplets = || account.borrow().load_balancers[0]["droplet_ids"].clone();
     assert_eq!(droplets(), value!([1, 2]));
     // The only node that is left is one whose droplet is gone.
