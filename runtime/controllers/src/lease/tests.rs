@@ -355,11 +355,8 @@ async fn proc_047_names_and_labels_are_upstreams() {
     let cluster = Cluster::new();
     let (mut election, _, registry) = election(&cluster, "host_1");
     let standby = r#"leader_election_master_status{name="cloud-controller-manager"} 0"#;
-    assert!(
-        encoded(&registry).contains(standby),
-        "{}",
-        encoded(&registry)
-    );
+    let text = encoded(&registry);
+    assert!(text.contains(standby), "{text}");
     election.acquire().await;
     let text = encoded(&registry);
     for line in [
@@ -378,9 +375,6 @@ async fn a_lease_that_is_taken_only_to_record_something_makes_no_leader_for_the_
     election.acquire().await;
     assert_eq!(holder(&cluster).await, "host_1");
     let standby = r#"leader_election_master_status{name="cloud-controller-manager"} 0"#;
-    assert!(
-        encoded(&registry).contains(standby),
-        "{}",
-        encoded(&registry)
-    );
+    let text = encoded(&registry);
+    assert!(text.contains(standby), "{text}");
 }
