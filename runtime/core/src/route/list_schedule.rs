@@ -82,10 +82,7 @@ impl ListSchedule {
         let at = settled.into_iter().chain(resync).chain(retry).min()?;
         let spaced = self.last.map(|last| last.after(settings.node_quiet));
         // After a failed listing its retry time overrides everything else that is due.
-        match self.not_before {
-            Some(earliest) => Some(earliest),
-            None => Some(at.max(spaced.unwrap_or(at))),
-        }
+        self.not_before.or(spaced.max(Some(at)))
     }
 
     /// Records that a listing starts.
