@@ -86,8 +86,7 @@ pub fn witnesses<'a>(
             && matches!(owner(node, ownership), Owner::Recorded | Owner::Implied)
     };
     let mut witnesses: Vec<&PrunedNode> = nodes.filter(is_witness).collect();
-    let age = |node: &PrunedNode| node.created();
-    witnesses.sort_unstable_by_key(|node| (age(node), node.name()));
+    witnesses.sort_unstable_by_key(|node| (node.created(), node.name()));
     witnesses.truncate(WITNESSES);
     witnesses
 }

@@ -79,11 +79,7 @@ impl ServicePatch {
         let mut status = Map::new();
         if let Some(load_balancer) = &self.status {
             let ingress: Vec<Value> = load_balancer.ingress.iter().map(ingress_json).collect();
-            let ingress = if ingress.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(ingress)
-            };
+            let ingress = (!ingress.is_empty()).then_some(ingress);
             status.insert("loadBalancer".to_owned(), json!({ "ingress": ingress }));
         }
         if !self.conditions.is_empty() {
