@@ -245,13 +245,10 @@ impl RunFlags {
             master: text(matches, "master"),
             cluster_name: text(matches, "cluster-name").unwrap_or_default(),
             cluster_cidrs: text(matches, "cluster-cidr")
-                .map(|cidrs| {
-                    cidrs
-                        .split(',')
-                        .map(|cidr| cidr.trim().to_owned())
-                        .collect()
-                })
-                .unwrap_or_default(),
+                .iter()
+                .flat_map(|cidrs| cidrs.split(','))
+                .map(|cidr| cidr.trim().to_owned())
+                .collect(),
             controllers,
             pod_network,
             node,

@@ -115,11 +115,10 @@ impl FeatureGates {
     pub(super) fn read(matches: &ArgMatches, mistakes: &mut Vec<String>) -> FeatureGates {
         let mut gates = FeatureGates::default();
         for entry in list(matches, "feature-gates") {
-            match gates.set(&entry) {
-                Ok(()) => {}
-                Err(mistake) => mistakes.push(format!(
+            if let Err(mistake) = gates.set(&entry) {
+                mistakes.push(format!(
                     "invalid argument {entry:?} for \"--feature-gates\" flag: {mistake}"
-                )),
+                ));
             }
         }
         gates
