@@ -39,12 +39,6 @@ impl RateLimit {
     }
 }
 
-/// Whether a request waits for a token. As upstream, watches do not: they are few, and a controller whose watch is late
-/// sees nothing.
-pub(super) fn applies(is_watch: bool) -> bool {
-    !is_watch
-}
-
 /// The tokens of one client.
 #[derive(Debug)]
 pub(super) struct Bucket {
