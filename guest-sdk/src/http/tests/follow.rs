@@ -54,19 +54,11 @@ fn every_form_of_next_page_is_followed() {
     ];
     for (next, more) in table {
         let (items, requests) = read(vec![(next.clone(), 2), (Next::end(), 1)]);
-        let mut expected = vec![first];
-        expected.extend(&more);
         let count = if more.is_empty() { 2 } else { 3 };
-        assert_eq!(
-            (items, requests),
-            (Ok(count), expected_lines(&expected)),
-            "{next:?}"
-        );
+        let expected = [first].into_iter().chain(more);
+        let expected: Vec<String> = expected.map(str::to_owned).collect();
+        assert_eq!((items, requests), (Ok(count), expected), "{next:?}");
     }
-}
-
-fn expected_lines(lines: &[&str]) -> Vec<String> {
-    lines.iter().map(|line| (*line).to_owned()).collect()
 }
 
 #[test]
