@@ -111,7 +111,9 @@ pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Ch
     match wanted.public_interface {
         Some(true) if !public.enabled => changes.push(public_interface("enable_public_interface")),
         Some(false) if public.enabled => changes.push(public_interface(DISABLE_PUBLIC_INTERFACE)),
-        None if !public.enabled && !unfinished && needs_public(wanted) => {
+        // Nobody could reach it. Targets that need the interface do not count: a person may have disabled it to close
+        // the Service to the internet, and then the cloud refuses those targets.
+        None if !public.enabled && !unfinished && wanted.network.is_none() => {
             changes.push(public_interface("enable_public_interface"));
         }
         _ => {}
@@ -124,12 +126,6 @@ pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Ch
 fn is_unfinished(found: &LoadBalancer) -> bool {
     let is_bare = found.services.is_empty() && found.targets.is_empty();
     is_bare && found.private_net.is_empty() && !found.public_net.enabled
-}
-
-/// Whether nobody could reach it without the public interface. Targets that need the interface do not count: a person may
-/// have disabled it to close the Service to the internet, and then the cloud refuses those targets.
-fn needs_public(wanted: &Wanted) -> bool {
-    wanted.network.is_none()
 }
 
 fn public_interface(action: &'static str) -> Change {
