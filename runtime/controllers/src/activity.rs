@@ -111,19 +111,8 @@ impl Activity {
         }
     }
 
-    /// Records the end of a reconciliation. `after` is the delay until the next one, in real time.
+    /// Records the end of a reconciliation, at `now`. `after` is the delay until the next one, in real time.
     pub(crate) fn ended(
-        &self,
-        about: ActivitySubject<'_>,
-        when: &When,
-        attempt: u32,
-        after: Option<Duration>,
-        is_deletion: bool,
-    ) {
-        self.ended_at(about, when, attempt, after, is_deletion, wall());
-    }
-
-    fn ended_at(
         &self,
         about: ActivitySubject<'_>,
         when: &When,

@@ -17,7 +17,7 @@ use ccm_core::reconciliation::retry;
 use ccm_core::{ipam, node, node_lifecycle, service};
 
 use crate::activity::{Activity, ActivitySubject};
-use crate::clock::Clock;
+use crate::clock::{Clock, wall};
 use crate::executor::{Executor, Perform, Priority, WritePermit, perform};
 
 /// More rounds than any reconciliation needs. Only a defect reaches it, and then costs one object its reconciliation
@@ -426,8 +426,8 @@ impl Wait<'_> {
     /// Logs the reason and the next attempt, and shows them among what waits. An object that is done is not shown any more.
     pub(crate) fn report(&self, when: &When, activity: &Activity, clock: Clock) {
         self.log(when);
-        let after = when.after().map(|after| clock.timer(after));
-        activity.ended(self.about, when, self.attempt, after, self.is_deletion);
+        let (after, now) = (when.after().map(|after| clock.timer(after)), wall());
+        activity.ended(self.about, when, self.attempt, after, self.is_deletion, now);
     }
 
     /// Logs nothing if there is no reason to wait.

@@ -23,7 +23,7 @@ fn retry(why: &str) -> When {
 
 fn waits(activity: &Activity, about: ActivitySubject<'_>, why: &str, now: i64) {
     let after = Some(Duration::from_secs(10));
-    activity.ended_at(about, &retry(why), 1, after, false, at(now));
+    activity.ended(about, &retry(why), 1, after, false, at(now));
 }
 
 fn objects(activity: &Activity, now: i64) -> Vec<String> {
@@ -44,7 +44,7 @@ fn what_waits_is_told_from_its_first_end_until_it_is_done() {
     let blocked = When::Blocked {
         why: "no rights".to_owned(),
     };
-    activity.ended_at(node("node/a"), &blocked, 3, None, true, at(130));
+    activity.ended(node("node/a"), &blocked, 3, None, true, at(130));
     let [waiting] = activity
         .snapshot_at(at(1_000_000))
         .waiting
@@ -53,7 +53,7 @@ fn what_waits_is_told_from_its_first_end_until_it_is_done() {
     assert_eq!((waiting.next, waiting.attempt), (None, 3));
     assert!(waiting.is_deletion);
 
-    activity.ended_at(node("node/a"), &When::AwaitChange, 1, None, false, at(140));
+    activity.ended(node("node/a"), &When::AwaitChange, 1, None, false, at(140));
     assert_eq!(objects(&activity, 141), [""; 0]);
 }
 
