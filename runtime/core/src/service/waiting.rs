@@ -339,14 +339,16 @@ impl Obstacle<'_> {
                 let is_brief = || away(facts).after(failures) < BRIEF;
                 (!is_away || !is_brief()).then_some(failed)
             }
-            Obstacle::Unproven => (facts.past.failures > 0).then_some(failed),
+            // A cloud may list for a moment what it has begun to delete.
+            Obstacle::StillThere | Obstacle::Unproven => {
+                (facts.past.failures > 0).then_some(failed)
+            }
             Obstacle::Provider(..)
             | Obstacle::SourceRanges(_)
             | Obstacle::Owned(_)
             | Obstacle::Unadopted(_)
             | Obstacle::Taken(_)
-            | Obstacle::OtherAccount { .. }
-            | Obstacle::StillThere => Some(failed),
+            | Obstacle::OtherAccount { .. } => Some(failed),
             Obstacle::Answer(_) => Some(reasons::INVALID_PROVIDER_ANSWER),
             Obstacle::Braked { .. } => Some(reasons::BRAKE_ENGAGED),
             Obstacle::Pending { is_long: true, .. } => Some(reasons::LOAD_BALANCER_PENDING),
