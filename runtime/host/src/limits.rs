@@ -33,9 +33,9 @@ pub const GLOBALS: u64 = 4_096;
 /// [`INSTANCES`] of them take 24 MiB.
 pub const CORE_IMPORTS: u64 = 8_192;
 /// What the engine keeps of core modules for their instances, in total, and no memory limit of a call counts: for each
-/// instance 16 bytes of a global, 24 of an import, 32 of a function with a reference (exported, or in a segment or a
-/// global) and of a passive element, 12 of a data segment. CPython guests take 23 MB; guests of Go, with 30,000 segments,
-/// less.
+/// instance 16 bytes of a global, 24 of an import, 32 of a function with a reference (imported, exported, or in a segment or
+/// a global) and of a passive element, 12 of a data segment. CPython guests take at most 33 MB; guests of Go, with 30,000
+/// segments, less.
 pub const INSTANCES_BYTES: u64 = 128 << 20;
 /// Types of core modules and components, in total. CPython guests have 1,311. The engine keeps each for as long as the
 /// component is loaded.

@@ -105,6 +105,8 @@ struct Scan<'a> {
     inner_instances: u64,
     /// Memories of the current core module; core modules do not nest.
     memories: u64,
+    /// Functions that the current core module imports.
+    imported_functions: u32,
     /// Functions of the current core module that have a reference.
     referenced: BTreeSet<u32>,
     references: u64,
@@ -218,7 +220,12 @@ impl<'a> Scan<'a> {
                                 offset,
                             });
                         }
-                        TypeRef::Func(_) | TypeRef::FuncExact(_) | TypeRef::Global(_) => {}
+                        // The engine makes a reference to each. They have the first indices.
+                        TypeRef::Func(_) | TypeRef::FuncExact(_) => {
+                            self.refer(self.imported_functions)?;
+                            self.imported_functions += 1;
+                        }
+                        TypeRef::Global(_) => {}
                     }
                 }
                 Ok(())
@@ -308,6 +315,7 @@ impl<'a> Scan<'a> {
             limits::NESTING as u64,
         )?;
         self.memories = 0;
+        self.imported_functions = 0;
         self.referenced.clear();
         let (counter, what) = match is_module {
             true => (&mut self.modules, "core modules"),

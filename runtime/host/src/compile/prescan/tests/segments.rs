@@ -12,14 +12,16 @@ use super::*;
 
 /// A component with this many instances of a module that has this section alone.
 fn instances(section: &impl Section, count: usize) -> Component {
-    let mut module = Module::new();
-    module.section(section);
+    instances_of(Module::new().section(section), count)
+}
+
+fn instances_of(module: &Module, count: usize) -> Component {
     let mut instances = InstanceSection::new();
     for _ in 0..count {
         instances.instantiate(0, std::iter::empty::<(&str, ModuleArg)>());
     }
     let mut component = Component::new();
-    component.section(&ModuleSection(&module));
+    component.section(&ModuleSection(module));
     component.section(&instances);
     component
 }
@@ -60,12 +62,27 @@ fn expressions(functions: Range<u32>) -> Elements<'static> {
     Elements::Expressions(RefType::FUNCREF, Cow::Owned(expressions))
 }
 
-fn exports(count: u32) -> Vec<u8> {
+fn exported(functions: Range<u32>) -> ExportSection {
     let mut section = ExportSection::new();
-    for number in 0..count {
+    for number in functions {
         section.export(&number.to_string(), ExportKind::Func, number);
     }
-    most(&section)
+    section
+}
+
+fn exports(count: u32) -> Vec<u8> {
+    most(&exported(0..count))
+}
+
+/// A module that imports 8,192 functions, and exports these.
+fn imports_and_exports(functions: Range<u32>) -> Vec<u8> {
+    let mut imports = ImportSection::new();
+    for _ in 0..8_192 {
+        imports.import("a", "b", EntityType::Function(0));
+    }
+    let mut module = Module::new();
+    module.section(&imports).section(&exported(functions));
+    instances_of(&module, limits::INSTANCES).finish()
 }
 
 fn data(count: u32) -> DataSection {
@@ -103,6 +120,22 @@ fn what_the_engine_keeps_for_instances_is_bounded() {
             "58,193 exports",
             exports(58_193),
             "functions with references at offset",
+        ),
+        // Each import takes as much as one export and three quarters.
+        (
+            "imports, and 18,432 exports",
+            imports_and_exports(8_192..26_624),
+            "accepted",
+        ),
+        (
+            "imports, and 18,433 exports",
+            imports_and_exports(8_192..26_625),
+            refused,
+        ),
+        (
+            "imports, and exports of the same",
+            imports_and_exports(0..26_624),
+            "accepted",
         ),
         // One of 32,768 is the segment, and one the function.
         ("32,766 passive", passive(&[repeated(32_766)]), "accepted"),
