@@ -48,7 +48,8 @@ pub(crate) fn complete(config: &mut Config) -> anyhow::Result<()> {
 fn with_scheme(config: &Config) -> anyhow::Result<Uri> {
     let url = &config.cluster_url;
     let host = url.authority().with_context(|| {
-        format!("the address of the API server must be a URL or HOST:PORT: {url}")
+        let shown = without_login(&url.to_string());
+        format!("the address of the API server must be a URL or HOST:PORT: {shown}")
     })?;
     let own = &config.auth_info;
     let certificates = [&own.client_certificate, &own.client_certificate_data];

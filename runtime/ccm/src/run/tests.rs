@@ -23,9 +23,17 @@ async fn outside_of_a_pod_the_url_alone_is_enough() {
             .to_string()
             .starts_with("neither --kubeconfig nor --master")
     );
-    let wrong = kubernetes(None, Some("https://me:secret@ x".to_owned()));
-    let text = format!("{:#}", wrong.await.unwrap_err());
-    assert!(text.starts_with("--master https:// x: "), "{text}");
+    for (master, expected) in [
+        ("https://me:secret@ x", "--master https:// x: "),
+        (
+            "//me:secret@10.0.0.1",
+            "the address of the API server must be a URL or HOST:PORT: 10.0.0.1",
+        ),
+    ] {
+        let wrong = kubernetes(None, Some(master.to_owned())).await;
+        let text = format!("{:#}", wrong.unwrap_err());
+        assert!(text.starts_with(expected), "{text}");
+    }
 }
 
 #[test]
