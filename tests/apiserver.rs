@@ -69,9 +69,13 @@ async fn a_node_and_a_readable_audit_log_survive_a_crash_of_the_api_server() {
 /// Waits until the audit log has a request with this verb for the node "one".
 async fn recorded(server: &ApiServer, verb: &str) {
     let is_it = |entry: AuditEntry| entry.name == "one" && entry.verb == verb;
-    while !server.audit_log().unwrap().into_iter().any(is_it) {
+    for _ in 0..1000 {
+        if server.audit_log().unwrap().into_iter().any(is_it) {
+            return;
+        }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    panic!("no {verb} is recorded");
 }
 
 #[tokio::test]
