@@ -1,5 +1,6 @@
 //! The flags of the Kubernetes documentation at work: pod CIDRs, routes to them, and their cost.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +9,6 @@ use ccm_tests::apiserver::AuditEntry;
 use ccm_tests::process::Process;
 use kube::api::DeleteParams;
 use serde_json::json;
-use tokio::time::sleep;
 
 use crate::lifecycle::YOUNG;
 use crate::pod_network::{
@@ -23,8 +23,12 @@ const NODES: usize = 50;
 /// The value of the flag --route-reconciliation-period.
 const PERIOD: Duration = Duration::from_secs(20);
 
-/// A time without requests after which an event is over: longer than the quiet that changes of nodes wait for.
-const QUIET: Duration = Duration::from_millis(1300);
+/// The manager renews its Lease every second: as long as changes of nodes have to be over before it lists routes.
+const RENEWED: &str = "--leader-elect-retry-period=1s";
+
+/// An event is over after so many renewals of the Lease without another write or a request to the cloud. They take at
+/// least three seconds, and longer where the manager is slow.
+const RENEWALS: usize = 4;
 
 /// Arrival times of the requests for the network with all its routes.
 fn listings(requests: &[Request]) -> Vec<SystemTime> {
@@ -48,6 +52,7 @@ async fn the_documented_flags_give_every_node_its_pods_and_a_route_and_then_noth
     let shorter = [
         "--node-deletion-not-ready=1s",
         "--route-reconciliation-period=20s",
+        RENEWED,
     ];
     let flags = [DOCUMENTED, YOUNG, &shorter].concat();
     let mut ccm = world.ccm(&network.configuration(&world), &flags);
@@ -83,7 +88,7 @@ async fn the_documented_flags_give_every_node_its_pods_and_a_route_and_then_noth
     .await;
 
     // From one periodic listing to another.
-    settle(&world).await;
+    settle(&world, &mut ccm).await;
     world.cloud.clear_requests();
     let listed = async |ccm: &mut Process, count: usize| {
         until(ccm, &format!("listing {count}"), async || {
@@ -114,17 +119,21 @@ async fn the_documented_flags_give_every_node_its_pods_and_a_route_and_then_noth
 }
 
 /// Waits until no more requests reach the cloud and no more writes the cluster.
-async fn settle(world: &World) {
+async fn settle(world: &World, ccm: &mut Process) {
+    let is_renewal = |one: &&AuditEntry| one.resource == "leases" && one.verb == "update";
+    let renewals = || world.asked().iter().filter(is_renewal).count();
     let so_far = || (world.cloud.requests().len(), world.writes_since(0).len());
-    let mut before = so_far();
-    loop {
-        sleep(QUIET).await;
-        let after = so_far();
-        if before == after {
-            return;
+    let last = Cell::new((so_far(), renewals()));
+    until(ccm, "renewals of the Lease and nothing else", async || {
+        let (before, since) = last.get();
+        let (now, renewed) = (so_far(), renewals());
+        if now != before {
+            last.set((now, renewed));
+            return None;
         }
-        before = after;
-    }
+        (renewed >= since + RENEWALS).then_some(())
+    })
+    .await;
 }
 
 /// An event, and its maximum cost: requests to the cloud, and writes to the API server.
@@ -141,17 +150,17 @@ struct Meter<'a> {
 }
 
 impl Meter<'_> {
-    async fn start(world: &World) -> Meter<'_> {
-        settle(world).await;
+    /// Starts where the world has settled.
+    fn start(world: &World) -> Meter<'_> {
         world.cloud.clear_requests();
         let asked = world.asked().len();
         Meter { world, asked }
     }
 
-    /// Asserts the counts. The periodic refreshes of all nodes are counted apart.
+    /// Asserts the counts when the world has settled again. The periodic refreshes of all nodes are counted apart.
     #[allow(clippy::print_stdout, reason = "the counted calls are a figure")]
-    async fn hold(self, row: &Row) {
-        settle(self.world).await;
+    async fn hold(self, ccm: &mut Process, row: &Row) {
+        settle(self.world, ccm).await;
         let all = self.world.cloud.requests();
         let (refreshes, asked): (Vec<_>, Vec<_>) = all
             .iter()
@@ -223,17 +232,18 @@ async fn each_event_costs_at_most_its_calls() {
     let world = World::start(setup()).await;
     let network = Network::documented(&world);
     let servers = network.populate(&world, &names("worker", 3)).await;
-    let refreshed = ["--node-status-update-frequency=10s"];
-    let flags = [DOCUMENTED, &refreshed].concat();
+    let more = ["--node-status-update-frequency=10s", RENEWED];
+    let flags = [DOCUMENTED, &more].concat();
     let mut ccm = world.ccm(&network.configuration(&world), &flags);
     network.all_routed(&world, &mut ccm, 3).await;
+    settle(&world, &mut ccm).await;
 
-    let meter = Meter::start(&world).await;
+    let meter = Meter::start(&world);
     network.populate(&world, &names("new", 1)).await;
     network.all_routed(&world, &mut ccm, 4).await;
-    meter.hold(&ADDED).await;
+    meter.hold(&mut ccm, &ADDED).await;
 
-    let meter = Meter::start(&world).await;
+    let meter = Meter::start(&world);
     let moved = pod_cidrs(&world.nodes.get("worker-1").await.unwrap()).remove(0);
     let to = "172.16.9.9";
     network.move_server(&world, servers[0], to.parse().unwrap());
@@ -242,9 +252,9 @@ async fn each_event_costs_at_most_its_calls() {
         (gateway.as_deref() == Some(to)).then_some(())
     })
     .await;
-    meter.hold(&MOVED).await;
+    meter.hold(&mut ccm, &MOVED).await;
 
-    let meter = Meter::start(&world).await;
+    let meter = Meter::start(&world);
     world.cloud.remove_server(servers[1]);
     let params = DeleteParams::default();
     world.nodes.delete("worker-2", &params).await.unwrap();
@@ -252,7 +262,7 @@ async fn each_event_costs_at_most_its_calls() {
         (network.routes(&world).len() == 3).then_some(())
     })
     .await;
-    meter.hold(&REMOVED).await;
+    meter.hold(&mut ccm, &REMOVED).await;
     let nodes = network.all_routed(&world, &mut ccm, 3).await;
     network.assert_whole(&world, &nodes, DOCUMENTED_CIDR);
     world.stop(ccm).await;
@@ -298,7 +308,8 @@ async fn what_a_network_plugin_says_of_a_node_stays_and_the_route_is_made_all_th
             .join_tainted(name, json!({}), conditions.clone())
             .await;
     }
-    let mut ccm = world.ccm(&network.configuration(&world), DOCUMENTED);
+    let flags = [DOCUMENTED, &[RENEWED]].concat();
+    let mut ccm = world.ccm(&network.configuration(&world), &flags);
     let nodes = world
         .nodes_until(&mut ccm, "what all nodes say of their networks", |nodes| {
             untainted(nodes) == before.len()
@@ -312,7 +323,7 @@ async fn what_a_network_plugin_says_of_a_node_stays_and_the_route_is_made_all_th
         (network.routes(&world).len() == before.len()).then_some(())
     })
     .await;
-    settle(&world).await;
+    settle(&world, &mut ccm).await;
     world.stop(ccm).await;
     network.assert_whole(&world, &nodes, DOCUMENTED_CIDR);
     let mut written = world.condition_writes();
