@@ -1,6 +1,7 @@
 //! The cost of each event: requests to the cloud, counted where they arrive, beside those that the Go manager sends for
 //! the same event. A count that grows fails.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use crate::load_balancers::inventory::{PREFIX, findings, ingress};
 use crate::load_balancers::world::{ACTION, Running, Setup, World, in_world, short};
 use ccm_tests::harness::figure;
 
-/// After this long without a request an event is over: longer than the pause between two polls of an action, and than
-/// the quiet that changes of nodes wait for.
-const QUIET: Duration = Duration::from_millis(1300);
+/// After so many checks without a request, five milliseconds apart, an event is over: longer than the pause between two
+/// polls of an action, and than the quiet that changes of nodes wait for. Checks are counted, and not time: however slow
+/// the machine is, the controllers, on the same thread, do what is due between two of them.
+const QUIET: u32 = 260;
 /// Number of a Service's nodes, as in the measurement of the Go manager.
 const NODES: usize = 4;
 /// The Go manager's time to make a load balancer with two ports and four nodes: seven polls, half a second apart, and
@@ -186,17 +188,18 @@ fn timed(has_network: bool) -> Setup {
     }
 }
 
-/// Waits until no more requests come, and returns them.
-async fn quiet(world: &World, pause: Duration) -> Vec<Request> {
-    let (mut seen, mut since) = (world.cloud.requests().len(), Instant::now());
-    while since.elapsed() < pause {
-        sleep(Duration::from_millis(10)).await;
-        let count = world.cloud.requests().len();
-        if count != seen {
-            (seen, since) = (count, Instant::now());
-        }
-    }
-    world.cloud.requests()
+/// Waits until no more requests come in so many checks, and returns them.
+async fn quiet(world: &World, checks: u32) -> Result<Vec<Request>, Failed> {
+    let last = Cell::new((world.cloud.requests().len(), 0));
+    let is_over = async || {
+        let (before, quiet) = last.get();
+        let now = world.cloud.requests().len();
+        let quiet = if now == before { quiet + 1 } else { 0 };
+        last.set((now, quiet));
+        quiet >= checks
+    };
+    world.until("no more requests", is_over).await?;
+    Ok(world.cloud.requests())
 }
 
 /// All requests from a change until the cloud is as the cluster wants it, and after.
@@ -207,7 +210,7 @@ async fn asked(world: &World, change: impl AsyncFnOnce()) -> Result<Vec<Request>
         !world.cloud.requests().is_empty() && findings(world, &BTreeSet::new()).await.is_empty()
     };
     world.until("the cloud is as it is wanted", is_over).await?;
-    Ok(quiet(world, QUIET).await)
+    quiet(world, QUIET).await
 }
 
 /// A manager that has proved its account: that costs each start some requests, however many Services there are.
@@ -290,10 +293,14 @@ async fn create(world: &World, row: &Row) -> Result<(), Failed> {
     Ok(())
 }
 
-async fn asked_until_now(world: &World) -> Result<Vec<Request>, Failed> {
+async fn is_as_wanted(world: &World) -> Result<(), Failed> {
     let is_so = async || findings(world, &BTreeSet::new()).await.is_empty();
-    world.until("the cloud is as it is wanted", is_so).await?;
-    Ok(quiet(world, QUIET).await)
+    world.until("the cloud is as it is wanted", is_so).await
+}
+
+async fn asked_until_now(world: &World) -> Result<Vec<Request>, Failed> {
+    is_as_wanted(world).await?;
+    quiet(world, QUIET).await
 }
 
 async fn create_in_network(world: &World) -> Result<(), Failed> {
@@ -311,12 +318,15 @@ async fn drift(world: &World) -> Result<(), Failed> {
     world.join("worker-1").await;
     let manager = world.manage().await?;
     world.create("web", &[80], json!({})).await;
-    asked_until_now(world).await?;
+    is_as_wanted(world).await?;
+    // The second that changes of nodes wait for is a thousandth here.
+    quiet(world, QUIET / 4).await?;
     world.cloud.clear_requests();
     let is_asked = async || !world.cloud.requests().is_empty();
     world.until("a look", is_asked).await?;
     // An hour passes in four seconds, and there is half an hour between two drift checks.
-    let requests = quiet(world, Duration::from_millis(400)).await;
+    sleep(Duration::from_millis(400)).await;
+    let requests = world.cloud.requests();
     DRIFT.hold(&requests, 1)?;
     assert!(!requests.iter().any(|request| request.write));
     manager.stop().await
@@ -339,7 +349,7 @@ async fn restart(world: &World) -> Result<(), Failed> {
     let manager = world.manage().await?;
     let is_looked_at = async || world.cloud.requests().len() >= names.len();
     world.until("a look at each", is_looked_at).await?;
-    let requests = quiet(world, QUIET).await;
+    let requests = quiet(world, QUIET).await?;
     // One Service proves the account for all.
     let (servers, requests): (Vec<Request>, Vec<Request>) = requests
         .into_iter()
