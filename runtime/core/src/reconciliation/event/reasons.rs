@@ -157,7 +157,7 @@ reasons! {
         "The cloud began to create, change or delete the load balancer ten minutes ago and has not finished.",
         "Look at the cloud's actions. With managed certificates: does their name resolve to the load balancer?";
     LOAD_BALANCER_ADOPTED = "LoadBalancerAdopted", Normal, [Service],
-        "A load balancer without an existing owner was taken over, as `adoptLoadBalancers` or `adoptUnownedLoadBalancers` allows, or without a file the shipped `hcloud` or `digitalocean`.",
+        "A load balancer without an existing owner was taken over: `adoptLoadBalancers` or `adoptUnownedLoadBalancers` allows it, or there is no file, and the shipped `hcloud` or `digitalocean` does so by default.",
         "`safety.md` says how to forbid it.";
     LOAD_BALANCER_STATUS_CLEARED = "LoadBalancerStatusCleared", Warning, [Service],
         "The Service's addresses are removed, because two answers of the provider had none.",
