@@ -302,6 +302,17 @@ fn the_name_of_the_service_for_metrics_is_not_too_long() {
     assert_eq!(name.len(), 63, "{name}");
 }
 
+/// Kubernetes allows such names, and YAML reads them as numbers unless they are quoted.
+#[test]
+fn names_of_digits_are_text_wherever_they_stand() {
+    let names = "nameOverride=11111,priorityClassName=11111,image.pullSecrets={11111},\
+                 args.leader-elect-resource-namespace=11111";
+    let more = [OPERATOR, &["--namespace", "11111", "--set-string", names]].concat();
+    let text = json!(rendered("two-replicas-values.yaml", &more)).to_string();
+    assert!(text.contains(":\"11111\""), "{text}");
+    assert!(!text.contains(":11111"), "{text}");
+}
+
 #[test]
 fn a_budget_and_a_network_policy_stand_around_the_pods() {
     let two = rendered("two-replicas-values.yaml", &[]);

@@ -33,8 +33,8 @@ pods' label unless they are called otherwise. */}}
 {{/* Its ServiceAccount, as a subject of a binding. */}}
 {{- define "ccm.subject" -}}
 - kind: ServiceAccount
-  name: {{ include "ccm.name" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "ccm.name" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end -}}
 
 {{/* Whether the pod has the node's network: "true" or nothing. */}}

@@ -14,19 +14,19 @@ metadata:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "ccm.name" . }}
+  serviceAccountName: {{ include "ccm.name" . | quote }}
   {{- with .Values.image.pullSecrets }}
   imagePullSecrets:
   {{- range . }}
   {{- if kindIs "string" . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- else }}
   - {{ toJson . }}
   {{- end }}
   {{- end }}
   {{- end }}
   {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   {{- with .Values.terminationGracePeriodSeconds }}
   terminationGracePeriodSeconds: {{ int . }}
@@ -114,7 +114,7 @@ spec:
   volumes:
   {{- if .Values.config }}
   - name: configuration
-    configMap: { name: {{ include "ccm.name" . }} }
+    configMap: { name: {{ include "ccm.name" . | quote }} }
   {{- end }}
   {{- if $hasCache }}
   - name: cache

@@ -107,7 +107,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
   name: {{ include "ccm.name" .root }}:{{ .name }}
-  namespace: {{ .namespace }}
+  namespace: {{ .namespace | quote }}
   labels:
     {{- include "ccm.labels" .root | nindent 4 }}
 rules:
@@ -121,7 +121,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
   name: {{ include "ccm.name" .root }}:{{ .name }}
-  namespace: {{ .namespace }}
+  namespace: {{ .namespace | quote }}
   labels:
     {{- include "ccm.labels" .root | nindent 4 }}
 roleRef:
