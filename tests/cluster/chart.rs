@@ -125,6 +125,26 @@ fn what_the_pod_needs_follows_from_several_values() {
     }
 }
 
+#[test]
+fn a_tag_of_digits_is_no_power_of_ten_and_without_a_tag_it_is_the_version() {
+    let helm = Helm::new().unwrap();
+    let image = |values: Value| {
+        let file = helm.values("tag.json", &values).unwrap();
+        let more = ["--values", file.to_str().unwrap()];
+        let objects = helm.template(&chart(), &more).unwrap();
+        let mut pods = objects
+            .iter()
+            .filter_map(|one| one.pointer("/spec/template/spec"));
+        pods.next().unwrap()["containers"][0]["image"].clone()
+    };
+    let digits = json!({"image": {"tag": 20240101}});
+    assert_eq!(image(digits), "ccm:20240101");
+    let default = image(json!({}));
+    for none in [json!(""), Value::Null] {
+        assert_eq!(image(json!({"image": {"tag": none}})), default);
+    }
+}
+
 /// A network plugin may allocate the pods' addresses itself.
 #[test]
 fn pod_cidrs_can_be_switched_off_in_a_private_network() {
@@ -258,8 +278,9 @@ fn an_annotation_of_a_monitor_is_a_string_whatever_its_value_is() {
     let helm = Helm::new().unwrap();
     for monitor in ["podMonitor", "serviceMonitor"] {
         let of = format!("monitoring.{monitor}");
-        let set =
-            format!("{of}.enabled=true,{of}.annotations.on=true,{of}.annotations.count=1000000");
+        let set = format!(
+            "{of}.enabled=true,{of}.labels=null,{of}.annotations.on=true,{of}.annotations.count=1000000"
+        );
         let more = [OPERATOR, &["--set", &set]].concat();
         let objects = helm.template(&chart(), &more).unwrap();
         let found = objects

@@ -93,6 +93,16 @@ fn mistakes_in_values_are_refused_and_named() {
             "at '/podDisruptionBudget/maxUnavailable'",
         ),
         (
+            json!({"podDisruptionBudget": {"maxUnavailable": "0%"}}),
+            "at '/podDisruptionBudget/maxUnavailable'",
+        ),
+        (json!({"args": null}), "missing property 'args'"),
+        // A NetworkPolicy with an empty selector is about every pod of the namespace.
+        (
+            json!({"selectorLabels": null}),
+            "missing property 'selectorLabels'",
+        ),
+        (
             json!({"providerObjects": {"secrets": "hcloud"}}),
             "at '/providerObjects/secrets': got string, want array",
         ),
@@ -149,6 +159,18 @@ fn mistakes_in_values_are_refused_and_named() {
         (
             json!({"monitoring": {"serviceMonitor": {"spec": {"endpoints": []}}}}),
             "at '/monitoring/serviceMonitor/spec'",
+        ),
+        (
+            json!({"networking": {"enabled": true, "network": null}}),
+            "networking.enabled needs",
+        ),
+        (
+            json!({"podLabels": {"app.kubernetes.io/name": "other"}}),
+            "differs from selectorLabels",
+        ),
+        (
+            json!({"config": {"providers": [{"name": "hcloud", "source": "configmap://a"}]}}),
+            "expected configmap://namespace/name/key",
         ),
         (json!({"configFiles": {"a": "b"}}), "config is empty"),
         (

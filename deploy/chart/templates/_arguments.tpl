@@ -121,6 +121,15 @@
 {{- if and .Values.networking.enabled (not (kindIs "invalid" (index .Values.args "cluster-cidr"))) -}}
 {{- fail "networking.enabled sets --cluster-cidr: remove args.cluster-cidr, or set networking.enabled=false" -}}
 {{- end -}}
+{{- if and .Values.networking.enabled (not (and .Values.networking.clusterCIDR .Values.networking.network)) -}}
+{{- fail "networking.enabled needs networking.clusterCIDR and networking.network" -}}
+{{- end -}}
+{{- $selected := include "ccm.selectorLabels" . | fromYaml -}}
+{{- range $key, $value := .Values.podLabels -}}
+{{- if and (hasKey $selected $key) (ne $value (get $selected $key)) -}}
+{{- fail (printf "podLabels.%s differs from selectorLabels, by which the pods are found: remove it from podLabels" $key) -}}
+{{- end -}}
+{{- end -}}
 {{- $several := or (eq .Values.kind "DaemonSet") (gt (int .Values.replicaCount) 1) -}}
 {{- if and $several (not (include "ccm.elects" .)) -}}
 {{- fail "args.leader-elect is off, and there can be more than one pod: they would all act" -}}
@@ -152,7 +161,7 @@
 {{- if and .Values.configFiles (not .Values.config) -}}
 {{- fail "configFiles are mounted beside the file that config makes, and config is empty" -}}
 {{- end -}}
-{{- if hasKey .Values.configFiles "ccm.yaml" -}}
+{{- if hasKey (.Values.configFiles | default dict) "ccm.yaml" -}}
 {{- fail "configFiles cannot have ccm.yaml: config makes it" -}}
 {{- end -}}
 {{- $only := include "ccm.flag" (dict "root" . "name" "cloud-provider" "default" "") -}}

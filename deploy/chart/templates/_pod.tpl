@@ -5,10 +5,7 @@
 {{- $hasCache := kindIs "invalid" (index .Values.args "compiled-cache-dir") -}}
 metadata:
   labels:
-    {{- include "ccm.selectorLabels" . | nindent 4 }}
-    {{- with .Values.podLabels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- merge (include "ccm.selectorLabels" . | fromYaml) (.Values.podLabels | default dict) | toYaml | nindent 4 }}
   {{- with .Values.podAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
@@ -71,7 +68,7 @@ spec:
     {{- with .Values.image.digest }}
     image: {{ $.Values.image.repository }}@{{ . }}
     {{- else }}
-    image: {{ .Values.image.repository }}:{{ tpl (toString .Values.image.tag) . }}
+    image: {{ .Values.image.repository }}:{{ tpl (include "ccm.scalar" (.Values.image.tag | default .Chart.AppVersion)) . }}
     {{- end }}
     {{- with .Values.image.pullPolicy }}
     imagePullPolicy: {{ . }}
