@@ -357,6 +357,8 @@ fn a_budget_and_a_network_policy_stand_around_the_pods() {
     assert_eq!(ports(&policy["spec"]["egress"][0]), [53, 53, 443, 6443]);
     let budget = of(&two, "PodDisruptionBudget").unwrap();
     assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    let evicted = &budget["spec"]["unhealthyPodEvictionPolicy"];
+    assert_eq!(evicted, "AlwaysAllow", "pods that are not ready");
     assert_eq!(budget["spec"]["selector"]["matchLabels"], pod);
     for set in [
         "replicaCount=1",
