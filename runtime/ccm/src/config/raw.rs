@@ -117,7 +117,7 @@ pub(super) struct RawRegistry {
     #[serde(default)]
     #[schemars(length(max = 32), inner(length(max = 64), regex(pattern = RANGE)))]
     pub(super) addresses: Vec<String>,
-    /// The proxy on the way to the registry, at `http://` or `https://`; its certificate is checked as the registry's is. In the file of --config also one of the words `environment` (the proxy of `HTTPS_PROXY`) and `direct` (none). Default: none.
+    /// The proxy on the way to the registry, at `http://` or `https://`. Its certificate is checked as the registry's is: `caFile` and `caPem` of it are refused. In the file of --config also one of the words `environment` (the proxy of `HTTPS_PROXY`) and `direct` (none). Default: none.
     #[schemars(with = "Option<RawProxyServer>")]
     pub(super) proxy: Option<RawProxy>,
     /// Whether the registry is reached without TLS; on this machine only.
