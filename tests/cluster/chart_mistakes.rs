@@ -153,6 +153,10 @@ fn mistakes_in_values_are_refused_and_named() {
             "args.secure-port is 0",
         ),
         (
+            json!({"hostNetwork": true, "args": {"bind-address": "::1"}, "monitoring": {"serviceMonitor": {"enabled": true}}}),
+            "args.bind-address is loopback",
+        ),
+        (
             json!({"monitoring": {"serviceMonitor": {"enabled": true}, "podMonitor": {"enabled": true}}}),
             "scrape the same pods",
         ),

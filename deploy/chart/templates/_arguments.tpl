@@ -146,11 +146,12 @@
 {{- fail "args.bind-address is the pod's own loopback, where no probe of the kubelet arrives: remove it, or set hostNetwork=true" -}}
 {{- end -}}
 {{- $monitor := .Values.monitoring.podMonitor -}}
-{{- if and $monitor.enabled $monitor.secure (not (include "ccm.securePort" .)) -}}
-{{- fail "monitoring.podMonitor.secure scrapes the secure port, and args.secure-port is 0" -}}
+{{- $isUnreachable := or (not (include "ccm.securePort" .)) (include "ccm.isLoopback" .) -}}
+{{- if and $monitor.enabled $monitor.secure $isUnreachable -}}
+{{- fail "monitoring.podMonitor.secure scrapes the secure port, and args.secure-port is 0 or args.bind-address is loopback" -}}
 {{- end -}}
-{{- if and .Values.monitoring.serviceMonitor.enabled (not (include "ccm.securePort" .)) -}}
-{{- fail "monitoring.serviceMonitor scrapes the secure port, and args.secure-port is 0" -}}
+{{- if and .Values.monitoring.serviceMonitor.enabled $isUnreachable -}}
+{{- fail "monitoring.serviceMonitor scrapes the secure port, and args.secure-port is 0 or args.bind-address is loopback" -}}
 {{- end -}}
 {{- if and .Values.monitoring.serviceMonitor.enabled $monitor.enabled -}}
 {{- fail "monitoring.podMonitor and monitoring.serviceMonitor scrape the same pods: enable one of them" -}}
