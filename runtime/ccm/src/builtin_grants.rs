@@ -54,7 +54,7 @@ pub(crate) fn flags_of_vendor(name: &str) -> &'static [&'static str] {
 }
 
 /// Names of the embedded modules.
-pub(crate) fn names() -> Vec<&'static str> {
+fn names() -> Vec<&'static str> {
     embedded_guests::ALL
         .iter()
         .map(|guest| guest.name)
@@ -63,23 +63,28 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 /// A message that no module of this name is embedded, with the names of those that are.
 pub(crate) fn not_embedded(name: &str) -> String {
-    not_among(&names(), name)
+    format!(
+        "no module {name:?} is embedded: embedded {}",
+        others(&names(), name)
+    )
 }
 
-fn not_among(embedded: &[&str], name: &str) -> String {
+/// A message that no provider has this name, with the names of those that need no file.
+pub(crate) fn unknown_provider(name: &str) -> String {
+    format!(
+        "unknown cloud provider {name:?}: known {}",
+        others(&names(), name)
+    )
+}
+
+/// The end of a message that `name` is not among the embedded modules. For a shipped provider that this build leaves out,
+/// it says how to build it in.
+fn others(embedded: &[&str], name: &str) -> String {
     let known = match embedded {
         [] => "none".to_owned(),
         known => known.join(", "),
     };
-    format!(
-        "no module {name:?} is embedded: embedded are {known}{}",
-        left_out_of(embedded, name)
-    )
-}
-
-/// For a shipped provider that this build leaves out: how to build it in. Otherwise empty.
-pub(crate) fn left_out(name: &str) -> String {
-    left_out_of(&names(), name)
+    format!("are {known}{}", left_out_of(embedded, name))
 }
 
 fn left_out_of(embedded: &[&str], name: &str) -> String {

@@ -451,17 +451,7 @@ impl Configuration {
             None if module.is_some() || builtin_grants::module(name).is_some() => {
                 ProviderConfig::unwritten(name)
             }
-            None => {
-                let known = configured
-                    .iter()
-                    .map(|provider| provider.name.as_str())
-                    .chain(builtin_grants::names());
-                bail!(
-                    "unknown cloud provider {name:?}: known are {}{}",
-                    known.collect::<Vec<_>>().join(", "),
-                    builtin_grants::left_out(name)
-                );
-            }
+            None => bail!(builtin_grants::unknown_provider(name)),
         };
         if let Some(module) = module {
             if module.needs_trust() && found.source != module {
