@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use crate::api_server_proxy::unbound_client;
 use crate::cli::{self, Invocation};
 use crate::flags::{self, AuditLog, RunFlags};
-use crate::provider::{Form, cluster_config, cluster_server, visible};
+use crate::provider::{Form, cluster_config, cluster_unreadable, visible};
 use crate::provider_loading::set_workload;
 use crate::run::{Examination, examine, exit_code};
 use crate::{block_on, telemetry};
@@ -47,7 +47,7 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
         let read = workload::read(&client, name, check.container.as_deref());
         let late = |_| Err(anyhow!("--timeout: no answer within {:?}", check.timeout));
         let found = timeout(check.timeout, read).await.unwrap_or_else(late);
-        let found = found.with_context(|| cluster_server(&kubernetes))?;
+        let found = found.with_context(|| cluster_unreadable(&kubernetes))?;
         arguments.extend(found.arguments.into_iter().map(OsString::from));
         set_workload(found.context);
     }

@@ -36,7 +36,7 @@ use serde_json::json;
 
 pub(crate) use self::arguments::{ClusterOptions, ConfigCommand, Form, ProviderCommand};
 use self::arguments::{DocumentForm, InspectForm, ModuleOptions, Printed, ReportForm, StatusForm};
-pub(crate) use self::cluster::{config as cluster_config, server as cluster_server};
+pub(crate) use self::cluster::{config as cluster_config, unreadable as cluster_unreadable};
 use self::terminal::Screen;
 pub(crate) use self::terminal::visible;
 use crate::exit::Exit;

@@ -11,20 +11,23 @@ use crate::api_server_proxy::{completed, unbound_client};
 use crate::api_server_url::in_cluster;
 use crate::kubeconfig::{configuration, configuration_of, read_existing, usual_files};
 
-/// Creates a client for the selected cluster, and names its API server for errors.
+/// Creates a client for the selected cluster, and the headline of an error of its requests.
 pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<(Client, String)> {
     let config = config(options).await?;
-    Ok((unbound_client(&config)?, server(&config)))
+    Ok((unbound_client(&config)?, unreadable(&config)))
 }
 
-/// The API server, for errors: a person may have several clusters.
-pub(crate) fn server(config: &Config) -> String {
+/// The headline of an error. It names the API server: a person may have several clusters.
+pub(crate) fn unreadable(config: &Config) -> String {
     let url = config.cluster_url.to_string();
     let shown = match url.contains('@') {
         true => without_login(&url).unwrap_or_default(),
         false => url,
     };
-    format!("the API server {}", shown.trim_end_matches('/'))
+    format!(
+        "cannot read from the API server {}",
+        shown.trim_end_matches('/')
+    )
 }
 
 /// The client configuration of the selected cluster.

@@ -110,9 +110,9 @@ impl ModuleReference {
                 }
             }
             Some(Location::ConfigMap(key)) => {
-                let (client, server) = cluster::client(&access.cluster).await?;
+                let (client, unreadable) = cluster::client(&access.cluster).await?;
                 let source = ConfigMapSource::new(self.typed.clone(), client, key.clone());
-                next(source).await.context(server)
+                next(source).await.context(unreadable)
             }
             Some(Location::Oci(at)) => registry::pull(at, access, screen).await,
         }

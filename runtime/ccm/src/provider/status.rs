@@ -13,8 +13,8 @@ use super::{Verdict, cluster, output};
 
 /// Reads the objects and describes them.
 pub(super) async fn status(options: &Status) -> anyhow::Result<Verdict> {
-    let (client, server) = cluster::client(&options.cluster).await?;
-    read(options, client).await.context(server)
+    let (client, unreadable) = cluster::client(&options.cluster).await?;
+    read(options, client).await.context(unreadable)
 }
 
 async fn read(options: &Status, client: Client) -> anyhow::Result<Verdict> {
