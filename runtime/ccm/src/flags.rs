@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_controllers::RateLimit;
+use ccm_core::go_text::Quoted;
 use ccm_core::selector::Selector;
 use ccm_core::settings::{
     AddressRules, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceSettings,
@@ -39,7 +40,7 @@ pub(crate) use logs::{LogFlags, LogFormat};
 pub(crate) use pod_network::PodNetworkArguments;
 pub(crate) use safety::{AuditLog, CloudProxy, ProviderIsolation, SafetyFlags};
 pub(crate) use serving::ServingFlags;
-pub(crate) use shown::{duration as shown_duration, values as shown_values};
+pub(crate) use shown::values as shown_values;
 pub(crate) use table::FLAGS;
 #[cfg(test)]
 pub(crate) use table::FlagKind;
@@ -204,7 +205,8 @@ impl RunFlags {
             let name = entry.strip_prefix('-').unwrap_or(entry);
             if entry != "*" && name != TAGGING && !known.contains(&name) {
                 mistakes.push(format!(
-                    "--controllers: {name:?} is not in the list of known controllers: {}",
+                    "--controllers: {} is not in the list of known controllers: {}",
+                    Quoted(name),
                     known.join(", ")
                 ));
             }

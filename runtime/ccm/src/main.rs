@@ -12,7 +12,6 @@ mod config;
 mod demo;
 mod exit;
 mod flags;
-mod go_text;
 mod kubeconfig;
 mod leader_migration;
 mod leadership;

@@ -10,11 +10,11 @@
 //! no clock, file or environment variable: its manifest and `clippy.toml` enforce that.
 //!
 //! From the ground up, each standing on those before it: [`well_known`], [`name_syntax`], [`string_map`], [`selector`],
-//! [`moment`] and [`failure`]; [`cloud`], the types of the port to the clouds; [`reconciliation`], what the controllers
-//! have in common; [`safety`], what may be done, and until when; [`settings`] and [`cloud_provider`], the port itself;
-//! [`node`], with what all controllers ask about nodes; then the other controllers' decisions: [`node_lifecycle`],
-//! [`service`], [`route`], [`ipam`]; [`rollout`], which decides about the versions of a module; and [`status_report`],
-//! what people read about the process.
+//! [`go_text`], [`moment`] and [`failure`]; [`cloud`], the types of the port to the clouds; [`reconciliation`], what the
+//! controllers have in common; [`safety`], what may be done, and until when; [`settings`] and [`cloud_provider`], the
+//! port itself; [`node`], with what all controllers ask about nodes; then the other controllers' decisions:
+//! [`node_lifecycle`], [`service`], [`route`], [`ipam`]; [`rollout`], which decides about the versions of a module; and
+//! [`status_report`], what people read about the process.
 #![forbid(unsafe_code)]
 
 pub mod cloud;
@@ -23,6 +23,7 @@ pub mod failure;
 mod fixed_names;
 #[cfg(test)]
 pub mod fixtures;
+pub mod go_text;
 pub mod ipam;
 pub mod moment;
 pub mod name_syntax;

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use ccm_core::go_text::Quoted;
 use http::StatusCode;
 use serde_json::json;
 
@@ -66,7 +67,8 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: 
         AccessDecision::Unknown => {
             // Plain text, as upstream's: no right is missing as far as anybody knows.
             let text = format!(
-                "Internal Server Error: {path:?}: the API server could not review the access\n"
+                "Internal Server Error: {}: the API server could not review the access\n",
+                Quoted(path)
             );
             (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
         }
@@ -76,7 +78,8 @@ pub(crate) async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: 
 fn forbidden(user: &User, verb: &str, path: &str) -> Response {
     let shown = |text: &str| text.chars().take(MOST_SHOWN).collect::<String>();
     let (name, verb, path) = (&user.name, shown(verb), shown(path));
-    let message = format!("forbidden: User {name:?} cannot {verb} path {path:?}");
+    let (name, path) = (Quoted(name), Quoted(&path));
+    let message = format!("forbidden: User {name} cannot {verb} path {path}");
     refused(StatusCode::FORBIDDEN, "Forbidden", message)
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use ccm_core::go_text::Quoted;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{
     CryptoProvider, SupportedKxGroup, verify_tls12_signature, verify_tls13_signature,
@@ -37,7 +38,7 @@ pub fn min_version(text: &str) -> Result<bool, String> {
     match text {
         "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => Ok(false),
         "VersionTLS13" => Ok(true),
-        _ => Err(format!("unknown tls version {text:?}")),
+        _ => Err(format!("unknown tls version {}", Quoted(text))),
     }
 }
 

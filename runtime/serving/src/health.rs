@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use ccm_core::go_text::Quoted;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -104,7 +105,7 @@ impl Checks {
         let mut unknown: Vec<String> = excluded
             .iter()
             .filter(|name| !named.iter().any(|(_, known, _)| known == *name))
-            .map(|name| format!("{name:?}"))
+            .map(|name| Quoted(name).to_string())
             .collect();
         unknown.sort();
         unknown.dedup();
@@ -305,11 +306,11 @@ mod tests {
 
     #[test]
     fn proc_070_an_unknown_exclusion_is_a_warning() {
-        let report = Checks::report(&[&checks(&[])], "livez", true, &["nothing".to_owned()]);
+        let report = Checks::report(&[&checks(&[])], "livez", true, &["no\u{1b}".to_owned()]);
         assert!(report.healthy);
         assert_eq!(
             report.text,
-            "[+]ping ok\nwarn: some health checks cannot be excluded: no matches for \"nothing\"\nlivez check passed\n"
+            "[+]ping ok\nwarn: some health checks cannot be excluded: no matches for \"no\\x1b\"\nlivez check passed\n"
         );
     }
 

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use ccm_core::go_text;
 use clap::{Arg, ArgAction, ArgMatches, ValueHint};
 
 use super::table::{self, FLAGS, FlagKind, State};
 use crate::cli::GO_NAME;
-use crate::go_text;
 
 /// ID of the argument that collects the words without a flag.
 const POSITIONAL: &str = "arguments";

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ccm_core::go_text::Quoted;
 use clap::ArgMatches;
 
 use super::arguments::go_bool;
@@ -117,7 +118,8 @@ impl FeatureGates {
         for entry in list(matches, "feature-gates") {
             if let Err(mistake) = gates.set(&entry) {
                 mistakes.push(format!(
-                    "invalid argument {entry:?} for \"--feature-gates\" flag: {mistake}"
+                    "invalid argument {} for \"--feature-gates\" flag: {mistake}",
+                    Quoted(&entry)
                 ));
             }
         }
@@ -132,7 +134,8 @@ impl FeatureGates {
         };
         let value = go_bool(value).map_err(|_| {
             format!(
-                "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
+                "invalid value of {name}={value}, err: strconv.ParseBool: parsing {}: invalid syntax",
+                Quoted(value)
             )
         })?;
         let locked = API_SERVER_LOCKED.iter().find(|(known, _)| *known == name);

@@ -1,5 +1,6 @@
 //! Flags of the log: its format, its verbosity, and verbosity per source file.
 
+use ccm_core::go_text::Quoted;
 use clap::ArgMatches;
 
 use super::arguments::go_level;
@@ -65,7 +66,8 @@ impl LogFlags {
             match module(&entry) {
                 Ok(module) => modules.push(module),
                 Err(mistake) => mistakes.push(format!(
-                    "invalid argument {entry:?} for \"--vmodule\" flag: {mistake}"
+                    "invalid argument {} for \"--vmodule\" flag: {mistake}",
+                    Quoted(&entry)
                 )),
             }
         }
@@ -81,13 +83,24 @@ impl LogFlags {
 fn module(entry: &str) -> Result<ModuleVerbosity, String> {
     let parts: Vec<_> = entry.split('=').collect();
     let [pattern, number] = parts.as_slice() else {
-        return Err(format!("{entry:?} does not have the pattern=N format"));
+        return Err(format!(
+            "{} does not have the pattern=N format",
+            Quoted(entry)
+        ));
     };
     if pattern.is_empty() || number.is_empty() {
-        return Err(format!("{entry:?} does not have the pattern=N format"));
+        return Err(format!(
+            "{} does not have the pattern=N format",
+            Quoted(entry)
+        ));
     }
-    let verbosity = go_level(number)
-        .map_err(|expected| format!("parsing verbosity in {entry:?}: {number:?}: {expected}"))?;
+    let verbosity = go_level(number).map_err(|expected| {
+        format!(
+            "parsing verbosity in {}: {}: {expected}",
+            Quoted(entry),
+            Quoted(number)
+        )
+    })?;
     Ok(ModuleVerbosity {
         pattern: (*pattern).to_owned(),
         verbosity,

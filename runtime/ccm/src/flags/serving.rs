@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use ccm_core::go_text::Quoted;
 use ccm_serving::{
     Authentication, Authorization, HeaderNames, RequestHeader, SecureServing, SniCertificate,
     TlsSettings,
@@ -158,7 +159,10 @@ fn open_paths(matches: &ArgMatches, mistakes: &mut Vec<String>) -> Vec<String> {
     let paths = list(matches, FLAG);
     let has_more = |path: &&String| path.strip_suffix('*').unwrap_or(path).contains('*');
     for path in paths.iter().filter(has_more) {
-        mistakes.push(format!("--{FLAG}: only trailing * allowed in {path:?}"));
+        mistakes.push(format!(
+            "--{FLAG}: only trailing * allowed in {}",
+            Quoted(path)
+        ));
     }
     paths
 }

@@ -106,6 +106,10 @@ fn the_log_is_as_the_flags_say() {
     assert_eq!(modules, [("node*", 4), ("run", 0)]);
     for (flags, mistake) in [
         ("--vmodule=a", "\"a\" does not have the pattern=N format"),
+        (
+            "--vmodule=\u{1b}",
+            r#""\x1b" does not have the pattern=N format"#,
+        ),
         ("--vmodule==1", "\"=1\" does not have the pattern=N format"),
         (
             "--vmodule=a=1=2",

@@ -2,10 +2,11 @@
 //! (PROC-010), for tools that read it from the Go binary. It cannot be loaded, as upstream's cannot. The values in force
 //! are shown.
 
+use ccm_core::go_text::duration_text;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
-use crate::flags::{self, RunFlags, shown_duration};
+use crate::flags::{self, RunFlags};
 use crate::leader_migration::{Migration, canonical};
 
 /// What client-go takes for no limit of requests per second.
@@ -26,7 +27,7 @@ pub(super) fn of(run: &RunFlags) -> Value {
     let flag = |name: &str| matches.get_one(name) == Some(&true);
     let list = |name: &str| flags::list(matches, name);
     let duration = |name: &str| {
-        json!(shown_duration(
+        json!(duration_text(
             matches.get_one(name).copied().unwrap_or_default()
         ))
     };

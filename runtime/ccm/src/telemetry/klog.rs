@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use ccm_core::go_text::Quoted;
 use k8s_openapi::jiff::Timestamp;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -15,7 +16,6 @@ use tracing_subscriber::registry::LookupSpan;
 use super::fields::{ERROR_KEY, Fields, Value};
 use super::logger;
 use super::verbosity::file_name;
-use crate::go_text;
 
 /// Formats events as klog's lines.
 pub(super) struct Klog {
@@ -47,7 +47,7 @@ where
         let file = metadata.file().map_or("???", file_name);
         let (process, line) = (self.process, metadata.line().unwrap_or(1));
         write!(writer, "{severity}{time} {process:>7} {file}:{line}] ")?;
-        go_text::quote(&fields.message, &mut writer)?;
+        write!(writer, "{}", Quoted(&fields.message))?;
         let (errors, others): (Vec<_>, Vec<_>) = fields
             .pairs
             .iter()
@@ -56,8 +56,7 @@ where
             pair(&mut writer, name, value)?;
         }
         if let Some(logger) = logger(metadata) {
-            write!(writer, " logger=")?;
-            go_text::quote(logger, &mut writer)?;
+            write!(writer, " logger={}", Quoted(logger))?;
         }
         for (name, value) in others {
             pair(&mut writer, name, value)?;
@@ -69,7 +68,7 @@ where
 fn pair(writer: &mut Writer<'_>, name: &str, value: &Value) -> fmt::Result {
     write!(writer, " {name}=")?;
     match value {
-        Value::Text(text) => go_text::quote(text, writer),
+        Value::Text(text) => write!(writer, "{}", Quoted(text)),
         Value::Bool(value) => write!(writer, "{value}"),
         Value::Signed(value) => write!(writer, "{value}"),
         Value::Unsigned(value) => write!(writer, "{value}"),

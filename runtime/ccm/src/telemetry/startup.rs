@@ -1,5 +1,6 @@
 //! The log lines of the program's start.
 
+use ccm_core::go_text::Quoted;
 use ccm_core::safety::permit::Mode;
 use http::Uri;
 
@@ -28,6 +29,6 @@ pub(crate) fn shown(api_server: &Uri) -> String {
 /// Logs all flags and their values, as upstream does from verbosity 1 (PROC-002).
 pub(crate) fn log_flags(values: &[(&'static str, String)]) {
     for (name, value) in values {
-        tracing::info!("FLAG: --{name}={value:?}");
+        tracing::info!("FLAG: --{name}={}", Quoted(value));
     }
 }

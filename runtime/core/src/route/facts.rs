@@ -13,6 +13,7 @@ use crate::cloud::instance::CloudEvent;
 use crate::cloud::route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
 };
+use crate::go_text::duration_text;
 use crate::moment::{Moment, Now};
 use crate::node::answer_check;
 use crate::node::cloud_node::cloud_node;
@@ -254,12 +255,12 @@ impl Facts {
             }
             About::Destination(_) => Default::default(),
         };
-        let took = std::time::Duration::from_millis(
+        let took = duration_text(std::time::Duration::from_millis(
             u64::try_from(self.began.until(now).as_millis()).unwrap_or(u64::MAX),
-        );
+        ));
         let destination = change.destination;
         reasons::FAILED_TO_CREATE_ROUTE.event(&format!(
-            "Could not create route {uid} {destination} for node {name} after {took:?}: {error}"
+            "Could not create route {uid} {destination} for node {name} after {took}: {error}"
         ))
     }
 
