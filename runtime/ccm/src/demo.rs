@@ -73,6 +73,7 @@ pub(crate) fn main(json: bool, serves: bool) -> anyhow::Result<()> {
 }
 
 async fn show(narrator: &Narrator, interrupts: &Interrupts, serves: bool) -> anyhow::Result<()> {
+    announce(narrator, serves);
     let cloud = Hetzner::start(Options::new(TOKEN)).await?;
     let servers = cloud.add_servers(MACHINES.map(ServerSpec::named));
     narrator.print(
@@ -192,13 +193,35 @@ async fn show(narrator: &Narrator, interrupts: &Interrupts, serves: bool) -> any
         "result",
         "",
         &format!(
-            "{} nodes initialised in {} ms; cloud requests: {}; changes at the cloud: {changes}; nodes left alone: 1",
+            "every step happened: {} nodes initialised in {} ms; cloud requests: {}; changes at the cloud: {changes}; nodes left alone: 1",
             MACHINES.len(),
             took.as_millis(),
             cloud.requests().len()
         ),
     );
+    if !serves {
+        narrator.print(
+            "next",
+            "",
+            "`ccm demo --serve` keeps the status page open, `ccm --help` lists the commands, and deploy/README.md installs it on a cluster",
+        );
+    }
     Ok(())
+}
+
+/// Says what the demo is, how to read its lines, and when it ends.
+fn announce(narrator: &Narrator, serves: bool) {
+    let end = match serves {
+        true => "goes on until Ctrl-C",
+        false => "ends by itself in some fifteen seconds",
+    };
+    for text in [
+        format!("simulates a cluster and a cloud on this machine, and {end}"),
+        format!("the cluster's clock is {PACE} times as fast as yours"),
+        "each line: who, about what, and what is done → what came of it".to_owned(),
+    ] {
+        narrator.print("demo", "", &text);
+    }
 }
 
 /// Number of changes at the cloud.

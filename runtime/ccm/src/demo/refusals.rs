@@ -53,7 +53,8 @@ pub(super) async fn refuse_request(
     Ok(())
 }
 
-/// Loads the same module with fewer grants than it requests: refused, with the missing lines named.
+/// Loads the same module with fewer grants than it requests: refused, with the missing lines named, of which two are
+/// printed.
 pub(super) async fn refuse_module(
     host: &Host,
     manifest: &Manifest,
@@ -75,7 +76,14 @@ pub(super) async fn refuse_module(
                 .chain()
                 .map(ToString::to_string)
                 .collect();
-            let text = format!("with one rule granted → not loaded: {}", causes.join(": "));
+            let why = causes.join(": ");
+            let lines: Vec<&str> = why.split("; ").collect();
+            let (shown, others) = lines.split_at(lines.len().min(2));
+            let text = format!(
+                "with one rule granted → not loaded: {}; and {} more",
+                shown.join("; "),
+                others.len()
+            );
             narrator.print("provider", "hcloud", &text);
         }
     }
