@@ -1,5 +1,6 @@
 //! The first command of the README: the demo ends by itself with exit code 0, and prints what the README shows.
 
+use std::fs::File;
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
@@ -85,6 +86,17 @@ fn the_demo_speaks_json_on_request_and_shows_the_guests_token_nowhere() {
     assert!(who.ends_with(&["result", "next"]), "{text}");
     let everything = [text.as_str(), &errors, plain()].concat();
     assert!(!everything.contains("a-token-that-the-guest-never-sees"));
+}
+
+#[test]
+fn a_demo_whose_result_cannot_be_written_fails() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    let output = command.stdout(full).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let expected = "Error: cannot write to standard output\n";
+    assert!(told.starts_with(expected), "{told}");
 }
 
 #[test]

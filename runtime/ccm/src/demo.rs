@@ -189,16 +189,12 @@ async fn show(narrator: &Narrator, interrupts: &Interrupts, serves: bool) -> any
         changes == expected,
         "the cloud was changed {changes} times and not {expected}"
     );
-    narrator.print(
-        "result",
-        "",
-        &format!(
-            "every step happened: {} nodes initialised in {} ms; cloud requests: {}; changes at the cloud: {changes}; nodes left alone: 1",
-            MACHINES.len(),
-            took.as_millis(),
-            cloud.requests().len()
-        ),
-    );
+    narrator.print_result(&format!(
+        "every step happened: {} nodes initialised in {} ms; cloud requests: {}; changes at the cloud: {changes}; nodes left alone: 1",
+        MACHINES.len(),
+        took.as_millis(),
+        cloud.requests().len()
+    ))?;
     if !serves {
         narrator.print(
             "next",

@@ -13,6 +13,8 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::prelude::*;
 
+use crate::cli;
+
 /// Prints steps and decisions to standard output.
 #[derive(Clone)]
 pub(crate) struct Narrator {
@@ -49,6 +51,19 @@ impl Narrator {
 
     /// Prints one line: actor, object and action.
     pub(crate) fn print(&self, who: &str, about: &str, what: &str) {
+        // A closed pipe ends the output, not the demo's checks.
+        let _ = std::io::stdout().write_all(self.line(who, about, what).as_bytes());
+    }
+
+    /// Prints the result.
+    ///
+    /// # Errors
+    /// It cannot be written, such as to a full disk.
+    pub(crate) fn print_result(&self, what: &str) -> anyhow::Result<()> {
+        cli::write(self.line("result", "", what).as_bytes())
+    }
+
+    fn line(&self, who: &str, about: &str, what: &str) -> String {
         let line = if self.json {
             serde_json::json!({ "who": who, "about": about, "what": what }).to_string()
         } else if self.color {
@@ -56,8 +71,7 @@ impl Narrator {
         } else {
             format!("{who:<9} {about:<10} {what}")
         };
-        // A closed pipe ends the output, not the demo's checks.
-        let _ = writeln!(std::io::stdout(), "{}", line.trim_end());
+        format!("{}\n", line.trim_end())
     }
 
     /// Prints a decision of the controllers unless it was printed before.
