@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ccm_core::moment::{Moment, rounded};
 use ccm_core::node::object::PrunedNode;
-use ccm_core::node::{Facts, Initialised, NodeMemory};
+use ccm_core::node::{AwaitedTurn, Facts, Initialised, NodeMemory};
 use ccm_core::reconciliation::conclusion::{Conclusion, Next};
 use ccm_core::settings::{NodeRules, NodeSettings};
 use ccm_core::well_known::NODE_CONTROLLER;
@@ -154,12 +154,18 @@ impl NodeController {
             return;
         }
         let memory = self.memories.entry(node.name().to_owned()).or_default();
-        if memory.is_relevant_change(node) {
-            self.queue
-                .ask(node.name(), self.clock.now(), node.is_uninitialized());
-        } else if memory.has_caught_up(node) {
+        let turn = match memory.is_relevant_change(node) {
+            true => Some(AwaitedTurn::Due),
+            false => memory.caught_up(node),
+        };
+        match turn {
+            Some(AwaitedTurn::Due) => {
+                self.queue
+                    .ask(node.name(), self.clock.now(), node.is_uninitialized());
+            }
             // The node is in no pass: a requested pass does not wait for our own write alone.
-            self.queue.forget(node.name());
+            Some(AwaitedTurn::Needless) => self.queue.forget(node.name()),
+            None => {}
         }
     }
 

@@ -42,7 +42,7 @@ use ownership::{Owner, owner, recorded_owner};
 pub use confirm::Proposal;
 pub use effect::{CandidateVote, Looked, NodeEffect, NodeOutcome};
 pub use facts::{Facts, RetainedState};
-pub use memory::{Initialised, NodeMemory};
+pub use memory::{AwaitedTurn, Initialised, NodeMemory};
 use waiting::Obstacle;
 
 /// Decides what to do next about the node in `facts`; at the end, also which changes in the provider's answer need

@@ -71,6 +71,17 @@ enum LastWrite {
     Uncached(OwnWrite),
     /// The cache was older than this write, and the next turn only waits for it.
     Awaited(OwnWrite),
+    /// The cache was older than this write, and the next turn, which has more to do, is due as soon as it is not.
+    Overdue(OwnWrite),
+}
+
+/// A turn that has waited until the cache has our last write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AwaitedTurn {
+    /// It has nothing to do.
+    Needless,
+    /// It is due.
+    Due,
 }
 
 impl From<Option<OwnWrite>> for LastWrite {
@@ -88,7 +99,7 @@ impl NodeMemory {
 
     /// Records that the next turn does more than wait for our own write.
     pub fn has_more_to_do(&mut self) {
-        if let LastWrite::Awaited(written) = self.last_write {
+        if let LastWrite::Awaited(written) | LastWrite::Overdue(written) = self.last_write {
             self.last_write = LastWrite::Uncached(written);
         }
     }
@@ -114,23 +125,28 @@ impl NodeMemory {
         is_relevant_change
     }
 
-    /// Whether `node`, in which nothing of interest has changed, is our own write that the next turn waits for: then
-    /// the turn has nothing to do. This holds for each new node, since its first write is seen while the second is on
-    /// its way.
-    pub fn has_caught_up(&mut self, node: &PrunedNode) -> bool {
-        match self.last_write {
-            LastWrite::Awaited(written) if !written.is_newer_than(node.resource_version()) => {
-                self.last_write = LastWrite::Cached;
-                true
-            }
-            LastWrite::Awaited(_) | LastWrite::Uncached(_) | LastWrite::Cached => false,
+    /// The turn that waits for our own write, which `node`, in which nothing of interest has changed, is or includes. Mostly
+    /// the turn has nothing to do: the first write of each new node is seen while the second is on its way. A retry has.
+    pub fn caught_up(&mut self, node: &PrunedNode) -> Option<AwaitedTurn> {
+        let (written, turn) = match self.last_write {
+            LastWrite::Awaited(written) => (written, AwaitedTurn::Needless),
+            LastWrite::Overdue(written) => (written, AwaitedTurn::Due),
+            LastWrite::Uncached(_) | LastWrite::Cached => return None,
+        };
+        if written.is_newer_than(node.resource_version()) {
+            return None;
         }
+        self.last_write = LastWrite::Cached;
+        Some(turn)
     }
 
     /// How long a reconciliation must wait because the cache does not have our last write yet: it would ask the
     /// provider about work already done.
     pub fn waits_for_cache(&mut self, cached: &PrunedNode, now: Moment) -> Option<Moment> {
-        let (LastWrite::Uncached(written) | LastWrite::Awaited(written)) = self.last_write else {
+        let (LastWrite::Uncached(written)
+        | LastWrite::Awaited(written)
+        | LastWrite::Overdue(written)) = self.last_write
+        else {
             return None;
         };
         let expires_at = written.expires_at();
@@ -140,7 +156,7 @@ impl NodeMemory {
         }
         let has_more_to_do = self.past.refresh || self.past.failures > 0;
         self.last_write = match has_more_to_do || self.fingerprint.is_none() {
-            true => LastWrite::Uncached(written),
+            true => LastWrite::Overdue(written),
             false => LastWrite::Awaited(written),
         };
         Some(expires_at)

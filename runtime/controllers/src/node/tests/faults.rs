@@ -4,6 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ccm_sim::cluster::{Fault, FaultEffect, Verb};
+use futures::StreamExt as _;
+use http::Request;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use kube::Client;
+use kube::client::Body;
 
 use super::*;
 
@@ -71,6 +77,50 @@ async fn a_busy_api_server_is_tried_again_when_it_says() {
         run_for(&cluster, Arc::new(finds_all()), settings(), seconds).await;
         assert_eq!(left(&cluster).await, waiting, "after {seconds} s");
     }
+}
+
+/// A client whose watches tell each event this much later.
+fn watching_late(cluster: &Cluster, late: Duration) -> Client {
+    let inner = cluster.client_as("ccm");
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let inner = inner.clone();
+        async move {
+            let query = request.uri().query().unwrap_or_default();
+            let late = match query.contains("watch=true") {
+                true => late,
+                false => Duration::ZERO,
+            };
+            let answer = inner.send(request).await?;
+            Ok::<_, tower::BoxError>(answer.map(|body| {
+                let events = body.into_data_stream().then(move |data| async move {
+                    tokio::time::sleep(late).await;
+                    data.map(Frame::data)
+                });
+                StreamBody::new(events)
+            }))
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_does_not_wait_longer_than_the_watch_needs_to_show_our_own_write() {
+    let cluster = Cluster::new();
+    create(&cluster, "worker-1").await;
+    let failing = FaultEffect::Refused {
+        code: 500,
+        retry_after: None,
+    };
+    // The node's addresses are written by then.
+    cluster.inject(Fault::next(Verb::Patch, "nodes", failing));
+    let client = watching_late(&cluster, Duration::from_secs(1));
+    let (cloud, metrics) = (Arc::new(finds_all()), Metrics::default());
+    let shutdown = tokio::time::sleep(Duration::from_secs(6));
+    fixtures::run_one(client, cloud.clone(), settings(), metrics, shutdown)
+        .await
+        .unwrap();
+    assert_eq!(left(&cluster).await, 0);
+    assert_eq!(cloud.lookup_sizes(), [1], "the cloud is not asked again");
 }
 
 /// A message that a panic might hold.

@@ -313,7 +313,7 @@ fn a_cache_that_is_behind_our_own_write_is_waited_for_and_not_for_ever() {
 }
 
 #[test]
-fn a_turn_that_only_waits_for_our_own_write_ends_when_the_write_is_seen() {
+fn a_turn_that_waits_for_our_own_write_ends_or_is_due_when_the_write_is_seen() {
     type Change = fn(&mut NodeMemory);
     let version = |version: u64, label: &str| {
         node(|seen| {
@@ -321,18 +321,25 @@ fn a_turn_that_only_waits_for_our_own_write_ends_when_the_write_is_seen() {
             seen["metadata"]["labels"] = json!({ "l": label });
         })
     };
-    let table: [(&str, Change, u64, bool); 6] = [
-        ("the write itself", |_| {}, 7, true),
-        ("a later heartbeat", |_| {}, 8, true),
-        ("still older", |_| {}, 6, false),
-        ("a pass wants it, too", NodeMemory::wants_refresh, 7, false),
+    let (needless, due) = (Some(AwaitedTurn::Needless), Some(AwaitedTurn::Due));
+    let table: [(&str, Change, u64, Option<AwaitedTurn>); 7] = [
+        ("the write itself", |_| {}, 7, needless),
+        ("a later heartbeat", |_| {}, 8, needless),
+        ("still older", |_| {}, 6, None),
+        ("a pass wants it, too", NodeMemory::wants_refresh, 7, due),
         (
             "it failed before",
             |memory| memory.past.failures = 1,
             7,
-            false,
+            due,
         ),
-        ("others ask for it", NodeMemory::reconsider, 7, false),
+        (
+            "it failed, and is older",
+            |memory| memory.past.failures = 1,
+            6,
+            None,
+        ),
+        ("others ask for it", NodeMemory::reconsider, 7, None),
     ];
     for (what, change, seen, expected) in table {
         let now = Moment(Duration::from_secs(100));
@@ -344,11 +351,14 @@ fn a_turn_that_only_waits_for_our_own_write_ends_when_the_write_is_seen() {
         change(&mut memory);
         assert!(memory.waits_for_cache(&version(5, "1"), now).is_some());
         let seen = version(seen, "1");
-        let has_caught_up = !memory.is_relevant_change(&seen) && memory.has_caught_up(&seen);
-        assert_eq!(has_caught_up, expected, "{what}");
-        assert!(!memory.has_caught_up(&seen), "{what}: once");
+        let turn = match memory.is_relevant_change(&seen) {
+            true => None,
+            false => memory.caught_up(&seen),
+        };
+        assert_eq!(turn, expected, "{what}");
+        assert_eq!(memory.caught_up(&seen), None, "{what}: once");
         // A change by another writer needs a turn.
         assert!(memory.is_relevant_change(&version(9, "2")), "{what}");
-        assert!(!memory.has_caught_up(&version(9, "2")), "{what}");
+        assert_eq!(memory.caught_up(&version(9, "2")), None, "{what}");
     }
 }
