@@ -26,6 +26,8 @@ pub(crate) struct ServiceIndex {
 
 struct Listed {
     service: ServiceRef,
+    /// Its resource version, if that is a number.
+    version: Option<u64>,
     /// The provider that the Service records as its owner.
     owner: Option<String>,
     /// The provider that may have a load balancer for it, as far as this process knows. Another client that edits the
@@ -56,6 +58,7 @@ impl ServiceIndex {
         let owner = recorded_owner(service).filter(|_| is_load_balancer(service));
         let uid = named.uid.clone();
         let listed = Listed {
+            version: version(service),
             service: named,
             owner: owner.map(str::to_owned),
             holder,
@@ -72,10 +75,11 @@ impl ServiceIndex {
         self.services.insert(uid, listed);
     }
 
-    /// Updates `service` with the answer to our own write. One that the watch has reported as deleted meanwhile stays
-    /// removed: no further event would remove it.
+    /// Updates `service` with the answer to our own write, unless the watch has told more meanwhile, such as its deletion:
+    /// no further event would correct that.
     pub(crate) fn written(&mut self, service: &Service) {
-        if self.services.contains_key(&service_ref(service).uid) {
+        let known = self.services.get(&service_ref(service).uid);
+        if known.is_some_and(|known| known.version <= version(service)) {
             self.apply(service);
         }
     }
@@ -171,4 +175,8 @@ impl ServiceIndex {
             self.addresses.forget(&service);
         }
     }
+}
+
+fn version(service: &Service) -> Option<u64> {
+    service.metadata.resource_version.as_ref()?.parse().ok()
 }

@@ -44,6 +44,37 @@ async fn a_deleted_service_holds_no_address_even_if_the_last_write_to_it_is_answ
         .await;
 }
 
+/// The Service is another manager's by then, which has written the address.
+#[tokio::test(start_paused = true)]
+async fn an_address_is_in_use_even_if_our_last_write_to_its_service_is_answered_late() {
+    let world = World::new();
+    world.serve("web").await;
+    let client = answered_late(&world.cluster, Duration::from_secs(1));
+    world
+        .run_with(client, settings(), async {
+            let spec = json!({ "type": "ClusterIP" });
+            world.edit("web", json!({ "spec": spec })).await;
+            // The write that lets it go is made, and not answered yet.
+            while has_finalizer(&world.services().get("web").await.unwrap()) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            let spec = json!({ "type": "LoadBalancer", "loadBalancerClass": "elsewhere/lb" });
+            world.edit("web", json!({ "spec": spec })).await;
+            let ingress = json!([{ "ip": "198.51.100.1" }]);
+            let status = json!({ "status": { "loadBalancer": { "ingress": ingress } } });
+            let (params, patch) = (PatchParams::default(), Patch::Merge(status));
+            let services = world.services();
+            services.patch_status("web", &params, &patch).await.unwrap();
+            a_while().await;
+            // Its load balancer gets the same address.
+            world.serve("other").await;
+            a_while().await;
+            let other = world.services().get("other").await.unwrap();
+            assert_eq!(ip(&other), None);
+        })
+        .await;
+}
+
 /// The last state that the watch has shown has both marks, and wants a load balancer.
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_whose_service_vanishes_while_it_is_made_is_removed() {
