@@ -12,6 +12,7 @@ mod stop;
 mod unserved;
 
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use ccm_controllers::Provided;
 use ccm_core::safety::plan::Plan;
+use futures::FutureExt as _;
 use http::Uri;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::Config;
@@ -47,12 +49,7 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
         // On a thread of the pool, like everything that wakes the controllers: on this one, each event would change
         // threads.
         let serving = tokio::spawn(serve(flags, None));
-        serving
-            .await
-            .unwrap_or_else(|ended| match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(cancelled) => Err(cancelled.into()),
-            })
+        serving.await.unwrap_or_else(|_| Err(defect()))
     });
     match plan? {
         Some(plan) => plan::print(&plan, prints_json),
@@ -105,14 +102,16 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
         (None, Some(limit)) => stop.after(tokio::time::sleep(limit)),
         (None, None) => {}
     }
-    let leading = async {
+    // On the heap: without optimisation, each future around it would have a copy of it, and exhaust the thread's stack.
+    let leading = Box::pin(async {
         manager.able_to_lead(&groups, stop.clone()).await?;
         manager.lead(groups, stop).await
-    };
+    });
     let led = tokio::select! {
-        led = leading => led,
+        // A panic there ends the process, too; what is on the wire has its records first.
+        led = caught(leading) => led,
         // Another replica takes over. This one would go on with what it knows of the configuration and of the versions.
-        _ = following => Err(anyhow!("a task that has no end panicked, which is a defect")),
+        _ = following => Err(defect()),
     };
     // Requests may be on the wire: after the drain, or because something failed.
     manager.audit.end();
@@ -125,6 +124,16 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
     let unserved = unserved(&manager.provided.borrow(), names);
     plan::explain(&mut plan, &unserved, &manager.kubernetes).await;
     Ok(Some(plan))
+}
+
+/// Does this. A panic is a failure as any other, without its message, which may hold any data.
+async fn caught<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let ended = AssertUnwindSafe(work).catch_unwind().await;
+    ended.unwrap_or_else(|_| Err(defect()))
+}
+
+fn defect() -> anyhow::Error {
+    anyhow!("a task that has no end panicked, which is a defect")
 }
 
 /// Names of the providers that do not serve.

@@ -1,4 +1,7 @@
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::future::poll_fn;
+use std::task::Poll;
 
 use ccm_core::safety::brake::Brake;
 use ccm_core::safety::permit::Mode;
@@ -34,6 +37,15 @@ async fn outside_of_a_pod_the_url_alone_is_enough() {
         let text = format!("{:#}", wrong.unwrap_err());
         assert!(text.starts_with(expected), "{text}");
     }
+}
+
+#[tokio::test]
+async fn proc_056_a_panic_is_a_failure_that_is_told_without_its_message() {
+    let panics = || -> anyhow::Result<()> { panic!("a-secret-that-was-at-hand") };
+    let ended = caught(poll_fn(|_| Poll::Ready(panics()))).await;
+    let told = format!("{:#}", ended.unwrap_err());
+    assert_eq!(told, "a task that has no end panicked, which is a defect");
+    assert_eq!(caught(async { anyhow::Ok(3) }).await.unwrap(), 3);
 }
 
 #[test]
