@@ -46,7 +46,8 @@ fn files(text: &str) -> Vec<(&str, String)> {
         };
         let name = name
             .strip_prefix('`')
-            .and_then(|name| name.strip_suffix("`:"));
+            .and_then(|name| name.strip_suffix("`:"))
+            .filter(|name| !name.contains('`'));
         let (Some(name), true) = (name, fence.starts_with("```")) else {
             continue;
         };
