@@ -48,7 +48,7 @@ pub(crate) fn complete(config: &mut Config) -> anyhow::Result<()> {
 fn with_scheme(config: &Config) -> anyhow::Result<Uri> {
     let url = &config.cluster_url;
     let host = url.authority().with_context(|| {
-        let shown = without_login(&url.to_string());
+        let shown = redact_login(&url.to_string());
         format!("the address of the API server must be a URL or HOST:PORT: {shown}")
     })?;
     let own = &config.auth_info;
@@ -67,7 +67,7 @@ fn with_scheme(config: &Config) -> anyhow::Result<Uri> {
 }
 
 /// An address as it is written, without the user and the password that may stand in it.
-pub(crate) fn without_login(address: &str) -> String {
+pub(crate) fn redact_login(address: &str) -> String {
     let (scheme, rest) = match address.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), address),

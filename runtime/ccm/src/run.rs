@@ -26,7 +26,7 @@ use http::header::{HeaderValue, USER_AGENT};
 use kube::Config;
 
 use crate::api_server_proxy::completed;
-use crate::api_server_url::{in_cluster, without_login};
+use crate::api_server_url::{in_cluster, redact_login};
 use crate::exit::Exit;
 use crate::flags::{LogFormat, RunFlags};
 use crate::kubeconfig::configuration_of;
@@ -146,7 +146,7 @@ fn unserved(provided: &[Provided], mut names: Vec<String>) -> Vec<String> {
 /// have no credentials, as in client-go.
 async fn kubernetes(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyhow::Result<Config> {
     let master = master.map(|text| {
-        let shown = || format!("--master {}", without_login(&text));
+        let shown = || format!("--master {}", redact_login(&text));
         let url: Uri = text.parse().with_context(shown)?;
         anyhow::Ok(url)
     });

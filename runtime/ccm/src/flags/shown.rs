@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use super::arguments::go_bool;
 use super::table::{FLAGS, Flag, FlagKind};
 use super::{list, raw};
-use crate::api_server_url::without_login;
+use crate::api_server_url::redact_login;
 
 /// Upstream's flag of type `mapStringBool`.
 const GATES: &str = "feature-gates";
@@ -44,7 +44,7 @@ fn value(matches: &ArgMatches, flag: &Flag) -> String {
         FlagKind::Text | FlagKind::File | FlagKind::Folder | FlagKind::Cidrs => {
             let text = raw(matches, name);
             Some(match name {
-                MASTER => without_login(&text),
+                MASTER => redact_login(&text),
                 _ => text,
             })
         }
