@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ccm_core::cloud::Owner;
 use ccm_core::reconciliation::effect::InUse;
+use ccm_core::reconciliation::own_write;
 use ccm_core::safety::brake::Objects;
 use ccm_core::service::{
     Addresses, OwnerState, ServiceRef, has_address, has_finalizer, is_elsewhere, is_load_balancer,
@@ -178,5 +179,5 @@ impl ServiceIndex {
 }
 
 fn version(service: &Service) -> Option<u64> {
-    service.metadata.resource_version.as_ref()?.parse().ok()
+    own_write::version(service.metadata.resource_version.as_ref()?)
 }

@@ -36,7 +36,7 @@ impl OwnWrite {
 }
 
 /// The resource version as a number, which Kubernetes permits since 1.35.
-pub(crate) fn version(resource_version: &str) -> Option<u64> {
+pub fn version(resource_version: &str) -> Option<u64> {
     resource_version.parse().ok()
 }
 
