@@ -1,13 +1,13 @@
 //! The secure port beside many nodes: how soon it is ready, the cost of a scrape, and the effect of clients that never
 //! finish their requests on a probe. Every request has a TLS connection of its own, as from a new client.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use ccm_tests::{authority, tls_client};
+use ccm_tests::{authority, ports, tls_client};
 use reqwest::Client;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ClientConfig;
@@ -115,7 +115,7 @@ struct Port {
 
 impl Port {
     fn reserve(folder: &Path) -> Result<Port> {
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::keep()?));
         let tls = authority::issue("ccm")?;
         let (certificate, key) = (folder.join("ccm.crt"), folder.join("ccm.key"));
         std::fs::write(&certificate, &tls.certificate_pem)?;
