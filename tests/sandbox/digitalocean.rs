@@ -1,7 +1,6 @@
 //! The shipped guest for DigitalOcean in the real sandbox before a simulated DigitalOcean: nodes and Services from end
 //! to end with the controllers, the cost of each event, and the answers that prove no absence.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use ccm_core::cloud::Lookup;
@@ -11,6 +10,7 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 
 use crate::digitalocean::world::{ID, World, brief, find, in_world, silent};
+use crate::quiet::Quiet;
 
 mod world;
 
@@ -212,20 +212,13 @@ fn droplets(world: &World) -> usize {
     all[0]["droplet_ids"].as_array().map_or(0, Vec::len)
 }
 
-/// How many checks of [`settled`], five milliseconds apart, find no new request. They are counted, and not time: however
-/// slow the machine is, the controllers, on the same thread, do what is due between two of them.
+/// How many checks of [`settled`], five milliseconds apart, find no new request.
 const QUIET: u32 = 300;
 
 /// Waits until no request has come for a while.
 async fn settled(world: &World) -> Result<(), Failed> {
-    let last = Cell::new((world.asked().len(), 0));
-    let is_over = async || {
-        let (before, quiet) = last.get();
-        let now = world.asked().len();
-        let quiet = if now == before { quiet + 1 } else { 0 };
-        last.set((now, quiet));
-        quiet >= QUIET
-    };
+    let quiet = Quiet::from(world.asked().len());
+    let is_over = async || quiet.check(world.asked().len()) >= QUIET;
     world.until("no more requests", is_over).await
 }
 

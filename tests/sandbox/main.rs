@@ -33,6 +33,7 @@ mod load_balancers;
 mod loading;
 mod misbehaving;
 mod permits;
+mod quiet;
 mod rollout;
 mod shipped;
 mod swap;

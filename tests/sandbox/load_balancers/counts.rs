@@ -1,7 +1,6 @@
 //! The cost of each event: requests to the cloud, counted where they arrive, beside those that the Go manager sends for
 //! the same event. A count that grows fails.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -13,11 +12,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::load_balancers::inventory::{PREFIX, findings, ingress};
 use crate::load_balancers::world::{ACTION, Running, Setup, World, in_world, short};
+use crate::quiet::Quiet;
 use ccm_tests::harness::figure;
 
 /// After so many checks without a request, five milliseconds apart, an event is over: longer than the pause between two
-/// polls of an action, and than the quiet that changes of nodes wait for. Checks are counted, and not time: however slow
-/// the machine is, the controllers, on the same thread, do what is due between two of them.
+/// polls of an action, and than the quiet that changes of nodes wait for.
 const QUIET: u32 = 260;
 /// Number of a Service's nodes, as in the measurement of the Go manager.
 const NODES: usize = 4;
@@ -190,14 +189,9 @@ fn timed(has_network: bool) -> Setup {
 
 /// Waits until no more requests come in so many checks, and returns them.
 async fn quiet(world: &World, checks: u32) -> Result<Vec<Request>, Failed> {
-    let last = Cell::new((world.cloud.requests().len(), 0));
-    let is_over = async || {
-        let (before, quiet) = last.get();
-        let now = world.cloud.requests().len();
-        let quiet = if now == before { quiet + 1 } else { 0 };
-        last.set((now, quiet));
-        quiet >= checks
-    };
+    let so_far = || world.cloud.requests().len();
+    let quiet = Quiet::from(so_far());
+    let is_over = async || quiet.check(so_far()) >= checks;
     world.until("no more requests", is_over).await?;
     Ok(world.cloud.requests())
 }
